@@ -1,0 +1,2 @@
+//! The `forebay` program.
+fn main() {}

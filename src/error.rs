@@ -1,0 +1,286 @@
+//! The one error type: what went wrong, where, and what to do next.
+//!
+//! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
+//! three parts, `place: cause (next move)`:
+//!
+//! ```text
+//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end (pass on_bad_row=Skip to count and skip such rows)
+//! ```
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What sort of failure an [`Error`] is: the part that a program branches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A path, URL or glob matches nothing.
+    NotFound,
+    /// An argument that can never work: batch size 0, rank outside the world, a malformed URL.
+    Invalid,
+    /// A column that the data set does not have.
+    UnknownColumn,
+    /// A type, table format or encryption that is not read.
+    Unsupported,
+    /// Damaged or malformed Parquet.
+    Corrupt,
+    /// One row that cannot be delivered: a broken image, a null where a dense value is needed.
+    BadRow,
+    /// A file is no longer the one that was catalogued.
+    DatasetChanged,
+    /// A saved position that does not belong to this loader.
+    StateMismatch,
+    /// Something does not fit the memory budget or a limit on decoded size.
+    TooLarge,
+    /// The operating system or the store failed.
+    Io,
+    /// The loader was closed, or is used from a forked child.
+    Closed,
+    /// A bug: a panic that was caught, or a broken promise between two rooms of this library.
+    Internal,
+}
+
+/// Where in the data set something happened; parts that are not known are absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Path or URL of the file.
+    pub file: Option<Arc<str>>,
+    /// Ordinal of the row group in the file.
+    pub row_group: Option<usize>,
+    /// Ordinal of the row in its row group.
+    pub row: Option<u64>,
+    /// Name of the column.
+    pub column: Option<Arc<str>>,
+}
+
+impl Place {
+    /// Somewhere in `file`.
+    pub fn file(file: impl Into<Arc<str>>) -> Self {
+        Place { file: Some(file.into()), ..Place::default() }
+    }
+
+    /// Narrowed to a row group.
+    pub fn row_group(self, row_group: usize) -> Self {
+        Place { row_group: Some(row_group), ..self }
+    }
+
+    /// Narrowed to a row of the row group.
+    pub fn row(self, row: u64) -> Self {
+        Place { row: Some(row), ..self }
+    }
+
+    /// Narrowed to a column.
+    pub fn column(self, column: impl Into<Arc<str>>) -> Self {
+        Place { column: Some(column.into()), ..self }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Place::default()
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut separator = "";
+        if let Some(file) = &self.file {
+            write!(f, "{file}")?;
+            separator = ", ";
+        }
+        if let Some(row_group) = self.row_group {
+            write!(f, "{separator}row group {row_group}")?;
+            separator = ", ";
+        }
+        if let Some(row) = self.row {
+            write!(f, "{separator}row {row}")?;
+            separator = ", ";
+        }
+        if let Some(column) = &self.column {
+            write!(f, "{separator}column {column:?}")?;
+        }
+        Ok(())
+    }
+}
+
+/// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, the next move.
+#[derive(Clone)]
+pub struct Error(Box<Inner>);
+
+#[derive(Clone)]
+struct Inner {
+    kind: ErrorKind,
+    place: Place,
+    cause: String,
+    hint: Option<String>,
+}
+
+impl Error {
+    /// A failure of the given kind; `cause` is a clause without a full stop.
+    pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
+        Error(Box::new(Inner { kind, place: Place::default(), cause: cause.into(), hint: None }))
+    }
+
+    /// An argument that can never work.
+    pub fn invalid(cause: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Invalid, cause)
+    }
+
+    /// The same failure with the next move that a user can make, a clause without a full stop.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.0.hint = Some(hint.into());
+        self
+    }
+
+    /// The same failure with its place. Parts that an inner layer already knew are kept.
+    #[must_use]
+    pub fn at(mut self, place: Place) -> Self {
+        let known = std::mem::take(&mut self.0.place);
+        self.0.place = Place {
+            file: known.file.or(place.file),
+            row_group: known.row_group.or(place.row_group),
+            row: known.row.or(place.row),
+            column: known.column.or(place.column),
+        };
+        self
+    }
+
+    /// What sort of failure this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// Where it happened, as far as it is known.
+    pub fn place(&self) -> &Place {
+        &self.0.place
+    }
+
+    /// The cause alone, without place and hint.
+    pub fn cause(&self) -> &str {
+        &self.0.cause
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.0.place.is_empty() {
+            write!(f, "{}: ", self.0.place)?;
+        }
+        f.write_str(&self.0.cause)?;
+        match &self.0.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => ErrorKind::NotFound,
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, error.to_string())
+    }
+}
+
+impl From<parquet::errors::ParquetError> for Error {
+    fn from(error: parquet::errors::ParquetError) -> Self {
+        use parquet::errors::ParquetError;
+        match error {
+            ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, what),
+            other => Error::new(ErrorKind::Corrupt, other.to_string()),
+        }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Self {
+        Error::new(ErrorKind::Internal, error.to_string())
+    }
+}
+
+impl From<object_store::Error> for Error {
+    fn from(error: object_store::Error) -> Self {
+        let kind = match error {
+            object_store::Error::NotFound { .. } => ErrorKind::NotFound,
+            object_store::Error::Precondition { .. } => ErrorKind::DatasetChanged,
+            object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
+                ErrorKind::Unsupported
+            }
+            _ => ErrorKind::Io,
+        };
+        Error::new(kind, error.to_string())
+    }
+}
+
+/// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean" hints.
+pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let furthest = (name.chars().count() / 3).max(1) + 1;
+    candidates
+        .into_iter()
+        .map(|candidate| (edits(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
+        .filter(|(distance, _)| *distance <= furthest)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// Levenshtein distance, one row at a time.
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_has_place_cause_and_next_move() {
+        let error = Error::new(ErrorKind::BadRow, "corrupt JPEG: premature end")
+            .at(Place::default().column("image").row(512))
+            .at(Place::file("data/part-0031.parquet").row_group(7))
+            .hint("pass on_bad_row to skip it");
+        assert_eq!(
+            error.to_string(),
+            "data/part-0031.parquet, row group 7, row 512, column \"image\": corrupt JPEG: premature end \
+             (pass on_bad_row to skip it)"
+        );
+        assert_eq!(error.kind(), ErrorKind::BadRow);
+    }
+
+    #[test]
+    fn an_outer_layer_does_not_overwrite_what_an_inner_one_knew() {
+        let error = Error::invalid("x").at(Place::default().row(3)).at(Place::file("f").row(9));
+        assert_eq!(error.place().row, Some(3));
+        assert_eq!(error.place().file.as_deref(), Some("f"));
+    }
+
+    #[test]
+    fn the_nearest_name_is_offered_and_a_far_one_is_not() {
+        let columns = ["image", "label", "path"];
+        assert_eq!(nearest("imgae", columns), Some("image"));
+        assert_eq!(nearest("Label", columns), Some("label"));
+        assert_eq!(nearest("embedding", columns), None);
+    }
+}

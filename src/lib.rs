@@ -1,0 +1,5 @@
+//! Feeds GPU training straight from Parquet.
+
+pub mod error;
+
+pub use error::{Error, ErrorKind, Place, Result};
