@@ -1,5 +1,7 @@
 //! Feeds GPU training straight from Parquet.
 
 pub mod error;
+pub mod shard;
 
 pub use error::{Error, ErrorKind, Place, Result};
+pub use shard::{Position, Shard, Shuffle};
