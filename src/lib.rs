@@ -1,5 +1,6 @@
 //! Feeds GPU training straight from Parquet.
 
+mod batch;
 pub mod error;
 pub mod shard;
 
