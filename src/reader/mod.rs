@@ -13,7 +13,7 @@ pub(crate) mod budget;
 pub(crate) mod fetch;
 mod filter;
 mod pages;
-mod rows;
+pub mod rows;
 pub(crate) mod select;
 
 use std::sync::Arc;
@@ -49,7 +49,12 @@ enum Numbers {
     Listed(Arc<[u32]>),
 }
 
-/// Decodes what was fetched. `limit` bounds the bytes that its rows may take.
+/// How many times its stored size a row group may take in memory beyond the budget. Honest data seldom compresses
+/// further; a few bytes that decode to gigabytes do.
+const EXPANSION: u64 = 32;
+
+/// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, or, for a row group that is itself
+/// larger than the budget, by a multiple of its stored size.
 pub(crate) fn read(
     catalog: &Catalog,
     projection: &Projection,
@@ -60,6 +65,7 @@ pub(crate) fn read(
     let Fetched { part, chunks, mut permit, .. } = fetched;
     let group = &catalog.groups[part.group as usize];
     let selection = selected.of_part(&part, group.rows);
+    let limit = limit.max(catalog.stored_bytes(group, projection).saturating_mul(EXPANSION));
     let rows = rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)?;
     let numbers = match selected.listed(&part) {
         Some(listed) => Numbers::Listed(listed.into()),
