@@ -28,7 +28,8 @@ const COUNTING_STEP: usize = 64 << 10;
 /// Definition and repetition levels, 16 bits each, that the decoder keeps for each value of a nested column.
 const LEVEL_BYTES: u64 = 4;
 
-/// The fewest bytes that a value in a dictionary page takes: a 32-bit number, or the length of a string.
+/// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
+/// 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
 /// What decoding one column chunk takes.
@@ -92,7 +93,11 @@ pub(super) fn demand(chunk: &ColumnChunkMetaData, bytes: &[u8], rows: u64, limit
         }
         match page.kind {
             DICTIONARY_PAGE => {
-                if page.values.saturating_mul(SMALLEST_DICTIONARY_VALUE) > page.uncompressed {
+                let smallest = match descriptor.physical_type() {
+                    Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
+                    _ => SMALLEST_DICTIONARY_VALUE,
+                };
+                if page.values.saturating_mul(smallest) > page.uncompressed {
                     let cause =
                         format!("a dictionary of {} values in {} bytes", page.values, page.uncompressed);
                     return Err(corrupt(cause));
