@@ -414,30 +414,6 @@ fn a_bomb_is_refused_before_it_goes_off() {
     }
 }
 
-#[test]
-fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
-    let folder = folder();
-    let path = folder.path().join("a.parquet");
-    write(
-        &path,
-        &numbers((0..1000).map(|n| n * n)),
-        WriterProperties::builder().set_page_checksum_enabled(true).build(),
-    );
-    let sound = fs::read(&path).unwrap();
-    let (_, catalog) = open_one(&path).unwrap();
-    let projection = catalog.project(&["n"]).unwrap();
-    let range = catalog.byte_ranges(&catalog.groups[0], &projection).remove(0);
-    let body = range.start as usize + 64..range.end as usize;
-    for at in body.step_by(97) {
-        let mut bytes = sound[range.start as usize..range.end as usize].to_vec();
-        bytes[at - range.start as usize] ^= 1 << (at % 8);
-        let chunks = vec![(range.clone(), bytes.into())];
-        let error = read_part(&catalog, &projection, 0, None, chunks, PLENTY).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Corrupt, "{at}: {error}");
-        assert_eq!(error.place().column.as_deref(), Some("n"), "{at}: {error}");
-    }
-}
-
 /// Bytes are changed at random, the footer included: rows or an error must come, in little time and memory.
 #[test]
 fn mutants_give_rows_or_an_error() {

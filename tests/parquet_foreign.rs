@@ -60,6 +60,44 @@ fn every_foreign_file_has_its_outcome() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The checksum covers a page's body; its header, which comes first, has none.
+#[test]
+fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
+    const HEADER: usize = 64;
+    const STEP: usize = 53;
+    let Some(data) = shared_data() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut flips = 0;
+    for name in ["datapage_v1-uncompressed-checksum", "datapage_v1-snappy-compressed-checksum"] {
+        let path = data.join(format!("parquet-testing/data/{name}.parquet"));
+        let location = path.to_str().unwrap().to_owned();
+        let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new())).unwrap();
+        for field in catalog.schema.fields() {
+            let column = catalog.project(&[field.name()]).unwrap();
+            let range = catalog.byte_ranges(&catalog.groups[0], &column).remove(0);
+            let bytes =
+                runtime.block_on(store.read_ranges(&catalog.files[0], &[range.clone()])).unwrap().remove(0);
+            let sound =
+                read_part(&catalog, &column, 0, None, vec![(range.clone(), bytes.clone())], LIMIT).unwrap();
+            for at in (HEADER..bytes.len()).step_by(STEP) {
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 1 << (at % 8);
+                match read_part(&catalog, &column, 0, None, vec![(range.clone(), flipped.into())], LIMIT) {
+                    Ok(rows) => assert_eq!(rows, sound, "{name} {at}"),
+                    Err(error) => {
+                        assert_eq!(error.place().column.as_deref(), Some(field.name().as_str()), "{error}");
+                        flips += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(flips > 500, "{flips}");
+}
+
 /// Whether an outcome is the expected one: rows to the letter, of a refusal a part of the sentence.
 fn matches(seen: Option<&String>, expected: Option<&String>) -> bool {
     match (seen, expected) {
