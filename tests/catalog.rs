@@ -1,17 +1,26 @@
 //! From locations to a catalogue: which files count, in which order, and what each refusal says.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says what it skips, and is its own loader"
+)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryArray, DictionaryArray, Float64Array, Int32Array, Int64Array, LargeStringArray,
-    RecordBatch, StringArray, StructArray, UInt64Array,
+    Array, ArrayRef, AsArray, BinaryArray, Decimal128Array, Decimal256Array, DictionaryArray,
+    DurationNanosecondArray, FixedSizeBinaryArray, FixedSizeListArray, Float16Array, Float32Array,
+    Float64Array, Int32Array, Int64Array, LargeListArray, LargeStringArray, RecordBatch, StringArray,
+    StructArray, TimestampMicrosecondArray, TimestampSecondArray, UInt8Array, UInt64Array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, Int8Type};
+use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, i256};
 use forebay::catalog::Catalog;
 use forebay::reader::filter::{Filter, Op, Term, Value, Verdict};
 use forebay::reader::rows::read_part;
@@ -246,7 +255,7 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
         {
             let error = refusal(&place);
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            assert!(error.to_string().contains(&format!("table: the folder is a")), "{error}");
+            assert!(error.to_string().contains("table: the folder is a"), "{error}");
             assert!(error.to_string().contains(name) && error.to_string().contains("(pass "), "{error}");
         }
         assert_eq!(open_one(&data).unwrap().1.rows(), 1);
@@ -379,6 +388,117 @@ fn views_into_plain_pages_point_into_the_fetched_bytes() {
     let read = read_part(&catalog, &projection, 0, None, chunks, 4096).unwrap();
     let views = read.column(0).as_any().downcast_ref::<arrow::array::BinaryViewArray>().unwrap();
     assert!((0..8).all(|row| span.contains(&views.value(row).as_ptr())));
+}
+
+#[test]
+fn every_type_that_is_read_comes_as_it_was_written() {
+    let folder = folder();
+    let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
+    let nulls = Some(NullBuffer::from(vec![true, false, true]));
+    let image = StructArray::new(
+        vec![Field::new("bytes", DataType::Binary, true), Field::new("path", DataType::Utf8, true)].into(),
+        vec![
+            Arc::new(BinaryArray::from_opt_vec(vec![Some(b"\x89PNG and more than fits"), None, None])),
+            Arc::new(StringArray::from(vec![None, None, Some("a.png")])),
+        ],
+        nulls.clone(),
+    );
+    let fixed = FixedSizeListArray::new(
+        item(DataType::Float32),
+        2,
+        Arc::new(Float32Array::from(vec![Some(1.0), None, Some(0.0), None, Some(-0.0), Some(f32::INFINITY)])),
+        nulls.clone(),
+    );
+    let lists = LargeListArray::from_iter_primitive::<Int16Type, _, _>([
+        Some(vec![Some(1), None]),
+        None,
+        Some(vec![]),
+    ]);
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("image", Arc::new(image)),
+        ("fixed", Arc::new(fixed)),
+        ("lists", Arc::new(lists)),
+        (
+            "decimal",
+            Arc::new(
+                Decimal128Array::new(vec![1, 2, 3].into(), nulls.clone())
+                    .with_precision_and_scale(9, 2)
+                    .unwrap(),
+            ),
+        ),
+        (
+            "wide",
+            Arc::new(Decimal256Array::new(
+                vec![1, 2, 3].into_iter().map(i256::from).collect(),
+                nulls.clone(),
+            )),
+        ),
+        (
+            "zoned",
+            Arc::new(
+                TimestampMicrosecondArray::new(vec![1, 2, 3].into(), nulls.clone())
+                    .with_timezone("Europe/Paris"),
+            ),
+        ),
+        ("coarse", Arc::new(TimestampSecondArray::new(vec![1, 2, 3].into(), nulls.clone()))),
+        ("span", Arc::new(DurationNanosecondArray::new(vec![1, 2, 3].into(), nulls.clone()))),
+        (
+            "half",
+            Arc::new(Float16Array::new(
+                vec![half::f16::NAN, half::f16::ONE, half::f16::NEG_ZERO].into(),
+                nulls.clone(),
+            )),
+        ),
+        ("tiny", Arc::new(UInt8Array::new(vec![0, 1, 255].into(), nulls))),
+        (
+            "bytes",
+            Arc::new(FixedSizeBinaryArray::try_from_iter([[1u8, 2], [3, 4], [5, 6]].into_iter()).unwrap()),
+        ),
+    ];
+    let written =
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
+    for compression in [Compression::UNCOMPRESSED, Compression::SNAPPY] {
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        write(&folder.path().join("a.parquet"), &written, properties);
+        let (store, catalog) = open_one(folder.path()).unwrap();
+        let names: Vec<&str> = catalog.schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let read = part(&store, &catalog, &names, 0, None, PLENTY).unwrap();
+        for name in &names[1..] {
+            assert_eq!(read.column_by_name(name).unwrap(), written.column_by_name(name).unwrap(), "{name}");
+        }
+        let image = read.column(0).as_struct();
+        assert_eq!(image.column(0).as_binary_view().value(0), b"\x89PNG and more than fits");
+        assert_eq!(image.column(1).as_string_view().value(2), "a.png");
+        assert!(image.is_null(1) && image.column(0).is_null(2) && image.column(1).is_null(0));
+    }
+}
+
+/// Slow, and only of interest alone: it looks at the memory of the whole process.
+#[test]
+#[ignore = "writes a hundred thousand files; run it alone"]
+fn a_hundred_thousand_files_open_in_time_and_memory() {
+    const FILES: usize = 100_000;
+    const MOST_SECONDS: u64 = 30;
+    const MOST_KIB: u64 = 300 << 10;
+    let folder = folder();
+    let columns =
+        ["image", "label", "path"].map(|name| (name, Arc::new(StringArray::from(vec!["x"; 10])) as ArrayRef));
+    let first = folder.path().join("0.parquet");
+    write(&first, &RecordBatch::try_from_iter(columns).unwrap(), plain());
+    for file in 1..FILES {
+        let into = folder.path().join(format!("{}", file / 1000));
+        fs::create_dir_all(&into).unwrap();
+        fs::copy(&first, into.join(format!("{file}.parquet"))).unwrap();
+    }
+    let start = std::time::Instant::now();
+    let (_, catalog) = open_one(folder.path()).unwrap();
+    let elapsed = start.elapsed();
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let peak: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
+    println!("{elapsed:?}, {peak} KiB at most");
+    assert_eq!(catalog.files.len(), FILES);
+    assert!(elapsed.as_secs() < MOST_SECONDS && peak < MOST_KIB, "{elapsed:?} {peak} KiB");
 }
 
 #[test]

@@ -53,32 +53,24 @@ impl Bounds {
         if statistics.is_min_max_deprecated() && !is_signed {
             return None;
         }
-        Some(
-            match statistics {
-                Statistics::Boolean(s) => Bounds::Bool(*s.min_opt()?, *s.max_opt()?),
-                Statistics::Int32(s) if data_type.is_unsigned_integer() => Bounds::Int(
-                    (*s.min_opt()?).cast_unsigned().into(),
-                    (*s.max_opt()?).cast_unsigned().into(),
-                ),
-                Statistics::Int64(s) if data_type.is_unsigned_integer() => Bounds::Int(
-                    (*s.min_opt()?).cast_unsigned().into(),
-                    (*s.max_opt()?).cast_unsigned().into(),
-                ),
-                Statistics::Int32(s) if data_type.is_integer() => {
-                    Bounds::Int((*s.min_opt()?).into(), (*s.max_opt()?).into())
-                }
-                Statistics::Int64(s) if data_type.is_integer() => {
-                    Bounds::Int((*s.min_opt()?).into(), (*s.max_opt()?).into())
-                }
-                Statistics::Float(s) => Bounds::Float((*s.min_opt()?).into(), (*s.max_opt()?).into()),
-                Statistics::Double(s) => Bounds::Float(*s.min_opt()?, *s.max_opt()?),
-                Statistics::ByteArray(s) => {
-                    Bounds::Bytes(s.min_opt()?.data().to_vec(), s.max_opt()?.data().to_vec())
-                }
-                _ => return None,
+        let bounds = match statistics {
+            Statistics::Boolean(s) => Bounds::Bool(*s.min_opt()?, *s.max_opt()?),
+            Statistics::Int32(s) if data_type.is_unsigned_integer() => {
+                Bounds::Int((*s.min_opt()?).cast_unsigned().into(), (*s.max_opt()?).cast_unsigned().into())
             }
-            .checked()?,
-        )
+            Statistics::Int64(s) if data_type.is_unsigned_integer() => {
+                Bounds::Int((*s.min_opt()?).cast_unsigned().into(), (*s.max_opt()?).cast_unsigned().into())
+            }
+            Statistics::Int32(s) => Bounds::Int((*s.min_opt()?).into(), (*s.max_opt()?).into()),
+            Statistics::Int64(s) => Bounds::Int((*s.min_opt()?).into(), (*s.max_opt()?).into()),
+            Statistics::Float(s) => Bounds::Float((*s.min_opt()?).into(), (*s.max_opt()?).into()),
+            Statistics::Double(s) => Bounds::Float(*s.min_opt()?, *s.max_opt()?),
+            Statistics::ByteArray(s) => {
+                Bounds::Bytes(s.min_opt()?.data().to_vec(), s.max_opt()?.data().to_vec())
+            }
+            _ => return None,
+        };
+        bounds.checked()
     }
 
     /// Bounds that are NaN, or the wrong way round, tell nothing.
