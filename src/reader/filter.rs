@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::RowSelection;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Group};
+use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Rows for which all terms of at least one of several lists hold.
@@ -163,11 +163,11 @@ impl Filter {
     }
 
     /// The columns that it compares, each once, in the order in which they are first named.
-    pub fn columns(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = Vec::new();
+    pub fn columns(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
         for term in self.terms() {
-            if !names.contains(&term.column.as_str()) {
-                names.push(&term.column);
+            if !names.contains(&term.column) {
+                names.push(term.column.clone());
             }
         }
         names
@@ -193,8 +193,12 @@ impl Filter {
         Ok(())
     }
 
-    /// What the statistics of a row group tell; the filter must be valid for the catalogue.
-    pub fn prune(&self, catalog: &Catalog, group: &Group) -> Verdict {
+    /// What the statistics of a row group, an index into [`Catalog::groups`], tell. The filter must be valid for the
+    /// catalogue.
+    pub fn prune(&self, catalog: &Catalog, group: usize) -> Verdict {
+        let Some(group) = catalog.groups.get(group) else {
+            return Verdict::Some;
+        };
         let lists = self.any_of.iter().map(|terms| {
             let verdicts = terms.iter().map(|term| prune::term(catalog, group, term));
             verdicts.fold(Verdict::All, |all, one| match (all, one) {
