@@ -156,7 +156,7 @@ fn ground(
     haze: Colour,
 ) {
     let (u, v) = place(random);
-    let contrast = random.between(0.14, 0.32);
+    let contrast = random.between(0.18, 0.40);
     let patches = random.between(0.05, 0.18);
     let (width, height) = (canvas.width as f32, canvas.height as f32);
     for y in horizon as usize..canvas.height {
