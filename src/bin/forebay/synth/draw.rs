@@ -109,7 +109,7 @@ impl Camera {
             exposure * random.between(0.94, 1.06),
         ];
         // Squared, because most photographs are taken in good light.
-        Camera { gain, vignette: random.between(0.05, 0.30), noise: 3.5 + 8.5 * random.unit().powi(2) }
+        Camera { gain, vignette: random.between(0.05, 0.30), noise: 6.0 + 8.0 * random.unit().powi(2) }
     }
 
     fn expose(&self, canvas: &Canvas, random: &mut Random) -> Vec<u8> {

@@ -15,8 +15,5 @@ pub(super) fn png(rgb: &[u8], width: u32, height: u32) -> Result<Vec<u8>> {
 
 /// As JPEG.
 pub(super) fn jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<Vec<u8>> {
-    png(rgb, width, height).map(|b| {
-        let _ = quality;
-        b
-    })
+    forebay::decode::encode_jpeg(rgb, width, height, quality)
 }

@@ -31,9 +31,9 @@ impl Materials {
         let random = |ordinal| Random::new(seed, u64::MAX - ordinal);
         Materials {
             cloud: Tile::fractal(&mut random(0), (2, 2), 8, 0.5, |noise| noise),
-            stone: Tile::fractal(&mut random(1), (4, 4), 8, 0.85, |noise| noise),
-            leaf: Tile::fractal(&mut random(2), (16, 16), 6, 0.85, f32::abs),
-            grain: Tile::fractal(&mut random(3), (2, 32), 5, 0.85, |noise| noise),
+            stone: Tile::fractal(&mut random(1), (4, 4), 8, 0.95, |noise| noise),
+            leaf: Tile::fractal(&mut random(2), (16, 16), 6, 0.95, f32::abs),
+            grain: Tile::fractal(&mut random(3), (2, 32), 5, 0.95, |noise| noise),
         }
     }
 }
