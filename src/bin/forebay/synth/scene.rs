@@ -140,7 +140,7 @@ fn ridge(
             let inside = (y as f32 + 1.0 - top).clamp(0.0, 1.0);
             let (right, down) = (x as f32 * canvas.step * 1.4, y as f32 * canvas.step * 1.8);
             let texture = materials.leaf.at(u + right - SLANT * down, v + down + SLANT * right);
-            let lit = scale(colour, 1.0 + (0.04 + 0.18 * near) * texture + 0.1 * hill);
+            let lit = scale(colour, 1.0 + (0.08 + 0.24 * near) * texture + 0.1 * hill);
             let pixel = &mut canvas.row(y)[x];
             *pixel = mix(*pixel, lit, inside);
         }
@@ -156,13 +156,13 @@ fn ground(
     haze: Colour,
 ) {
     let (u, v) = place(random);
-    let contrast = random.between(0.18, 0.40);
+    let contrast = random.between(0.28, 0.55);
     let patches = random.between(0.05, 0.18);
     let (width, height) = (canvas.width as f32, canvas.height as f32);
     for y in horizon as usize..canvas.height {
         let near = ((y as f32 - horizon) / (height - horizon)).clamp(0.0, 1.0);
         // A plane seen at a slant: texels crowd together in the distance.
-        let step = canvas.step * (0.8 + 1.4 * (1.0 - near) * (1.0 - near));
+        let step = canvas.step * (1.1 + 1.2 * (1.0 - near) * (1.0 - near));
         let row = v + (y as f32 - horizon) * canvas.step * (3.0 - near);
         let fog = 0.55 * (1.0 - near).powi(3);
         let fine = texture.walk(u - step * width / 2.0, row, step, SLANT * step);
@@ -183,7 +183,7 @@ fn wall(
     lamp: f32,
 ) {
     let (u, v) = place(random);
-    let plaster = random.between(0.02, 0.09);
+    let plaster = random.between(0.05, 0.14);
     let stripes = if random.chance(0.35) { random.between(0.03, 0.10) } else { 0.0 };
     let period = canvas.height as f32 * random.between(0.06, 0.16);
     let (width, height) = (canvas.width as f32, canvas.height as f32);
@@ -225,7 +225,7 @@ fn table(canvas: &mut Canvas, random: &mut Random, grain: &Tile, horizon: f32, w
         let shift = plank * 97.0;
         let row = v + shift + (y as f32 - horizon) * canvas.step * (1.5 - 0.4 * near);
         let tone = 1.0 + 0.10 * grain.at(shift, u);
-        let fibres = grain.walk(u + shift, row, canvas.step, 0.0);
+        let fibres = grain.walk(u + shift, row, canvas.step * 1.2, 0.0);
         for (pixel, fibre) in canvas.row(y).iter_mut().zip(fibres) {
             *pixel = scale(wood, (0.75 + 0.35 * near) * seam * tone * (1.0 + contrast * fibre));
         }

@@ -106,7 +106,7 @@ impl Body {
             turn: random.between(-0.25, 0.25),
             albedo,
             gloss: random.between(0.0, 0.5),
-            roughness: random.between(0.03, 0.16),
+            roughness: random.between(0.06, 0.24),
             texture: (random.between(0.0, 512.0), random.between(0.0, 512.0)),
             look,
         }
