@@ -3,7 +3,10 @@
 //! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves SIGINT to the
 //! system, which ends it at once; a host with a handler of its own (Python) restores the default before calling [`run`].
 
+mod bench;
 mod console;
+mod options;
+mod plan;
 mod synth;
 mod units;
 
@@ -39,6 +42,8 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupt
 
 #[derive(Subcommand)]
 enum Verb {
+    Plan(plan::Args),
+    Bench(bench::Args),
     Synth(synth::Args),
 }
 
@@ -59,6 +64,8 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 
 fn perform(verb: Verb) -> Result<()> {
     match verb {
+        Verb::Plan(args) => plan::run(&args),
+        Verb::Bench(args) => bench::run(&args),
         Verb::Synth(args) => synth::run(&args),
     }
 }
