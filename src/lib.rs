@@ -5,7 +5,7 @@ pub mod catalog;
 pub mod decode;
 pub mod error;
 pub mod loader;
-mod reader;
+pub mod reader;
 pub mod shard;
 pub mod source;
 
