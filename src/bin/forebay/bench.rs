@@ -108,7 +108,12 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor, cpu);
     if args.step_ms.is_some() {
         let epochs = args.epochs..u64::MAX;
-        let free = Course { accelerator: Accelerator::new(Duration::ZERO), epochs, steps: None, at_most: Some(MARGIN_TIME) };
+        let free = Course {
+            accelerator: Accelerator::new(Duration::ZERO),
+            epochs,
+            steps: None,
+            at_most: Some(MARGIN_TIME),
+        };
         report.set_margin(&drive(&loaders, &free, Instant::now(), || ())?);
     }
     report.conclude();

@@ -78,7 +78,9 @@ impl LoaderOptions {
         if let Some(bytes) = self.memory {
             builder = builder.memory(bytes);
         }
-        self.image.iter().fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image)))
+        self.image
+            .iter()
+            .fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image)))
     }
 
     fn shuffle(&self) -> Shuffle {
@@ -106,8 +108,11 @@ impl LoaderOptions {
 
 /// "image=rrc224", "image=center224", "image=resize240x320".
 fn parse_image(text: &str) -> Result<(String, Image), String> {
-    let refuse =
-        || format!("{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width)");
+    let refuse = || {
+        format!(
+            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width)"
+        )
+    };
     let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
     let number = |digits: &str| digits.parse::<u32>().ok();
     let image = if let Some(size) = how.strip_prefix("rrc").and_then(number) {
@@ -133,7 +138,9 @@ mod tests {
         assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
         assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
         assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
-        for text in ["rrc224", "=rrc224", "image=", "image=rrc", "image=rrc0", "image=crop224", "image=resize224"] {
+        for text in
+            ["rrc224", "=rrc224", "image=", "image=rrc", "image=rrc0", "image=crop224", "image=resize224"]
+        {
             assert!(shape(text).is_err(), "{text}");
         }
     }

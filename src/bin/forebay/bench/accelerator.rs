@@ -77,7 +77,10 @@ mod tests {
             let began = Instant::now();
             accelerator.train(began);
             let took = began.elapsed();
-            assert!(took >= accelerator.step() && took < accelerator.step() + LATE, "{micros} µs took {took:?}");
+            assert!(
+                took >= accelerator.step() && took < accelerator.step() + LATE,
+                "{micros} µs took {took:?}"
+            );
         }
     }
 

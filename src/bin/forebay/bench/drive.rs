@@ -30,8 +30,10 @@ pub(super) fn drive(
     let meeting = Meeting::new(loaders.len());
     let Some((first, others)) = loaders.split_first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
-        let others: Vec<_> =
-            others.iter().map(|loader| scope.spawn(|| rank(loader, course, origin, &meeting, || ()))).collect();
+        let others: Vec<_> = others
+            .iter()
+            .map(|loader| scope.spawn(|| rank(loader, course, origin, &meeting, || ())))
+            .collect();
         let mut ranks = vec![rank(first, course, origin, &meeting, &mut on_step)];
         for other in others {
             ranks.push(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));

@@ -80,7 +80,8 @@ fn tasks(catalog: &Catalog, options: &LoaderOptions, groups: usize) -> Result<Ve
 
 /// Threads take the next row group each; the bytes read in all.
 fn read_all(catalog: &Catalog, tasks: &[Task], threads: usize, console: &Console) -> Result<u64> {
-    let (next, progress) = (AtomicUsize::new(0), console.progress("reading", "row groups", tasks.len() as u64));
+    let (next, progress) =
+        (AtomicUsize::new(0), console.progress("reading", "row groups", tasks.len() as u64));
     let progress = std::sync::Mutex::new(progress);
     let worker = || {
         let (mut buffer, mut total) = (Vec::new(), 0);

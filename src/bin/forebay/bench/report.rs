@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use forebay::{Loader, StageStats};
+use forebay::Loader;
+use forebay::loader::StageStats;
 use serde::Serialize;
 
 use super::tally::{self, Lap, Utilisation, Waits};
@@ -238,7 +239,12 @@ impl fmt::Display for Report {
             writeln!(f, "memory          {} at most, budget {}", bytes(peak), bytes(self.budget_bytes))?;
         }
         if self.skipped_rows + self.padded_rows > 0 {
-            writeln!(f, "rows            {} skipped, {} repeated", count(self.skipped_rows), count(self.padded_rows))?;
+            writeln!(
+                f,
+                "rows            {} skipped, {} repeated",
+                count(self.skipped_rows),
+                count(self.padded_rows)
+            )?;
         }
         write!(f, "{}", self.bottleneck)
     }

@@ -47,8 +47,11 @@ pub(super) struct Utilisation {
 /// All calls of `next()` but the first of the run.
 pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
     const MILLIS: f64 = 1e3;
-    let mut times: Vec<f64> =
-        ranks.into_iter().flat_map(|laps| laps.iter().skip(1)).map(|lap| (lap.got - lap.asked) * MILLIS).collect();
+    let mut times: Vec<f64> = ranks
+        .into_iter()
+        .flat_map(|laps| laps.iter().skip(1))
+        .map(|lap| (lap.got - lap.asked) * MILLIS)
+        .collect();
     times.sort_unstable_by(f64::total_cmp);
     let at = |share| percentile(&times, share);
     Waits { p50: at(0.50), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
@@ -157,7 +160,10 @@ mod tests {
     #[test]
     fn percentiles_are_values_that_occurred() {
         let times: Vec<f64> = (1..=1_000).map(f64::from).collect();
-        assert_eq!([0.5, 0.95, 0.999, 1.0].map(|share| percentile(&times, share)), [500.0, 950.0, 999.0, 1_000.0]);
+        assert_eq!(
+            [0.5, 0.95, 0.999, 1.0].map(|share| percentile(&times, share)),
+            [500.0, 950.0, 999.0, 1_000.0]
+        );
         assert_eq!(percentile(&[], 0.5), 0.0);
     }
 

@@ -27,9 +27,14 @@ pub(super) fn sentence(evidence: &Evidence) -> String {
             let could = margin.filter(|margin| *margin > 1.0).map_or(String::new(), |margin| {
                 format!(", and the loader could feed it {margin:.1} times as fast")
             });
-            format!("The accelerator is the bottleneck, as it should be: it was busy {} of the time{could}.", percent(busy))
+            format!(
+                "The accelerator is the bottleneck, as it should be: it was busy {} of the time{could}.",
+                percent(busy)
+            )
         }
-        Some((busy, _)) => format!("The accelerator was idle {} of the time: {}.", percent(1.0 - busy), stage(evidence)),
+        Some((busy, _)) => {
+            format!("The accelerator was idle {} of the time: {}.", percent(1.0 - busy), stage(evidence))
+        }
         None => format!("At full speed {}.", stage(evidence)),
     }
 }
