@@ -5,6 +5,7 @@
 
 mod bench;
 mod console;
+mod inspect;
 mod options;
 mod plan;
 mod synth;
@@ -42,6 +43,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupt
 
 #[derive(Subcommand)]
 enum Verb {
+    Inspect(inspect::Args),
     Plan(plan::Args),
     Bench(bench::Args),
     Synth(synth::Args),
@@ -64,6 +66,7 @@ pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
 
 fn perform(verb: Verb) -> Result<()> {
     match verb {
+        Verb::Inspect(args) => inspect::run(&args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Bench(args) => bench::run(&args),
         Verb::Synth(args) => synth::run(&args),
