@@ -9,7 +9,7 @@
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +27,7 @@ use crate::reader::fetch::{Fetched, Fetcher};
 use crate::reader::select::Selected;
 use crate::reader::{self, Resident};
 use crate::shard::{Part, Step, Walk};
+use crate::shuffle::{Picks, Window};
 
 /// Threads that wait for storage; they do not work.
 const RUNTIME_THREADS: usize = 1;
@@ -191,8 +192,7 @@ impl Engine {
             off,
             stopped,
             arriving,
-            residents: HashMap::new(),
-            unwanted: HashSet::new(),
+            window: Window::new(),
             hand_over,
         };
         std::thread::Builder::new()
@@ -259,9 +259,7 @@ struct Assembly {
     off: Arc<AtomicBool>,
     stopped: Receiver<()>,
     arriving: Receiver<Result<Arriving>>,
-    residents: HashMap<Part, Arc<Resident>>,
-    /// Parts that left before they arrived: no row of theirs was for this rank.
-    unwanted: HashSet<Part>,
+    window: Window<Resident>,
     hand_over: Sender<Pending>,
 }
 
@@ -307,32 +305,28 @@ impl Assembly {
     /// Waits for the parts of a step and lists its rows.
     fn assemble(&mut self, step: Step) -> Result<Job, Stop> {
         let mut leaving = step.leaving;
-        let mut sources: Vec<Arc<Resident>> = Vec::new();
-        let mut source_of: HashMap<Part, u32> = HashMap::new();
-        let mut picks: Vec<(u32, u32)> = Vec::with_capacity(step.picks.len());
+        let mut picks = Picks::with_capacity(step.picks.len());
         for (at, &(part, row)) in step.picks.iter().enumerate() {
-            let source = match source_of.get(&part) {
-                Some(source) => *source,
+            let source = match picks.source(&part) {
+                Some(source) => source,
                 None => {
-                    if !self.residents.contains_key(&part) && self.is_short_of(&part) {
-                        let (done, ahead) = (&mut picks[..], &step.picks[at..]);
-                        self.make_room(&mut leaving, ahead, done, &mut sources, &mut source_of)?;
+                    if self.window.get(&part).is_none() && self.is_short_of(&part) {
+                        self.make_room(&mut leaving, &step.picks[at..], &mut picks)?;
                     }
-                    sources.push(self.resident(&part)?);
-                    *source_of.entry(part).or_insert(sources.len() as u32 - 1)
+                    picks.add_source(part, self.resident(&part)?)
                 }
             };
-            picks.push((source, row));
+            picks.rows.push((source, row));
         }
-        leaving.iter().for_each(|part| self.let_go(part));
+        leaving.iter().for_each(|part| self.window.let_go(part));
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
-        Ok(Job { recipe, sources, picks, epoch: self.number, cancelled })
+        Ok(Job { recipe, sources: picks.sources, picks: picks.rows, epoch: self.number, cancelled })
     }
 
     /// Waits until the rows of `part` are at hand.
     fn resident(&mut self, part: &Part) -> Result<Arc<Resident>, Stop> {
         loop {
-            if let Some(resident) = self.residents.get(part) {
+            if let Some(resident) = self.window.get(part) {
                 return Ok(resident.clone());
             }
             self.counters.owned_by(Stage::Fetch);
@@ -344,22 +338,13 @@ impl Assembly {
                 }
             };
             self.counters.owned_by(Stage::Rows);
-            let resident = match rows.recv() {
-                Ok(resident) => resident?,
+            match rows.recv() {
+                Ok(resident) => self.window.admit(arrived, resident?),
                 Err(_) => {
                     return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into());
                 }
-            };
-            if !self.unwanted.remove(&arrived) {
-                self.residents.insert(arrived, Arc::new(resident));
             }
             self.counters.owned_by(Stage::Batch);
-        }
-    }
-
-    fn let_go(&mut self, part: &Part) {
-        if self.residents.remove(part).is_none() {
-            self.unwanted.insert(*part);
         }
     }
 
@@ -374,23 +359,14 @@ impl Assembly {
         &mut self,
         leaving: &mut Vec<Part>,
         ahead: &[(Part, u32)],
-        picks: &mut [(u32, u32)],
-        sources: &mut [Arc<Resident>],
-        source_of: &mut HashMap<Part, u32>,
+        picks: &mut Picks<Resident>,
     ) -> Result<()> {
         let needed: HashSet<Part> = ahead.iter().map(|(part, _)| *part).collect();
         let (stay, go): (Vec<Part>, Vec<Part>) = leaving.iter().partition(|part| needed.contains(part));
         *leaving = stay;
         for part in go {
-            self.let_go(&part);
-            let Some(source) = source_of.remove(&part) else { continue };
-            let mut rows = Vec::new();
-            for pick in picks.iter_mut().filter(|pick| pick.0 == source) {
-                rows.push(pick.1);
-                pick.1 = rows.len() as u32 - 1;
-            }
-            let detached = sources[source as usize].detach(&rows)?;
-            sources[source as usize] = Arc::new(detached);
+            self.window.let_go(&part);
+            picks.detach(&part, Resident::detach)?;
         }
         Ok(())
     }
