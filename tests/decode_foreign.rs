@@ -1,6 +1,11 @@
 //! Other people's images: each decodes, or is refused with the outcome that `decode_outcomes.txt` lists.
 //!
 //! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests say so and pass.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a helper of a test stops it, and a skipped test says so"
+)]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
