@@ -15,7 +15,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::decode::{RowKey, decode_into, encode_jpeg};
 use forebay::{Image, Layout, PixelType};
 
-/// The shape and about the bytes of an ImageNet photograph: 110 KB.
+/// The shape and about the bytes of an ImageNet photograph: 100 KB.
 const WIDTH: u32 = 500;
 const HEIGHT: u32 = 375;
 const QUALITY: u8 = 93;
@@ -55,7 +55,7 @@ fn photo(seed: u64) -> Vec<u8> {
     let mut cell = LARGEST;
     while cell >= 1 {
         let (columns, rows) = (WIDTH / cell + 2, HEIGHT / cell + 2);
-        let amplitude = 2.2 * f64::from(cell).powf(0.72);
+        let amplitude = 34.0 * f64::from(cell).powf(0.2);
         for (channel, share) in [1.0, 0.95, 0.9].into_iter().enumerate() {
             let grid: Vec<f64> =
                 (0..columns * rows).map(|_| (draws.unit() - 0.5) * amplitude * share).collect();
