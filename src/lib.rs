@@ -1,5 +1,17 @@
 //! Feeds GPU training straight from Parquet.
 
+mod batch;
+pub mod catalog;
+pub mod decode;
 pub mod error;
+pub mod loader;
+mod reader;
+pub mod shard;
+pub mod source;
 
+pub use catalog::Catalog;
+pub use decode::{Image, Layout, PixelType};
 pub use error::{Error, ErrorKind, Place, Result};
+pub use loader::{BadRow, Dataset, Epoch, Loader, LoaderBuilder, OnBadRow, RankPlan, Stats, Step, Wait};
+pub use reader::Filter;
+pub use shard::{Position, Shard, Shuffle};

@@ -1,0 +1,88 @@
+//! Lists of values of one width: one values buffer per batch.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
+use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, FieldRef};
+
+use super::{Run, Selection, downcast, gather as gather_values};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Where a list's values lie in its source.
+type Bounds<'a> = Box<dyn Fn(usize) -> (usize, usize) + 'a>;
+
+pub(super) fn gather(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+    let item = item(sources[0].data_type())?;
+    let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
+    let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
+    if matches!(sources[0].data_type(), DataType::List(_)) {
+        for array in downcast::<ListArray>(sources)? {
+            values.push(array.values());
+            bounds.push(Box::new(|row| (array.offsets()[row] as usize, array.offsets()[row + 1] as usize)));
+        }
+    } else {
+        for array in downcast::<LargeListArray>(sources)? {
+            values.push(array.values());
+            bounds.push(Box::new(|row| (array.offsets()[row] as usize, array.offsets()[row + 1] as usize)));
+        }
+    }
+    let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
+    offsets.push(0);
+    let mut runs = Runs::default();
+    selection.for_each(|source, row| {
+        let (from, to) = bounds[source](row);
+        runs.push(source, from, to);
+        offsets.push(runs.rows as i64);
+    });
+    let values = gather_values(&values, &runs.finish()?, None)?;
+    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, selection.nulls(sources))?))
+}
+
+pub(super) fn gather_fixed(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+    let item = item(sources[0].data_type())?;
+    let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
+    let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
+    let length = arrays[0].value_length();
+    let mut runs = Runs::default();
+    selection.for_each(|source, row| {
+        let from = arrays[source].value_offset(row) as usize;
+        runs.push(source, from, from + length as usize);
+    });
+    let values = gather_values(&values, &runs.finish()?, None)?;
+    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, selection.nulls(sources))?))
+}
+
+/// The values of the selected lists, as runs of their sources' values.
+#[derive(Default)]
+struct Runs {
+    runs: Vec<Run>,
+    rows: usize,
+    overflow: bool,
+}
+
+impl Runs {
+    fn push(&mut self, source: usize, from: usize, to: usize) {
+        self.overflow |= to > u32::MAX as usize;
+        self.runs.push(Run { source: source as u32, start: from as u32, rows: (to - from) as u32 });
+        self.rows += to - from;
+    }
+
+    fn finish(self) -> Result<Selection> {
+        if self.overflow {
+            return Err(Error::new(ErrorKind::TooLarge, "a row group with more than 2^32 list values")
+                .hint("rewrite it with smaller row groups"));
+        }
+        Ok(Selection::Runs { runs: self.runs, rows: self.rows })
+    }
+}
+
+fn item(data_type: &DataType) -> Result<FieldRef> {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            Ok(item.clone())
+        }
+        other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
+    }
+}

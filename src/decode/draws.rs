@@ -1,0 +1,70 @@
+//! The random numbers of one row: a function of its key and of nothing else.
+//!
+//! SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17, with the
+//! constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of `key + n * gamma`, so a row needs no
+//! state from the rows before it, and neighbouring keys give unrelated numbers.
+
+/// Key of one row's random draws: the caller derives it from (seed, epoch, row).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RowKey(pub u64);
+
+/// The golden ratio as an odd 64-bit fraction: the generator's step.
+const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// Bits of a double's significand.
+const DOUBLE_BITS: u32 = 53;
+
+/// The sequence of draws of one row.
+pub(super) struct Draws(u64);
+
+impl Draws {
+    pub(super) fn new(key: RowKey) -> Self {
+        Draws(key.0)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GAMMA);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Uniform in [0, 1), in steps of 2^-53.
+    pub(super) fn unit(&mut self) -> f64 {
+        (self.next() >> (u64::BITS - DOUBLE_BITS)) as f64 / (1u64 << DOUBLE_BITS) as f64
+    }
+
+    /// Uniform in [low, high).
+    pub(super) fn uniform(&mut self, (low, high): (f64, f64)) -> f64 {
+        low + (high - low) * self.unit()
+    }
+
+    /// Uniform over 0, 1, ..., `below` - 1: the high half of a product, biased by less than `below` / 2^64.
+    pub(super) fn below(&mut self, below: u32) -> u32 {
+        ((u128::from(self.next()) * u128::from(below)) >> u64::BITS) as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_numbers_are_those_of_splitmix64_c() {
+        let mut draws = Draws::new(RowKey(1234567));
+        let expected: [u64; 3] = [6457827717110365317, 3203168211198807973, 9817491932198370423];
+        assert_eq!([draws.next(), draws.next(), draws.next()], expected);
+    }
+
+    #[test]
+    fn ranges_are_kept() {
+        let mut draws = Draws::new(RowKey(7));
+        for _ in 0..10_000 {
+            assert!((0.0..1.0).contains(&draws.unit()));
+            assert!((2.0..3.0).contains(&draws.uniform((2.0, 3.0))));
+            assert!(draws.below(5) < 5);
+        }
+        assert_eq!(draws.below(1), 0);
+    }
+}

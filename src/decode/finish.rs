@@ -1,0 +1,160 @@
+//! The last pass: flip, normalise, number type and layout, from pixels at the target size into the slot.
+//!
+//! A channel has 256 values, so normalising and rounding are one look-up: exact in every number type, without a branch
+//! or a division per pixel.
+
+use half::{bf16, f16};
+
+use super::pixel_type::{Layout, PixelType};
+use super::spec::{Image, LUMA, Normalize, RGB, Size};
+
+/// Values of a stored channel.
+const LEVELS: usize = 256;
+/// The largest stored value, which is 1.0 in floats.
+const WHITE: f32 = 255.0;
+
+/// What each stored value becomes, per channel.
+#[derive(Default)]
+pub(super) struct Table {
+    made_for: Option<(PixelType, Option<Normalize>)>,
+    values: Values,
+}
+
+enum Values {
+    U16(Box<[[u16; LEVELS]; RGB]>),
+    U32(Box<[[u32; LEVELS]; RGB]>),
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Values::U16(Box::new([[0; LEVELS]; RGB]))
+    }
+}
+
+impl Table {
+    /// The values for `image`, computed where the last image on this thread was another.
+    fn values(&mut self, image: &Image) -> &Values {
+        let wanted = (image.pixel_type(), image.normalize);
+        if self.made_for != Some(wanted) {
+            self.values = match image.pixel_type() {
+                PixelType::BF16 => Values::U16(table(wanted.1, |x| bf16::from_f32(x).to_bits())),
+                PixelType::F16 => Values::U16(table(wanted.1, |x| f16::from_f32(x).to_bits())),
+                PixelType::F32 | PixelType::U8 => Values::U32(table(wanted.1, f32::to_bits)),
+            };
+            self.made_for = Some(wanted);
+        }
+        &self.values
+    }
+}
+
+fn table<T: Copy + Default>(
+    normalize: Option<Normalize>,
+    bits: impl Fn(f32) -> T,
+) -> Box<[[T; LEVELS]; RGB]> {
+    let mut table = Box::new([[T::default(); LEVELS]; RGB]);
+    for (channel, values) in table.iter_mut().enumerate() {
+        for (level, value) in values.iter_mut().enumerate() {
+            let unit = level as f32 / WHITE;
+            *value = bits(match normalize {
+                Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],
+                None => unit,
+            });
+        }
+    }
+    table
+}
+
+/// Whether pixels at the target size are the slot's content as they are, but for a flip.
+pub(super) fn is_plain(image: &Image) -> bool {
+    image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
+}
+
+/// Mirrors interleaved pixels left to right, in place.
+pub(super) fn flip_in_place(pixels: &mut [u8], size: Size, channels: usize) {
+    for row in pixels.chunks_exact_mut(size.width as usize * channels) {
+        if channels == LUMA {
+            row.reverse();
+        } else {
+            let (pixels, _) = row.as_chunks_mut::<RGB>();
+            pixels.reverse();
+        }
+    }
+}
+
+/// Writes interleaved pixels at the target size into the slot.
+pub(super) fn finish(image: &Image, pixels: &[u8], flip: bool, table: &mut Table, slot: &mut [u8]) {
+    let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), flip };
+    if image.pixel_type() == PixelType::U8 {
+        return out.write(pixels, slot, |_, level| [level]);
+    }
+    match table.values(image) {
+        Values::U16(values) => {
+            out.write(pixels, slot, |channel, level| values[channel][usize::from(level)].to_ne_bytes());
+        }
+        Values::U32(values) => {
+            out.write(pixels, slot, |channel, level| values[channel][usize::from(level)].to_ne_bytes());
+        }
+    }
+}
+
+struct Pass {
+    size: Size,
+    channels: usize,
+    layout: Layout,
+    flip: bool,
+}
+
+impl Pass {
+    fn write<const BYTES: usize>(
+        &self,
+        pixels: &[u8],
+        slot: &mut [u8],
+        value: impl Fn(usize, u8) -> [u8; BYTES],
+    ) {
+        let (slot, _) = slot.as_chunks_mut::<BYTES>();
+        match (self.channels, self.layout) {
+            (LUMA, _) => self.write_planes::<LUMA, BYTES>(pixels, slot, value),
+            (_, Layout::Nchw) => self.write_planes::<RGB, BYTES>(pixels, slot, value),
+            (_, Layout::Nhwc) => self.write_pixels(pixels, slot, value),
+        }
+    }
+
+    fn write_pixels<const BYTES: usize>(
+        &self,
+        pixels: &[u8],
+        slot: &mut [[u8; BYTES]],
+        value: impl Fn(usize, u8) -> [u8; BYTES],
+    ) {
+        let width = self.size.width as usize;
+        let (pixels, _) = pixels.as_chunks::<RGB>();
+        let (slot, _) = slot.as_chunks_mut::<RGB>();
+        let convert = |pixel: &[u8; RGB]| [value(0, pixel[0]), value(1, pixel[1]), value(2, pixel[2])];
+        for (to, from) in slot.chunks_exact_mut(width).zip(pixels.chunks_exact(width)) {
+            if self.flip {
+                to.iter_mut().zip(from.iter().rev()).for_each(|(to, from)| *to = convert(from));
+            } else {
+                to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(from));
+            }
+        }
+    }
+
+    fn write_planes<const CHANNELS: usize, const BYTES: usize>(
+        &self,
+        pixels: &[u8],
+        slot: &mut [[u8; BYTES]],
+        value: impl Fn(usize, u8) -> [u8; BYTES],
+    ) {
+        let (width, height) = (self.size.width as usize, self.size.height as usize);
+        let (pixels, _) = pixels.as_chunks::<CHANNELS>();
+        for (channel, plane) in slot.chunks_exact_mut(width * height).enumerate() {
+            for (to, from) in plane.chunks_exact_mut(width).zip(pixels.chunks_exact(width)) {
+                if self.flip {
+                    let from = from.iter().rev();
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = value(channel, from[channel]));
+                } else {
+                    to.iter_mut().zip(from).for_each(|(to, from)| *to = value(channel, from[channel]));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Which part of an image is sampled: arithmetic on sizes only.
+
+use super::draws::{Draws, RowKey};
+use super::spec::{Framing, Image, Size};
+
+/// Tries of a random crop before the fallback, as torchvision's.
+const CROP_TRIES: usize = 10;
+
+/// Whole pixels of the image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rect {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+impl Rect {
+    pub(super) fn whole(width: u32, height: u32) -> Rect {
+        Rect { x: 0, y: 0, width, height }
+    }
+}
+
+/// What is stretched to the target size, in pixels of the image.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Sampling {
+    /// Left border of the box.
+    pub(super) left: f64,
+    /// Upper border of the box.
+    pub(super) top: f64,
+    /// Width of the box.
+    pub(super) width: f64,
+    /// Height of the box.
+    pub(super) height: f64,
+    /// The pixels that may be read: the box itself for a crop that comes before the resize, more than it for one that
+    /// comes after.
+    pub(super) view: Rect,
+}
+
+/// The part of an image that is shown, and whether it is mirrored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Frame {
+    pub(super) sampling: Sampling,
+    pub(super) flip: bool,
+}
+
+impl Frame {
+    /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn first, so that
+    /// asking for one leaves the crops as they are.
+    pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
+        let mut draws = Draws::new(key);
+        let flip = draws.unit() < image.flip;
+        Frame { sampling: Sampling::of(image, width, height, &mut draws), flip }
+    }
+}
+
+impl Sampling {
+    /// The sampling of a `width` x `height` image.
+    fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
+        match image.framing {
+            Framing::Resize => Sampling::cropped(Rect::whole(width, height)),
+            Framing::RandomResizedCrop => Sampling::cropped(random_crop(image, width, height, draws)),
+            Framing::CenterCrop => center_crop(image.size, image.shorter_side(), width, height),
+        }
+    }
+
+    fn cropped(view: Rect) -> Sampling {
+        Sampling {
+            left: f64::from(view.x),
+            top: f64::from(view.y),
+            width: f64::from(view.width),
+            height: f64::from(view.height),
+            view,
+        }
+    }
+}
+
+/// torchvision's `RandomResizedCrop.get_params`: ten tries of a random area and a log-uniform aspect ratio, then the
+/// largest centred box within the ratios.
+fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rect {
+    let area = f64::from(width) * f64::from(height);
+    let ratio = image.ratio_range();
+    let log_ratio = (ratio.0.ln(), ratio.1.ln());
+    for _ in 0..CROP_TRIES {
+        let target = area * draws.uniform(image.scale_range());
+        let aspect = draws.uniform(log_ratio).exp();
+        let w = rounded((target * aspect).sqrt());
+        let h = rounded((target / aspect).sqrt());
+        if 0 < w && w <= width && 0 < h && h <= height {
+            let y = draws.below(height - h + 1);
+            let x = draws.below(width - w + 1);
+            return Rect { x, y, width: w, height: h };
+        }
+    }
+    let shape = f64::from(width) / f64::from(height);
+    let (w, h) = if shape < ratio.0 {
+        (width, rounded(f64::from(width) / ratio.0).clamp(1, height))
+    } else if shape > ratio.1 {
+        (rounded(f64::from(height) * ratio.1).clamp(1, width), height)
+    } else {
+        (width, height)
+    };
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+/// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is pixel
+/// (i + top, j + left) of the resized image, so the box is the crop's rectangle at the resize's scale, and the filter may
+/// read past it as it would in the whole image.
+fn center_crop(size: Size, shorter: u32, width: u32, height: u32) -> Sampling {
+    let (resized_width, resized_height) = shorter_to(shorter, width, height);
+    let top = rounded(f64::from(resized_height.saturating_sub(size.height)) / 2.0);
+    let left = rounded(f64::from(resized_width.saturating_sub(size.width)) / 2.0);
+    let x_scale = f64::from(width) / f64::from(resized_width);
+    let y_scale = f64::from(height) / f64::from(resized_height);
+    let (x, w) = with_support(left, size.width, x_scale, width);
+    let (y, h) = with_support(top, size.height, y_scale, height);
+    Sampling {
+        left: f64::from(left) * x_scale,
+        top: f64::from(top) * y_scale,
+        width: f64::from(size.width) * x_scale,
+        height: f64::from(size.height) * y_scale,
+        view: Rect { x, y, width: w, height: h },
+    }
+}
+
+/// Width and height after torchvision's `Resize(shorter)`: the longer side is cut to whole pixels.
+fn shorter_to(shorter: u32, width: u32, height: u32) -> (u32, u32) {
+    let longer = |long: u32, short: u32| (u64::from(shorter) * u64::from(long) / u64::from(short)) as u32;
+    if width <= height { (shorter, longer(height, width)) } else { (longer(width, height), shorter) }
+}
+
+/// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the bilinear
+/// filter reaches `max(scale, 1)` pixels from each centre, and one more is kept for rounding.
+fn with_support(start: u32, length: u32, scale: f64, limit: u32) -> (u32, u32) {
+    let reach = scale.max(1.0) + 1.0;
+    let from = (f64::from(start) * scale - reach).floor().max(0.0) as u32;
+    let to = (f64::from(start + length) * scale + reach).ceil().min(f64::from(limit)) as u32;
+    (from, to - from)
+}
+
+/// Python's `int(round(x))`: halves go to the even neighbour.
+fn rounded(x: f64) -> u32 {
+    x.round_ties_even() as u32
+}

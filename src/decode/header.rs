@@ -1,0 +1,124 @@
+//! What the first bytes say: format and size, before a pixel is decoded.
+
+use std::fmt;
+
+use super::{bad_row, jpeg, raster};
+use crate::error::{Error, Result};
+
+/// Bytes of an unknown file that an error shows.
+const SHOWN_BYTES: usize = 4;
+
+/// An encoding of images that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Format {
+    /// JPEG, by libjpeg-turbo.
+    Jpeg,
+    /// PNG.
+    Png,
+    /// WebP, lossy or lossless; of an animation the first frame.
+    WebP,
+    /// GIF; of an animation the first frame.
+    Gif,
+    /// Windows bitmap.
+    Bmp,
+    /// TIFF; the first page.
+    Tiff,
+}
+
+impl Format {
+    /// The name as people write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Format::Jpeg => "JPEG",
+            Format::Png => "PNG",
+            Format::WebP => "WebP",
+            Format::Gif => "GIF",
+            Format::Bmp => "BMP",
+            Format::Tiff => "TIFF",
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What an image's header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Header {
+    /// The encoding.
+    pub format: Format,
+    /// Columns as stored, before any EXIF orientation.
+    pub width: u32,
+    /// Rows as stored, before any EXIF orientation.
+    pub height: u32,
+    /// Channels as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
+    pub channels: u8,
+    /// A JPEG in several scans, which cannot be decoded in part.
+    pub progressive: bool,
+}
+
+/// Reads an image's header and no pixel. Sizes are as stored and not checked against any limit.
+///
+/// # Errors
+/// [`crate::ErrorKind::BadRow`] for bytes that are no image.
+pub fn probe(encoded: &[u8]) -> Result<Header> {
+    if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
+}
+
+/// The start of every JPEG: SOI and the first byte of the next marker.
+pub(super) fn is_jpeg(encoded: &[u8]) -> bool {
+    encoded.starts_with(&[0xFF, 0xD8, 0xFF])
+}
+
+/// The format of anything but a JPEG.
+pub(super) fn sniff(encoded: &[u8]) -> Result<Format> {
+    use image::ImageFormat;
+    match image::guess_format(encoded) {
+        Ok(ImageFormat::Png) => Ok(Format::Png),
+        Ok(ImageFormat::WebP) => Ok(Format::WebP),
+        Ok(ImageFormat::Gif) => Ok(Format::Gif),
+        Ok(ImageFormat::Bmp) => Ok(Format::Bmp),
+        Ok(ImageFormat::Tiff) => Ok(Format::Tiff),
+        _ => Err(not_an_image(encoded)),
+    }
+}
+
+fn not_an_image(encoded: &[u8]) -> Error {
+    if encoded.is_empty() {
+        return bad_row("empty");
+    }
+    let shown: String = encoded.iter().take(SHOWN_BYTES).map(|byte| format!("{byte:02x}")).collect();
+    let text = encoded.trim_ascii_start();
+    let guess = match text.first() {
+        Some(b'<') => " (HTML?)",
+        Some(b'{' | b'[') => " (JSON?)",
+        _ if encoded.starts_with(b"PK") => " (ZIP?)",
+        _ if encoded.starts_with(&[0x1F, 0x8B]) => " (gzip?)",
+        None => " (white space)",
+        _ => "",
+    };
+    bad_row(format!("not an image: starts with {shown}{guess}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_image_is_named() {
+        for (bytes, cause) in [
+            (&b""[..], "empty"),
+            (b"<!DOCTYPE html>", "not an image: starts with 3c21444f (HTML?)"),
+            (b"\n <html>", "not an image: starts with 0a203c68 (HTML?)"),
+            (b"{\"error\": 1}", "not an image: starts with 7b226572 (JSON?)"),
+            (b"\x00\x01", "not an image: starts with 0001"),
+        ] {
+            assert_eq!(probe(bytes).unwrap_err().cause(), cause);
+        }
+    }
+}

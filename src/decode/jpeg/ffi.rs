@@ -1,0 +1,266 @@
+//! The one door to libjpeg-turbo: its TurboJPEG 3 interface as safe calls on slices.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, c_int};
+use std::ptr::NonNull;
+
+use turbojpeg_sys as tj;
+
+/// What the library says went wrong.
+pub(super) type Message = String;
+
+/// Samples of a decoded pixel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Samples {
+    Rgb,
+    Luma,
+    Cmyk,
+}
+
+impl Samples {
+    pub(super) fn per_pixel(self) -> usize {
+        match self {
+            Samples::Luma => 1,
+            Samples::Rgb => 3,
+            Samples::Cmyk => 4,
+        }
+    }
+
+    fn format(self) -> c_int {
+        match self {
+            Samples::Rgb => tj::TJPF_TJPF_RGB,
+            Samples::Luma => tj::TJPF_TJPF_GRAY,
+            Samples::Cmyk => tj::TJPF_TJPF_CMYK,
+        }
+    }
+}
+
+/// The colour space in which a JPEG is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stored {
+    Luma,
+    Colour,
+    Cmyk,
+}
+
+/// What the library makes of a header.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Info {
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) stored: Stored,
+    /// Width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
+    pub(super) mcu_width: Option<u32>,
+    /// All samples of a region lie together: one scan, lossy, Huffman-coded or arithmetic.
+    pub(super) sequential: bool,
+}
+
+/// Columns and rows of the reduced image.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    pub(super) x: u32,
+    pub(super) y: u32,
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+/// A decompressor, for one thread at a time.
+///
+/// After a failure its state is unknown (the library jumps out of the middle of a header without a reset), so opening and
+/// decoding consume it and give it back only on success.
+pub(super) struct Decompressor(NonNull<std::ffi::c_void>);
+
+impl Decompressor {
+    /// One that stops at the first warning, refuses a progressive image of more scans, and bounds its memory.
+    pub(super) fn new(max_scans: u32, max_memory_mib: u32) -> Result<Self, Message> {
+        let mut decompressor = new_handle(tj::TJINIT_TJINIT_DECOMPRESS).map(Decompressor)?;
+        decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
+        decompressor.set(tj::TJPARAM_TJPARAM_SCANLIMIT, to_c(max_scans))?;
+        decompressor.set(tj::TJPARAM_TJPARAM_MAXMEMORY, to_c(max_memory_mib))?;
+        Ok(decompressor)
+    }
+
+    /// Reads the header, and holds the decompressor until the pixels are decoded.
+    pub(super) fn open(self, encoded: &[u8]) -> Result<Opened<'_>, Message> {
+        // SAFETY: the handle is live, and the library reads at most `len` bytes from the pointer.
+        let rc = unsafe { tj::tj3DecompressHeader(self.0.as_ptr(), encoded.as_ptr(), encoded.len() as _) };
+        self.check(rc)?;
+        let [width, height] =
+            [tj::TJPARAM_TJPARAM_JPEGWIDTH, tj::TJPARAM_TJPARAM_JPEGHEIGHT].map(|param| self.get(param));
+        if width < 1 || height < 1 {
+            return Err("no frame header".into());
+        }
+        const LUMA: c_int = tj::TJCS_TJCS_GRAY as c_int;
+        const CMYK: c_int = tj::TJCS_TJCS_CMYK as c_int;
+        const YCCK: c_int = tj::TJCS_TJCS_YCCK as c_int;
+        let stored = match self.get(tj::TJPARAM_TJPARAM_COLORSPACE) {
+            LUMA => Stored::Luma,
+            CMYK | YCCK => Stored::Cmyk,
+            _ => Stored::Colour,
+        };
+        let multiple = [tj::TJPARAM_TJPARAM_PROGRESSIVE, tj::TJPARAM_TJPARAM_LOSSLESS];
+        let info = Info {
+            width: width.cast_unsigned(),
+            height: height.cast_unsigned(),
+            stored,
+            mcu_width: mcu_width(self.get(tj::TJPARAM_TJPARAM_SUBSAMP)),
+            sequential: multiple.into_iter().all(|param| self.get(param) == 0),
+        };
+        Ok(Opened { decompressor: self, encoded, info })
+    }
+
+    fn get(&self, param: tj::TJPARAM) -> c_int {
+        // SAFETY: the handle is live; an unknown parameter gives -1.
+        unsafe { tj::tj3Get(self.0.as_ptr(), param as c_int) }
+    }
+
+    fn set(&mut self, param: tj::TJPARAM, value: c_int) -> Result<(), Message> {
+        // SAFETY: the handle is live; the library checks parameter and value.
+        let rc = unsafe { tj::tj3Set(self.0.as_ptr(), param as c_int, value) };
+        self.check(rc)
+    }
+
+    fn check(&self, rc: c_int) -> Result<(), Message> {
+        if rc == 0 { Ok(()) } else { Err(message(self.0)) }
+    }
+}
+
+/// A decompressor that has read the header of one image.
+pub(super) struct Opened<'a> {
+    decompressor: Decompressor,
+    encoded: &'a [u8],
+    info: Info,
+}
+
+impl Opened<'_> {
+    pub(super) fn info(&self) -> Info {
+        self.info
+    }
+
+    /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as long; without
+    /// a region, all of it. Gives the decompressor back for the next image.
+    pub(super) fn decompress(
+        self,
+        reduction: u32,
+        region: Option<Region>,
+        samples: Samples,
+        out: &mut [u8],
+    ) -> Result<Decompressor, Message> {
+        let Opened { decompressor, encoded, info } = self;
+        let handle = decompressor.0.as_ptr();
+        let factor = tj::tjscalingfactor { num: 1, denom: to_c(reduction) };
+        // SAFETY: the handle is live; the library checks the factor.
+        decompressor.check(unsafe { tj::tj3SetScalingFactor(handle, factor) })?;
+        let crop = match region {
+            Some(Region { x, y, width, height }) => {
+                tj::tjregion { x: to_c(x), y: to_c(y), w: to_c(width), h: to_c(height) }
+            }
+            None => tj::tjregion { x: 0, y: 0, w: 0, h: 0 },
+        };
+        // SAFETY: the handle is live; the library checks the region against the header that it has read.
+        decompressor.check(unsafe { tj::tj3SetCroppingRegion(handle, crop) })?;
+        let (columns, rows) = match region {
+            Some(region) => (region.width, region.height),
+            None => (info.width.div_ceil(reduction), info.height.div_ceil(reduction)),
+        };
+        let pitch = columns as usize * samples.per_pixel();
+        assert_eq!(out.len(), pitch * rows as usize, "the buffer of a decoded region");
+        // SAFETY: the handle is live, the library reads at most `len` bytes of the input, and it writes `rows` rows of
+        // `pitch` bytes: the region's size, or without one the reduced size in the header, which is read again from the
+        // same borrowed bytes.
+        let rc = unsafe {
+            tj::tj3Decompress8(
+                handle,
+                encoded.as_ptr(),
+                encoded.len() as _,
+                out.as_mut_ptr(),
+                to_c(pitch as u32),
+                samples.format(),
+            )
+        };
+        decompressor.check(rc)?;
+        Ok(decompressor)
+    }
+}
+
+impl Drop for Decompressor {
+    fn drop(&mut self) {
+        // SAFETY: the handle is live and not used after this.
+        unsafe { tj::tj3Destroy(self.0.as_ptr()) }
+    }
+}
+
+/// Encodes RGB pixels (`height * width * 3` bytes) as a baseline JPEG with 4:2:0 chroma.
+pub(super) fn compress(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<Vec<u8>, Message> {
+    assert_eq!(
+        rgb.len(),
+        width as usize * height as usize * Samples::Rgb.per_pixel(),
+        "the pixels of a JPEG to be"
+    );
+    let handle = new_handle(tj::TJINIT_TJINIT_COMPRESS)?;
+    let set = |param: tj::TJPARAM, value: c_int| {
+        // SAFETY: the handle is live; the library checks parameter and value.
+        if unsafe { tj::tj3Set(handle.as_ptr(), param as c_int, value) } == 0 {
+            Ok(())
+        } else {
+            Err(message(handle))
+        }
+    };
+    let mut encoded = std::ptr::null_mut();
+    let mut length = 0;
+    let done = set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))
+        .and_then(|()| set(tj::TJPARAM_TJPARAM_SUBSAMP, tj::TJSAMP_TJSAMP_420))
+        .and_then(|()| {
+            // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and the library
+            // allocates the result.
+            let rc = unsafe {
+                tj::tj3Compress8(
+                    handle.as_ptr(),
+                    rgb.as_ptr(),
+                    to_c(width),
+                    0,
+                    to_c(height),
+                    Samples::Rgb.format(),
+                    &mut encoded,
+                    &mut length,
+                )
+            };
+            if rc == 0 { Ok(()) } else { Err(message(handle)) }
+        })
+        .map(|()| {
+            // SAFETY: the library says that `length` bytes lie there.
+            unsafe { std::slice::from_raw_parts(encoded, length as usize) }.to_vec()
+        });
+    // SAFETY: both are the library's own and not used after this; freeing null does nothing.
+    unsafe {
+        tj::tj3Free(encoded.cast());
+        tj::tj3Destroy(handle.as_ptr());
+    }
+    done
+}
+
+fn new_handle(init: tj::TJINIT) -> Result<NonNull<std::ffi::c_void>, Message> {
+    // SAFETY: no precondition; the result is null or a live handle.
+    NonNull::new(unsafe { tj::tj3Init(init as c_int) }).ok_or_else(|| "no memory for a JPEG codec".into())
+}
+
+fn message(handle: NonNull<std::ffi::c_void>) -> Message {
+    // SAFETY: the handle is live, and its error text is a string that ends in zero and lives as long.
+    unsafe { CStr::from_ptr(tj::tj3GetErrorStr(handle.as_ptr())) }.to_string_lossy().into_owned()
+}
+
+/// Width in pixels of the iMCU of a TurboJPEG subsampling: 8 times the horizontal sampling factor of luma.
+fn mcu_width(subsampling: c_int) -> Option<u32> {
+    match subsampling {
+        tj::TJSAMP_TJSAMP_444 | tj::TJSAMP_TJSAMP_GRAY | tj::TJSAMP_TJSAMP_440 | tj::TJSAMP_TJSAMP_441 => {
+            Some(8)
+        }
+        tj::TJSAMP_TJSAMP_422 | tj::TJSAMP_TJSAMP_420 => Some(16),
+        tj::TJSAMP_TJSAMP_411 => Some(32),
+        _ => None,
+    }
+}
+
+fn to_c(value: u32) -> c_int {
+    c_int::try_from(value).unwrap_or(c_int::MAX)
+}

@@ -1,0 +1,146 @@
+//! The segments of a JPEG before its first scan, read without decoding (ITU-T T.81, annex B).
+
+use image::metadata::Orientation;
+
+const PREFIX: u8 = 0xFF;
+const SOI: u8 = 0xD8;
+const EOI: u8 = 0xD9;
+const SOS: u8 = 0xDA;
+const DRI: u8 = 0xDD;
+const APP0: u8 = 0xE0;
+const APP1: u8 = 0xE1;
+const EXIF: &[u8] = b"Exif\0\0";
+
+/// What lies before the first scan's data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Markers<'a> {
+    /// Width and height of the frame header.
+    pub(super) size: Option<(u32, u32)>,
+    /// Components of the frame.
+    pub(super) components: u8,
+    /// Components in the first scan.
+    pub(super) in_first_scan: u8,
+    /// MCUs between restart markers; 0: none.
+    pub(super) restart_interval: u16,
+    /// More than one scan refines the same samples.
+    pub(super) progressive: bool,
+    /// The TIFF structure of the EXIF segment.
+    exif: Option<&'a [u8]>,
+    /// Where the first scan's data begin.
+    pub(super) scan: usize,
+}
+
+/// One segment: its marker, and its content without the length.
+struct Segment<'a> {
+    marker: u8,
+    content: &'a [u8],
+    /// Where the next one begins.
+    end: usize,
+}
+
+/// The segment at or after `from`. Bytes between segments are passed over, as libjpeg does.
+fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
+    let prefix = from + encoded.get(from..)?.iter().position(|byte| *byte == PREFIX)?;
+    let at = prefix + encoded[prefix..].iter().position(|byte| *byte != PREFIX)?;
+    let marker = encoded[at];
+    let body = at + 1;
+    // 0 is a stuffed byte and not a marker; TEM, RST and SOI stand alone.
+    if matches!(marker, 0x00 | 0x01 | 0xD0..=SOI) {
+        return Some(Segment { marker, content: &[], end: body });
+    }
+    let length = usize::from(u16::from_be_bytes(*encoded.get(body..)?.first_chunk()?));
+    let content = encoded.get(body + size_of::<u16>()..body + length)?;
+    Some(Segment { marker, content, end: body + length })
+}
+
+impl<'a> Markers<'a> {
+    /// Reads up to the first scan; `None` if there is none.
+    pub(super) fn read(encoded: &'a [u8]) -> Option<Markers<'a>> {
+        let mut found = Markers::default();
+        let mut at = 0;
+        loop {
+            let Segment { marker, content, end } = segment(encoded, at)?;
+            at = end;
+            match marker {
+                EOI => return None,
+                SOS => {
+                    found.in_first_scan = *content.first()?;
+                    found.scan = end;
+                    return Some(found);
+                }
+                DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
+                APP1 if found.exif.is_none() => found.exif = content.strip_prefix(EXIF),
+                // Every start of frame; the three others of the range are DHT, JPG and DAC.
+                0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => {
+                    let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
+                    let [height, width] =
+                        [[h1, h0], [w1, w0]].map(|pair| u32::from(u16::from_be_bytes(pair)));
+                    found.size = Some((width, height));
+                    found.components = components;
+                    found.progressive = matches!(marker, 0xC2 | 0xC6 | 0xCA | 0xCE);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// All components come in one scan, whose rows can be decoded one after the other.
+    pub(super) fn one_scan(&self) -> bool {
+        !self.progressive && self.in_first_scan == self.components
+    }
+
+    /// How the camera says that the image is meant to be seen.
+    pub(super) fn orientation(&self) -> Orientation {
+        self.exif.and_then(Orientation::from_exif_chunk).unwrap_or(Orientation::NoTransforms)
+    }
+
+    /// Whether the scans end as they should. A file that was cut short has no end marker: inside a scan, the prefix byte
+    /// is followed by a stuffed zero. The search is backwards, as the end is nearly always the last two bytes.
+    pub(super) fn has_end(&self, encoded: &[u8]) -> bool {
+        encoded[self.scan..].windows(2).rev().any(|pair| pair == [PREFIX, EOI])
+    }
+
+    /// Scans of the file, counted up to `limit`.
+    pub(super) fn scans(&self, encoded: &[u8], limit: usize) -> usize {
+        1 + encoded[self.scan..].windows(2).filter(|pair| *pair == [PREFIX, SOS]).take(limit).count()
+    }
+}
+
+/// The same JPEG with only the segments before its first scan that decoding needs, in well-formed framing.
+///
+/// For files whose decoding stopped at a harmless oddity there: stray bytes between segments, an application's segment
+/// that breaks its own rules. The scans are byte for byte the same, so that damage in them is still found.
+pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
+    /// What JFIF 1.02 calls its version.
+    const JFIF_VERSION: [u8; 2] = [1, 2];
+    const JFIF: &[u8] = b"JFIF\0";
+    let mut clean = vec![PREFIX, SOI];
+    let mut at = 0;
+    loop {
+        let Segment { marker, content, end } = segment(encoded, at)?;
+        at = end;
+        let kept = match marker {
+            0x00..=0x01 | 0xD0..=SOI => continue,
+            EOI => return None,
+            // The version does not change how a file is decoded; that there is one decides between YCbCr and RGB.
+            APP0 => match content.strip_prefix(JFIF) {
+                Some([_, _, rest @ ..]) => Some([JFIF, &JFIF_VERSION, rest].concat()),
+                _ => None,
+            },
+            // Adobe's is the other one that decides the colours.
+            0xEE => Some(content.to_vec()),
+            0xE1..=0xEF | 0xFE => None,
+            _ => Some(content.to_vec()),
+        };
+        if let Some(kept) = kept {
+            let length = u16::try_from(kept.len() + size_of::<u16>()).ok()?;
+            clean.extend([PREFIX, marker]);
+            clean.extend(length.to_be_bytes());
+            clean.extend(kept);
+        }
+        if marker == SOS {
+            clean.extend(&encoded[end..]);
+            return Some(clean);
+        }
+    }
+}

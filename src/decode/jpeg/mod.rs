@@ -1,0 +1,201 @@
+//! JPEG through libjpeg-turbo: only the rows and columns that are needed, at the scale that is needed.
+//!
+//! A crop of a one-scan file is decoded inside the library: rows above it are only entropy-decoded, rows below it are not
+//! touched, columns beside it are not transformed. Everything else (progressive, several scans, unusual sampling, CMYK,
+//! turned by EXIF) is decoded whole.
+
+mod damage;
+mod ffi;
+mod markers;
+mod region;
+
+use image::metadata::Orientation;
+
+use super::draws::RowKey;
+use super::geometry::Frame;
+use super::header::{Format, Header};
+use super::output::Whole;
+use super::resample::Decoded;
+use super::scratch::{Buffer, Scratch};
+use super::spec::{Image, LUMA, RGB};
+use super::{bad_row, check_size, pixels};
+use crate::error::{Error, ErrorKind, Result};
+use ffi::{Decompressor, Opened, Samples, Stored};
+use markers::Markers;
+use region::Part;
+
+/// Most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of three components
+/// by itself 192; each may cost a pass over the whole image.
+const MAX_SCANS: u32 = 192;
+
+/// Memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and some.
+const DECODER_BYTES_PER_PIXEL: u64 = 8;
+const MIB_SHIFT: u32 = 20;
+
+/// One thread's decompressor, made when first needed and again after a failure.
+#[derive(Default)]
+pub(super) struct Decoder {
+    idle: Option<Decompressor>,
+    /// The memory limit that the idle one has.
+    memory_mib: u32,
+}
+
+impl Decoder {
+    /// Reads a header with a decompressor that is limited for `max_pixels`.
+    fn open<'a>(&mut self, encoded: &'a [u8], max_pixels: u64) -> Result<Opened<'a>, ffi::Message> {
+        let memory_mib = (max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) >> MIB_SHIFT)
+            .clamp(1, i32::MAX as u64) as u32;
+        match self.idle.take() {
+            Some(idle) if self.memory_mib == memory_mib => idle.open(encoded),
+            _ => {
+                self.memory_mib = memory_mib;
+                Decompressor::new(MAX_SCANS, memory_mib)?.open(encoded)
+            }
+        }
+    }
+}
+
+/// Decodes a part of an image into `pixels`, as RGB or luma, and hands the decompressor back to `decoder`.
+fn decode(
+    opened: Opened<'_>,
+    part: &Part,
+    markers: &Markers<'_>,
+    channels: usize,
+    (decoder, pixels): (&mut Decoder, &mut Buffer),
+) -> Result<(), ffi::Message> {
+    let samples = match (opened.info().stored, channels) {
+        (Stored::Cmyk, _) => Samples::Cmyk,
+        (Stored::Luma, LUMA) => Samples::Luma,
+        _ => Samples::Rgb,
+    };
+    let count = part.rect.width as usize * part.rect.height as usize;
+    let out = pixels.take(count * samples.per_pixel());
+    match opened.decompress(part.reduction, part.region(), samples, out) {
+        Ok(idle) => decoder.idle = Some(idle),
+        // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
+        Err(message)
+            if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
+        Err(message) => return Err(message),
+    }
+    if samples == Samples::Cmyk {
+        pixels::inverted_cmyk_to_rgb_in_place(out, count);
+    }
+    if channels != RGB && samples != Samples::Luma {
+        pixels::luma_in_place(out, count);
+    }
+    Ok(())
+}
+
+/// The header of a JPEG.
+pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
+    let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
+    let (width, height) = markers.size.ok_or_else(|| bad_row("corrupt JPEG: no frame header"))?;
+    let progressive = !markers.one_scan();
+    Ok(Header { format: Format::Jpeg, width, height, channels: markers.components, progressive })
+}
+
+/// Decodes a JPEG into its slot.
+pub(super) fn decode_into(
+    image: &Image,
+    encoded: &[u8],
+    key: RowKey,
+    slot: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    match decode_strictly(image, encoded, key, slot, scratch) {
+        Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
+            let clean = markers::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
+            decode_strictly(image, &clean, key, slot, scratch).map_err(Failure::into_error)
+        }
+        other => other.map_err(Failure::into_error),
+    }
+}
+
+/// Why a decode failed: by the library's word, or by ours.
+enum Failure {
+    Codec(ffi::Message),
+    Ours(Error),
+}
+
+impl Failure {
+    fn into_error(self) -> Error {
+        match self {
+            Failure::Codec(message) => damage::error(&message),
+            Failure::Ours(error) => error,
+        }
+    }
+}
+
+impl From<ffi::Message> for Failure {
+    fn from(message: ffi::Message) -> Self {
+        Failure::Codec(message)
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Ours(error)
+    }
+}
+
+/// Decodes a JPEG into its slot; the library's first warning is a failure.
+fn decode_strictly(
+    image: &Image,
+    encoded: &[u8],
+    key: RowKey,
+    slot: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<(), Failure> {
+    let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
+    if let Some((width, height)) = markers.size {
+        check_size(width, height, image.max_pixels)?;
+    }
+    check_structure(&markers, encoded)?;
+    let opened = scratch.decoder.open(encoded, image.max_pixels)?;
+    let info = opened.info();
+    check_size(info.width, info.height, image.max_pixels)?;
+
+    let channels = image.channels();
+    let buffers = (&mut scratch.decoder, &mut scratch.pixels);
+    let orientation = if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
+    if orientation != Orientation::NoTransforms {
+        let whole = Part::whole(&info);
+        decode(opened, &whole, &markers, channels, buffers)?;
+        return Ok(scratch.fill_from_whole(image, Whole { rect: whole.rect, orientation }, key, slot)?);
+    }
+    let frame = Frame::draw(image, info.width, info.height, key);
+    let part = if markers.one_scan() && info.sequential && info.stored != Stored::Cmyk {
+        Part::of(&info, &frame.sampling, image.size())
+    } else {
+        Part::whole(&info)
+    };
+    decode(opened, &part, &markers, channels, buffers)?;
+    let Part { rect, reduction, .. } = part;
+    let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);
+    Ok(scratch.output.fill(image, Decoded { pixels, rect, reduction, channels }, &frame, slot)?)
+}
+
+/// What a decoder that stops below the crop does not see: a missing end, and scans without end.
+fn check_structure(markers: &Markers<'_>, encoded: &[u8]) -> Result<()> {
+    if !markers.has_end(encoded) {
+        return Err(bad_row("corrupt JPEG: premature end of file"));
+    }
+    if !markers.one_scan() && markers.scans(encoded, MAX_SCANS as usize) > MAX_SCANS as usize {
+        return Err(Error::new(ErrorKind::TooLarge, format!("a JPEG of more than {MAX_SCANS} scans")));
+    }
+    Ok(())
+}
+
+/// Encodes RGB pixels (`height * width * 3` bytes, interleaved) as a baseline JPEG with 4:2:0 chroma subsampling.
+///
+/// `quality` is libjpeg's scale from 1 to 100.
+///
+/// # Errors
+/// [`ErrorKind::Invalid`] for a size, quality or length that do not fit together.
+pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<Vec<u8>> {
+    if rgb.len() as u64 != u64::from(width) * u64::from(height) * RGB as u64 {
+        return Err(Error::invalid(format!("{} bytes for {width}x{height} RGB pixels", rgb.len())));
+    }
+    ffi::compress(rgb, width, height, quality)
+        .map_err(|message| Error::invalid(format!("JPEG encoder: {message}")))
+}

@@ -1,0 +1,58 @@
+//! Which part of a JPEG is decoded for a sampling, and at which scale.
+
+use super::super::geometry::{Rect, Sampling};
+use super::super::resample::reduced;
+use super::super::spec::Size;
+use super::ffi::{Info, Region};
+
+/// Reductions that the library does with SIMD; others are slower than none.
+const REDUCTIONS: [u32; 3] = [8, 4, 2];
+
+/// How many times the target a box must be after the reduction, so that the mean difference to the exact result stays
+/// below one level of 255.
+const KEPT_DETAIL: f64 = 2.0;
+
+/// Columns beside the crop that are decoded with it: chroma upsampling looks at the neighbour two pixels away, and at the
+/// border of the decoded region it has none.
+const MARGIN: u32 = 2;
+
+/// Pixels of a reduced image.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// In pixels of the reduced image.
+    pub(super) rect: Rect,
+    pub(super) reduction: u32,
+    /// Less than all of it: what the library can do only for some JPEGs.
+    cropped: bool,
+}
+
+impl Part {
+    pub(super) fn whole(info: &Info) -> Part {
+        Part { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
+    }
+
+    /// What a sampling to `target` needs.
+    pub(super) fn of(info: &Info, sampling: &Sampling, target: Size) -> Part {
+        let Some(mcu_width) = info.mcu_width else { return Part::whole(info) };
+        let reduction = reduction(sampling, target);
+        let (width, height) = (info.width.div_ceil(reduction), info.height.div_ceil(reduction));
+        let needed = reduced(sampling.view, reduction);
+        // Never zero: an iMCU is 8, 16 or 32 pixels wide and the reduction at most 8.
+        let step = mcu_width / reduction;
+        let x = needed.x.saturating_sub(MARGIN) / step * step;
+        let right = (needed.x + needed.width + MARGIN).min(width);
+        let bottom = (needed.y + needed.height).min(height);
+        let rect = Rect { x, y: needed.y, width: right - x, height: bottom - needed.y };
+        Part { rect, reduction, cropped: rect != Rect::whole(width, height) }
+    }
+
+    pub(super) fn region(&self) -> Option<Region> {
+        let Rect { x, y, width, height } = self.rect;
+        self.cropped.then_some(Region { x, y, width, height })
+    }
+}
+
+fn reduction(sampling: &Sampling, target: Size) -> u32 {
+    let shrink = (sampling.width / f64::from(target.width)).min(sampling.height / f64::from(target.height));
+    REDUCTIONS.into_iter().find(|reduction| shrink >= KEPT_DETAIL * f64::from(*reduction)).unwrap_or(1)
+}

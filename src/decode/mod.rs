@@ -1,0 +1,85 @@
+//! One column of encoded image bytes to one column of pixels.
+//!
+//! [`Image`] says what a training step wants to see; [`decode_into`] turns one encoded image into exactly that, in the
+//! place where it will be used:
+//!
+//! ```text
+//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ finish ─► slot
+//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             finish.rs
+//! ```
+//!
+//! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
+//! decoded, and an image bomb is refused from its header. Nothing here knows about Parquet, threads or batches: the
+//! caller owns the pool and the slots, and adds the place (file, row, column) to an error.
+
+mod draws;
+mod finish;
+mod geometry;
+mod header;
+mod jpeg;
+mod output;
+mod pixel_type;
+mod pixels;
+mod raster;
+mod resample;
+mod scratch;
+mod spec;
+
+pub use draws::RowKey;
+pub use header::{Format, Header, probe};
+pub use jpeg::encode_jpeg;
+pub use pixel_type::{Layout, PixelType};
+pub use spec::{Image, Size};
+
+use crate::error::{Error, ErrorKind, Result};
+use scratch::Scratch;
+
+/// Decodes one encoded image into its slot, transformed as `image` says.
+///
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file. `slot` takes exactly
+/// [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it needs no alignment. `key`
+/// decides the random draws: equal arguments give equal pixels on every thread.
+///
+/// Decoders and intermediate buffers belong to the calling thread and are used again for its next image.
+///
+/// # Errors
+/// [`ErrorKind::BadRow`] for bytes that are not one whole image, [`ErrorKind::TooLarge`] for an image beyond
+/// [`Image::max_pixels`] or a decoder limit, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
+/// unspecified after an error.
+pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
+    if slot.len() != image.bytes_per_image() {
+        return Err(Error::invalid(format!(
+            "a slot of {} bytes for an image of {}",
+            slot.len(),
+            image.bytes_per_image()
+        )));
+    }
+    Scratch::with(|scratch| {
+        if header::is_jpeg(encoded) {
+            jpeg::decode_into(image, encoded, key, slot, scratch)
+        } else {
+            raster::decode_into(image, encoded, key, slot, scratch)
+        }
+    })
+}
+
+/// The failure of a row whose bytes are not one whole image.
+fn bad_row(cause: impl Into<String>) -> Error {
+    Error::new(ErrorKind::BadRow, cause)
+}
+
+/// Refuses an image by the size in its header, before anything is allocated for it.
+fn check_size(width: u32, height: u32, max_pixels: u64) -> Result<()> {
+    let pixels = u64::from(width) * u64::from(height);
+    if pixels == 0 {
+        return Err(bad_row(format!("an image of {width}x{height} pixels")));
+    }
+    if pixels > max_pixels {
+        return Err(Error::new(
+            ErrorKind::TooLarge,
+            format!("an image of {width}x{height} = {pixels} pixels, over the limit of {max_pixels}"),
+        )
+        .hint("raise max_pixels if such images are expected"));
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! From decoded pixels to the slot: orientation, sampling, and the last pass.
+
+use image::metadata::Orientation;
+
+use super::draws::RowKey;
+use super::finish::{Table, finish, flip_in_place, is_plain};
+use super::geometry::{Frame, Rect};
+use super::pixels::orient;
+use super::resample::{Decoded, Resampler};
+use super::scratch::{Buffer, Scratch};
+use super::spec::Image;
+use crate::error::Result;
+
+/// An image decoded whole, not yet turned.
+#[derive(Clone, Copy)]
+pub(super) struct Whole {
+    /// All of the image as stored.
+    pub(super) rect: Rect,
+    /// How it is meant to be seen.
+    pub(super) orientation: Orientation,
+}
+
+/// One thread's state of the stages after decoding.
+#[derive(Default)]
+pub(super) struct Output {
+    resampler: Resampler,
+    table: Table,
+    /// Pixels at the target size, where the slot takes another form of them.
+    target: Buffer,
+}
+
+impl Output {
+    /// Samples `decoded` and writes it into the slot: directly where the slot is plain bytes, else in a second pass.
+    pub(super) fn fill(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let size = image.size();
+        if is_plain(image) {
+            self.resampler.resample(decoded, &frame.sampling, size, slot)?;
+            if frame.flip {
+                flip_in_place(slot, size, decoded.channels);
+            }
+            return Ok(());
+        }
+        let target = self.target.take(size.width as usize * size.height as usize * decoded.channels);
+        self.resampler.resample(decoded, &frame.sampling, size, target)?;
+        finish(image, target, frame.flip, &mut self.table, slot);
+        Ok(())
+    }
+
+    pub(super) fn shrink(&mut self, kept: usize) {
+        self.resampler.shrink(kept);
+        self.target.shrink(kept);
+    }
+}
+
+impl Scratch {
+    /// Fills the slot from an image that lies whole in `self.pixels`, as RGB or luma.
+    pub(super) fn fill_from_whole(
+        &mut self,
+        image: &Image,
+        whole: Whole,
+        key: RowKey,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let Whole { mut rect, orientation } = whole;
+        let channels = image.channels();
+        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * channels);
+        if orientation != Orientation::NoTransforms {
+            let turned = self.second.take(pixels.len());
+            let (width, height) = orient(pixels, rect, channels, orientation, turned);
+            (pixels, rect) = (turned, Rect::whole(width, height));
+        }
+        let frame = Frame::draw(image, rect.width, rect.height, key);
+        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels }, &frame, slot)
+    }
+}

@@ -1,0 +1,84 @@
+//! Colour and orientation of whole pixels, as Pillow computes them.
+
+use image::metadata::Orientation;
+
+use super::geometry::Rect;
+use super::spec::RGB;
+
+/// Channels of a CMYK pixel.
+pub(super) const CMYK: usize = 4;
+
+/// ITU-R 601 luma weights in 1/65536, as Pillow's `convert("L")` has them; their sum is 65536.
+const LUMA_WEIGHTS: [u32; RGB] = [19_595, 38_470, 7_471];
+const LUMA_SHIFT: u32 = 16;
+
+/// The luma of RGB pixels, into the front of the same buffer.
+pub(super) fn luma_in_place(pixels: &mut [u8], count: usize) {
+    let half = 1 << (LUMA_SHIFT - 1);
+    for i in 0..count {
+        let [r, g, b] = [pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]].map(u32::from);
+        let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
+        pixels[i] = (sum >> LUMA_SHIFT) as u8;
+    }
+}
+
+/// RGB of CMYK pixels as Adobe's programs store them in JPEG (inverted: 255 is no ink), into the front of the same
+/// buffer: Pillow's conversion, which knows no colour profile.
+pub(super) fn inverted_cmyk_to_rgb_in_place(pixels: &mut [u8], count: usize) {
+    for i in 0..count {
+        let [c, m, y, k] = [0, 1, 2, 3].map(|channel| 255 - u32::from(pixels[i * CMYK + channel]));
+        let light = 255 - k;
+        for (channel, ink) in [c, m, y].into_iter().enumerate() {
+            pixels[i * RGB + channel] = light.saturating_sub(divided_by_255(ink * light)) as u8;
+        }
+    }
+}
+
+/// A product of two bytes over 255, rounded: Pillow's `MULDIV255`.
+fn divided_by_255(product: u32) -> u32 {
+    let rounded = product + 128;
+    ((rounded >> 8) + rounded) >> 8
+}
+
+/// Whether an orientation exchanges rows and columns.
+pub(super) fn transposes(orientation: Orientation) -> bool {
+    matches!(
+        orientation,
+        Orientation::Rotate90
+            | Orientation::Rotate270
+            | Orientation::Rotate90FlipH
+            | Orientation::Rotate270FlipH
+    )
+}
+
+/// The pixels of `from` (of size `rect`, interleaved) as they are meant to be seen, into `to` (as long); returns their
+/// width and height.
+pub(super) fn orient(
+    from: &[u8],
+    rect: Rect,
+    channels: usize,
+    orientation: Orientation,
+    to: &mut [u8],
+) -> (u32, u32) {
+    let (width, height) = (rect.width as usize, rect.height as usize);
+    let turned = if transposes(orientation) { (height, width) } else { (width, height) };
+    // Where the pixel at (x, y) of the result comes from.
+    let source = |x: usize, y: usize| match orientation {
+        Orientation::NoTransforms => (x, y),
+        Orientation::FlipHorizontal => (width - 1 - x, y),
+        Orientation::Rotate180 => (width - 1 - x, height - 1 - y),
+        Orientation::FlipVertical => (x, height - 1 - y),
+        Orientation::Rotate90FlipH => (y, x),
+        Orientation::Rotate90 => (y, height - 1 - x),
+        Orientation::Rotate270FlipH => (width - 1 - y, height - 1 - x),
+        Orientation::Rotate270 => (width - 1 - y, x),
+    };
+    for (y, row) in to.chunks_exact_mut(turned.0 * channels).enumerate() {
+        for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
+            let (from_x, from_y) = source(x, y);
+            let start = (from_y * width + from_x) * channels;
+            pixel.copy_from_slice(&from[start..start + channels]);
+        }
+    }
+    (turned.0 as u32, turned.1 as u32)
+}

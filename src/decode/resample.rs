@@ -1,0 +1,86 @@
+//! From the decoded pixels to the target size: bilinear, antialiased, the filter of Pillow and torchvision.
+
+use fast_image_resize as fir;
+
+use super::geometry::{Rect, Sampling};
+use super::spec::{LUMA, Size};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Decoded pixels: a part of an image, at a part of its scale.
+#[derive(Clone, Copy)]
+pub(super) struct Decoded<'a> {
+    /// Interleaved, without padding: `rect.width * rect.height * channels` bytes.
+    pub(super) pixels: &'a [u8],
+    /// Which pixels of the scaled image these are.
+    pub(super) rect: Rect,
+    /// Pixels of the image per pixel here, along each axis: 1, 2, 4 or 8.
+    pub(super) reduction: u32,
+    /// 1 or 3.
+    pub(super) channels: usize,
+}
+
+/// The resize library's state: its intermediate rows.
+#[derive(Default)]
+pub(super) struct Resampler(fir::Resizer);
+
+impl Resampler {
+    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` bytes, interleaved). A box
+    /// of whole pixels that has the target's size already is copied.
+    pub(super) fn resample(
+        &mut self,
+        decoded: Decoded<'_>,
+        sampling: &Sampling,
+        size: Size,
+        target: &mut [u8],
+    ) -> Result<()> {
+        let pixel = if decoded.channels == LUMA { fir::PixelType::U8 } else { fir::PixelType::U8x3 };
+        let rect = decoded.rect;
+        let source =
+            fir::images::ImageRef::new(rect.width, rect.height, decoded.pixels, pixel).map_err(internal)?;
+        let mut target =
+            fir::images::Image::from_slice_u8(size.width, size.height, target, pixel).map_err(internal)?;
+
+        let reduction = f64::from(decoded.reduction);
+        let view = reduced(sampling.view, decoded.reduction);
+        let cropped = fir::images::CroppedImage::new(
+            &source,
+            view.x - rect.x,
+            view.y - rect.y,
+            view.width,
+            view.height,
+        )
+        .map_err(internal)?;
+        let (left, top) =
+            (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
+        // Rounding may put the box a hair outside of the view, which the library refuses.
+        let (left, top) = (left.max(0.0), top.max(0.0));
+        let width = (sampling.width / reduction).min(f64::from(view.width) - left);
+        let height = (sampling.height / reduction).min(f64::from(view.height) - top);
+        let options = fir::ResizeOptions::new()
+            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
+            .crop(left, top, width, height);
+        self.0.resize(&cropped, &mut target, &options).map_err(internal)
+    }
+
+    /// Gives the intermediate rows back where an outlier made them larger than `kept` bytes.
+    pub(super) fn shrink(&mut self, kept: usize) {
+        if self.0.size_of_internal_buffers() > kept {
+            self.0.reset_internal_buffers();
+        }
+    }
+}
+
+/// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.
+pub(super) fn reduced(rect: Rect, reduction: u32) -> Rect {
+    let (x, y) = (rect.x / reduction, rect.y / reduction);
+    Rect {
+        x,
+        y,
+        width: (rect.x + rect.width).div_ceil(reduction) - x,
+        height: (rect.y + rect.height).div_ceil(reduction) - y,
+    }
+}
+
+fn internal(error: impl std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Internal, format!("resize: {error}"))
+}

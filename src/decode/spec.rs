@@ -1,0 +1,374 @@
+//! What a training step wants to see of an image: a small frozen value.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::pixel_type::{Layout, PixelType};
+use crate::error::{Error, Result};
+
+/// Channels of a colour image.
+pub(super) const RGB: usize = 3;
+/// Channels of a grey image.
+pub(super) const LUMA: usize = 1;
+
+/// Share of the area that a random crop covers; torchvision's default.
+const DEFAULT_SCALE: (f64, f64) = (0.08, 1.0);
+/// Width over height of a random crop; torchvision's default.
+const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
+/// Shorter side before a centre crop; what ImageNet evaluations use with 224.
+const DEFAULT_SHORTER: u32 = 256;
+const DEFAULT_FLIP: f64 = 0.5;
+/// Where Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
+const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
+/// Longest side of a target: what a JPEG can have, and far from overflowing any product.
+const MAX_SIDE: u32 = 65_535;
+
+/// Height and width in pixels. A single number is a square.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// Rows.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+}
+
+impl From<u32> for Size {
+    fn from(side: u32) -> Self {
+        Size { height: side, width: side }
+    }
+}
+
+impl From<(u32, u32)> for Size {
+    fn from((height, width): (u32, u32)) -> Self {
+        Size { height, width }
+    }
+}
+
+/// Which part of an image is shown, before it is brought to the target size.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Framing {
+    /// All of it, stretched.
+    Resize,
+    /// A random box.
+    RandomResizedCrop,
+    /// The middle.
+    CenterCrop,
+}
+
+/// How an encoded image becomes pixels: crop and size, flip, colours, number type and layout.
+///
+/// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
+/// images. A value is built by one of the three constructors and adjusted by methods that take and return it; nothing
+/// here panics, [`Image::validate`] says what can never work.
+///
+/// ```
+/// use forebay::{Image, Layout, PixelType};
+///
+/// let train = Image::random_resized_crop(224).flip();
+/// let eval = Image::center_crop(224)
+///     .normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+///     .dtype(PixelType::F32)
+///     .layout(Layout::Nchw);
+/// assert_eq!(train.shape(), [224, 224, 3]);
+/// assert_eq!(eval.shape(), [3, 224, 224]);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    pub(super) framing: Framing,
+    pub(super) size: Size,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scale: Option<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ratio: Option<(f64, f64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    shorter: Option<u32>,
+    #[serde(default)]
+    pub(super) flip: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) normalize: Option<Normalize>,
+    #[serde(default)]
+    dtype: PixelType,
+    #[serde(default)]
+    layout: Layout,
+    #[serde(default)]
+    grayscale: bool,
+    #[serde(default)]
+    pub(super) exif_orientation: bool,
+    #[serde(default = "default_max_pixels")]
+    pub(super) max_pixels: u64,
+}
+
+/// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Normalize {
+    pub(super) mean: [f32; RGB],
+    pub(super) std: [f32; RGB],
+}
+
+fn default_max_pixels() -> u64 {
+    DEFAULT_MAX_PIXELS
+}
+
+impl Image {
+    fn new(framing: Framing, size: Size) -> Image {
+        Image {
+            framing,
+            size,
+            scale: None,
+            ratio: None,
+            shorter: None,
+            flip: 0.0,
+            normalize: None,
+            dtype: PixelType::default(),
+            layout: Layout::default(),
+            grayscale: false,
+            exif_orientation: false,
+            max_pixels: DEFAULT_MAX_PIXELS,
+        }
+    }
+
+    /// The whole image, stretched to `height` x `width` pixels: torchvision's `Resize((height, width))`.
+    pub fn resize(height: u32, width: u32) -> Image {
+        Image::new(Framing::Resize, Size { height, width })
+    }
+
+    /// A random box, resized: torchvision's `RandomResizedCrop(size)`. Adjusted by [`Image::scale`] and
+    /// [`Image::ratio`].
+    pub fn random_resized_crop(size: impl Into<Size>) -> Image {
+        Image::new(Framing::RandomResizedCrop, size.into())
+    }
+
+    /// The middle of the image after resizing its shorter side to 256 pixels: torchvision's `Resize(256)` and
+    /// `CenterCrop(size)`, done in one step. Adjusted by [`Image::resize_shorter`].
+    pub fn center_crop(size: impl Into<Size>) -> Image {
+        Image::new(Framing::CenterCrop, size.into())
+    }
+
+    /// Share of the image's area that a random crop covers, least and most. Default: (0.08, 1).
+    #[must_use]
+    pub fn scale(self, scale: (f64, f64)) -> Image {
+        Image { scale: Some(scale), ..self }
+    }
+
+    /// Width over height of a random crop before it is resized, least and most. Default: (3/4, 4/3).
+    #[must_use]
+    pub fn ratio(self, ratio: (f64, f64)) -> Image {
+        Image { ratio: Some(ratio), ..self }
+    }
+
+    /// Length in pixels of the shorter side before a centre crop. Default: 256.
+    #[must_use]
+    pub fn resize_shorter(self, pixels: u32) -> Image {
+        Image { shorter: Some(pixels), ..self }
+    }
+
+    /// Mirrored left to right with probability 1/2.
+    #[must_use]
+    pub fn flip(self) -> Image {
+        self.flip_with(DEFAULT_FLIP)
+    }
+
+    /// Mirrored left to right with probability `p`. Default: 0.
+    #[must_use]
+    pub fn flip_with(self, p: f64) -> Image {
+        Image { flip: p, ..self }
+    }
+
+    /// Normalised per channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For floats only; a
+    /// grey image uses the first of the three.
+    ///
+    /// Without it, floats are `x / 255`: in [0, 1], as torchvision's `ToTensor` gives them.
+    #[must_use]
+    pub fn normalize(self, mean: [f32; RGB], std: [f32; RGB]) -> Image {
+        Image { normalize: Some(Normalize { mean, std }), ..self }
+    }
+
+    /// The number type. Default: [`PixelType::U8`].
+    #[must_use]
+    pub fn dtype(self, dtype: PixelType) -> Image {
+        Image { dtype, ..self }
+    }
+
+    /// The order of the axes. Default: [`Layout::Nhwc`].
+    #[must_use]
+    pub fn layout(self, layout: Layout) -> Image {
+        Image { layout, ..self }
+    }
+
+    /// One channel: the luma of ITU-R 601, as Pillow's `convert("L")` gives it.
+    #[must_use]
+    pub fn grayscale(self) -> Image {
+        Image { grayscale: true, ..self }
+    }
+
+    /// Turned and mirrored as the camera says, as Pillow's `ImageOps.exif_transpose` does. Default: off, as in Pillow
+    /// and torchvision.
+    #[must_use]
+    pub fn exif_orientation(self, apply: bool) -> Image {
+        Image { exif_orientation: apply, ..self }
+    }
+
+    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. The
+    /// decoders' own memory is limited in proportion. Default: 178,956,970, where Pillow refuses.
+    #[must_use]
+    pub fn max_pixels(self, pixels: u64) -> Image {
+        Image { max_pixels: pixels, ..self }
+    }
+
+    /// Refuses what can never work.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`], with the next move.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_size()?;
+        self.validate_framing()?;
+        self.validate_values()
+    }
+
+    fn validate_size(&self) -> Result<()> {
+        let Size { height, width } = self.size;
+        if height == 0 || width == 0 || height.max(width) > MAX_SIDE {
+            return Err(Error::invalid(format!("an image size of {height}x{width}"))
+                .hint(format!("each side is 1 to {MAX_SIDE} pixels")));
+        }
+        if self.max_pixels == 0 {
+            return Err(Error::invalid("max_pixels of 0 refuses every image"));
+        }
+        Ok(())
+    }
+
+    fn validate_framing(&self) -> Result<()> {
+        let random = self.framing == Framing::RandomResizedCrop;
+        for (name, range) in [("scale", self.scale), ("ratio", self.ratio)] {
+            let Some((low, high)) = range else { continue };
+            if !random {
+                return Err(Error::invalid(format!("{name} without a random crop"))
+                    .hint("it belongs to random_resized_crop"));
+            }
+            if !(low > 0.0 && low <= high && high.is_finite()) {
+                return Err(Error::invalid(format!("a {name} of ({low}, {high})"))
+                    .hint("the least comes first, and both are above 0"));
+            }
+        }
+        let centre = self.framing == Framing::CenterCrop;
+        if self.shorter.is_some() && !centre {
+            return Err(
+                Error::invalid("resize_shorter without a centre crop").hint("it belongs to center_crop")
+            );
+        }
+        let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
+        if centre && (longest > shorter || shorter > MAX_SIDE) {
+            return Err(Error::invalid(format!(
+                "a centre crop of {}x{} from a shorter side of {shorter}",
+                self.size.height, self.size.width
+            ))
+            .hint(format!("resize the shorter side to {longest} pixels or more")));
+        }
+        Ok(())
+    }
+
+    fn validate_values(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.flip) {
+            return Err(Error::invalid(format!("a flip with probability {}", self.flip))
+                .hint("a probability lies between 0 and 1"));
+        }
+        let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
+        if self.dtype == PixelType::U8 {
+            return Err(Error::invalid("normalize with dtype uint8")
+                .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
+        }
+        if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
+            return Err(Error::invalid(format!("normalize with mean {mean:?} and std {std:?}"))
+                .hint("every mean is finite and every std is above 0, for values in [0, 1]"));
+        }
+        Ok(())
+    }
+
+    /// Shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
+    pub fn shape(&self) -> [usize; 3] {
+        let (height, width) = (self.size.height as usize, self.size.width as usize);
+        match self.layout {
+            Layout::Nhwc => [height, width, self.channels()],
+            Layout::Nchw => [self.channels(), height, width],
+        }
+    }
+
+    /// 3, or 1 for a grey image.
+    pub fn channels(&self) -> usize {
+        if self.grayscale { LUMA } else { RGB }
+    }
+
+    /// Height and width of the result in pixels.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The number type of the result.
+    pub fn pixel_type(&self) -> PixelType {
+        self.dtype
+    }
+
+    /// The order of the result's axes.
+    pub fn pixel_layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Bytes of one image: the length of its slot.
+    pub fn bytes_per_image(&self) -> usize {
+        self.shape().iter().product::<usize>() * self.dtype.bytes()
+    }
+
+    /// Whether two epochs may see different pixels of the same row.
+    pub fn is_random(&self) -> bool {
+        self.framing == Framing::RandomResizedCrop || (self.flip > 0.0 && self.flip < 1.0)
+    }
+
+    /// One line of JSON that says all of this value, the same for equal values: for saved positions and cache keys.
+    pub fn canonical(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    pub(super) fn scale_range(&self) -> (f64, f64) {
+        self.scale.unwrap_or(DEFAULT_SCALE)
+    }
+
+    pub(super) fn ratio_range(&self) -> (f64, f64) {
+        self.ratio.unwrap_or(DEFAULT_RATIO)
+    }
+
+    pub(super) fn shorter_side(&self) -> u32 {
+        self.shorter.unwrap_or(DEFAULT_SHORTER)
+    }
+}
+
+impl fmt::Display for Image {
+    /// As it would be written in code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Size { height, width } = self.size;
+        match self.framing {
+            Framing::Resize => write!(f, "resize({height}x{width})")?,
+            Framing::RandomResizedCrop => {
+                let (scale, ratio) = (self.scale_range(), self.ratio_range());
+                write!(f, "random_resized_crop({height}x{width}, scale={scale:?}, ratio={ratio:.4?})")?;
+            }
+            Framing::CenterCrop => {
+                write!(f, "center_crop({height}x{width}, resize={})", self.shorter_side())?;
+            }
+        }
+        if self.flip > 0.0 {
+            write!(f, ".flip({})", self.flip)?;
+        }
+        if self.grayscale {
+            f.write_str(".grayscale()")?;
+        }
+        if let Some(Normalize { mean, std }) = self.normalize {
+            write!(f, ".normalize({mean:?}, {std:?})")?;
+        }
+        write!(f, ".dtype({}).layout({})", self.dtype, self.layout)
+    }
+}

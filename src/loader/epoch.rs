@@ -1,0 +1,167 @@
+//! One pass over a rank's share: a blocking iterator of batches.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use crossbeam_channel::RecvTimeoutError;
+
+use super::pipe::{Flow, Pending};
+use super::progress::{Progress, Receipt};
+use super::stats::{Counters, Stage};
+use super::{BadRow, Made, OnBadRow};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A wait is sampled this often to see which stage holds it up.
+const SAMPLE: Duration = Duration::from_millis(10);
+
+/// A batch, and the receipt that says it was handed over.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The rows of this rank.
+    pub batch: RecordBatch,
+    /// To be given to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
+    pub after: Receipt,
+}
+
+/// What a bounded wait for the next batch came to.
+#[derive(Debug)]
+pub enum Wait {
+    /// A batch, or the reason why there is none.
+    Step(Result<Step>),
+    /// Nothing yet.
+    Pending,
+    /// All batches of the epoch were given.
+    Finished,
+}
+
+/// The batches of one rank and epoch, in order. Dropping it stops its work at once.
+///
+/// As an iterator it counts each batch as handed over; a consumer that prefetches behind it uses
+/// [`next_step`](Self::next_step) and counts by itself. After an error the iterator ends.
+pub struct Epoch {
+    pub(super) number: u64,
+    /// Steps that are still to come: an epoch that ends before is an error.
+    pub(super) owed: u64,
+    pub(super) flow: Option<Flow>,
+    pub(super) pending: Option<Pending>,
+    pub(super) progress: Arc<Progress>,
+    pub(super) generation: u64,
+    pub(super) counters: Arc<Counters>,
+    pub(super) on_bad_row: OnBadRow,
+    pub(super) skipped: Vec<BadRow>,
+}
+
+impl Epoch {
+    /// Which epoch this is.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Steps that are still to come.
+    pub fn remaining(&self) -> u64 {
+        self.owed
+    }
+
+    /// Bad rows of this epoch that were left out so far.
+    pub fn skipped(&self) -> &[BadRow] {
+        &self.skipped
+    }
+
+    /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
+    /// [`Loader::handed_over`](super::Loader::handed_over).
+    pub fn next_step(&mut self, timeout: Duration) -> Wait {
+        let Some(flow) = &self.flow else { return Wait::Finished };
+        if flow.is_foreign() {
+            return Wait::Step(Err(super::forked()));
+        }
+        if self.owed == 0 {
+            self.flow = None;
+            return Wait::Finished;
+        }
+        let deadline = Instant::now() + timeout;
+        let received = loop {
+            let slice = SAMPLE.min(deadline.saturating_duration_since(Instant::now()));
+            let waiting = Instant::now();
+            let (received, stage) = match &self.pending {
+                Some(pending) => (pending.made.recv_timeout(slice).map(Some), Some(Stage::Batch)),
+                None => match flow.batches.recv_timeout(slice) {
+                    Ok(pending) => {
+                        self.pending = Some(pending);
+                        (Ok(None), None)
+                    }
+                    Err(error) => (Err(error), None),
+                },
+            };
+            self.counters.waited(stage, waiting.elapsed().as_secs_f64());
+            match received {
+                Ok(None) => {}
+                Ok(Some(made)) => break made,
+                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => return Wait::Pending,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break Err(self.cut_short()),
+            }
+        };
+        let end = self.pending.take().map_or((0, 0), |pending| (pending.end, pending.padded));
+        match received.and_then(|made| self.accept(made, end)) {
+            Ok(step) => Wait::Step(Ok(step)),
+            Err(error) => {
+                self.flow = None;
+                Wait::Step(Err(error))
+            }
+        }
+    }
+
+    fn accept(&mut self, made: Made, (end, padded): (u64, u64)) -> Result<Step> {
+        self.counters.skipped.fetch_add(made.skipped.len() as u64, Relaxed);
+        self.counters.padded.fetch_add(padded, Relaxed);
+        self.skipped.extend(made.skipped);
+        if let OnBadRow::Skip { at_most } = self.on_bad_row
+            && self.skipped.len() as u64 > at_most
+            && let Some(last) = self.skipped.last()
+        {
+            let count = self.skipped.len();
+            return Err(Error::new(ErrorKind::BadRow, format!("{count} bad rows, of which {at_most} may be skipped: {}", last.error.cause()))
+                .at(last.error.place().clone())
+                .hint("raise at_most, or mend the rows"));
+        }
+        self.owed -= 1;
+        self.counters.batches.add(1, made.batch.get_array_memory_size() as u64, 0.0);
+        let after = Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
+        Ok(Step { batch: made.batch, after })
+    }
+
+    fn cut_short(&self) -> Error {
+        match self.flow.as_ref().is_some_and(|flow| flow.is_closed()) {
+            true => Error::new(ErrorKind::Closed, "the loader was closed"),
+            false => Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed)),
+        }
+    }
+}
+
+impl Iterator for Epoch {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        const LONG: Duration = Duration::from_secs(3600);
+        loop {
+            match self.next_step(LONG) {
+                Wait::Pending => {}
+                Wait::Finished => return None,
+                Wait::Step(step) => {
+                    return Some(step.map(|step| {
+                        self.progress.handed_over(&step.after);
+                        step.batch
+                    }));
+                }
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Epoch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Epoch").field("number", &self.number).field("remaining", &self.owed).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,83 @@
+//! Row groups in plan order: from a list of parts to their bytes. The last async file.
+//!
+//! Permits are taken one after the other, then up to [`FETCHES_AHEAD`] requests run at once and their results come out
+//! in plan order again (`buffered`, never `buffer_unordered`): order is planned, not restored.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures::{StreamExt, stream};
+
+use super::budget::{Budget, Permit};
+use crate::catalog::{Catalog, Projection};
+use crate::error::{Error, ErrorKind, Result};
+use crate::shard::Part;
+use crate::source::Store;
+
+/// Requests that run at once. Enough to hide a local disk's latency; more only makes permits wait.
+pub(crate) const FETCHES_AHEAD: usize = 4;
+
+/// What fetching needs to know.
+#[derive(Clone)]
+pub(crate) struct Fetcher {
+    pub(crate) store: Store,
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) projection: Arc<Projection>,
+    pub(crate) budget: Budget,
+}
+
+/// The bytes of one part's column chunks, and the permit that covers them and the rows they become.
+pub(crate) struct Fetched {
+    pub(crate) part: Part,
+    pub(crate) chunks: Vec<(Range<u64>, Bytes)>,
+    pub(crate) permit: Permit,
+    /// Seconds from the request to the last byte.
+    pub(crate) seconds: f64,
+}
+
+impl Fetcher {
+    /// The bytes that a part's permit covers: its column chunks, and the rows that they become.
+    pub(crate) fn cost(&self, part: &Part) -> u64 {
+        let group = part.group as usize;
+        self.catalog.stored_bytes(group, &self.projection) + self.catalog.held_bytes(group, &self.projection)
+    }
+
+    /// Fetches `parts` and passes each result on, in order, until `pass_on` says that nobody listens any more.
+    pub(crate) async fn run(
+        self,
+        parts: impl Iterator<Item = Part> + Send,
+        mut pass_on: impl FnMut(Result<Fetched>) -> bool + Send,
+    ) {
+        let fetched = stream::iter(parts)
+            .then(|part| async move { (part, self.budget.acquire(self.cost(&part)).await) })
+            .map(|(part, permit)| self.fetch(part, permit))
+            .buffered(FETCHES_AHEAD);
+        let mut fetched = std::pin::pin!(fetched);
+        while let Some(result) = fetched.next().await {
+            let failed = result.is_err();
+            if !pass_on(result) || failed {
+                return;
+            }
+        }
+    }
+
+    /// Reads the column chunks of a part's row group.
+    async fn fetch(&self, part: Part, permit: Option<Permit>) -> Result<Fetched> {
+        let Some(permit) = permit else {
+            return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
+        };
+        let started = Instant::now();
+        let chunks = self.read(part.group as usize).await?;
+        Ok(Fetched { part, chunks, permit, seconds: started.elapsed().as_secs_f64() })
+    }
+
+    /// Reads the column chunks of a row group, without a permit.
+    pub(crate) async fn read(&self, group: usize) -> Result<Vec<(Range<u64>, Bytes)>> {
+        let ranges = self.catalog.byte_ranges(group, &self.projection);
+        let file = &self.catalog.files[self.catalog.groups[group].file];
+        let bytes = self.store.read_ranges(file, &ranges).await?;
+        Ok(ranges.into_iter().zip(bytes).collect())
+    }
+}

@@ -1,0 +1,302 @@
+//! The row order of one lane: a rolling pool, planned rather than drawn.
+//!
+//! A lane is a sequence of [parts](Part), each a run of rows of one row group. A pool of `P` parts rolls over them:
+//! part `j` enters at tick `j`, stays for `P` ticks, and deals an even share of its (permuted) rows in each of them. In
+//! one tick every resident part therefore gives the same fraction of itself, which mixes as well as drawing at random
+//! from the whole pool, but each part leaves after a known number of ticks. Hence the three properties that a pool of
+//! random draws does not have:
+//!
+//! * what is resident at any point is a run of at most `P` consecutive parts, so resuming reads no more than starting;
+//! * how many rows were dealt before any tick is a sum over `P` residents, so seeking is arithmetic;
+//! * whole row groups are released, not single rows, so memory is what the plan says.
+//!
+//! Before the pool is full, and when no parts are left to enter, ticks are merged into one *opening* and one *closing*
+//! slot, in which all rows that are due are mixed at once. A lane with at most `P` parts is one slot: a uniform
+//! permutation.
+//!
+//! ```text
+//! part 0  ■■■■■■■■                          each ■ is one tick's share of the part's rows; P = 8
+//! part 1   ■■■■■■■■
+//! part 2    ■■■■■■■■
+//! ...
+//!         └opening┘└─ one slot per tick ─┘└closing┘
+//! ```
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::draw::{Draws, Purpose};
+use super::exact::Permutation;
+
+/// A run of selected rows of one row group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Part {
+    /// Ordinal of the row group in the data set.
+    pub group: u32,
+    /// First row, counted among the group's selected rows.
+    pub start: u32,
+    /// How many selected rows, at least 1.
+    pub rows: u32,
+}
+
+/// One row to deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pick {
+    /// Ordinal of the part in its lane.
+    pub part: u32,
+    /// Row in the part.
+    pub row: u32,
+}
+
+/// The order of one lane of one epoch.
+#[derive(Debug)]
+pub struct Lane {
+    parts: Arc<[Part]>,
+    /// Rows in the parts before each, and after the last: one longer than `parts`.
+    before: Arc<[u64]>,
+    rule: Rule,
+}
+
+#[derive(Debug)]
+enum Rule {
+    /// One part after the other; rows in stored order.
+    Stored,
+    /// The rolling pool described above.
+    Pool { pool: u32, seed: u64, epoch: u64, lane: u64, phases: Vec<u32> },
+    /// Every `lanes`-th row of a permutation of all rows, from `lane` on. The parts are all groups, whole.
+    Exact { permutation: Permutation, lane: u64, lanes: u64, rows: u64 },
+}
+
+impl Lane {
+    pub(super) fn stored(parts: Vec<Part>) -> Self {
+        Lane { before: prefix(&parts), parts: parts.into(), rule: Rule::Stored }
+    }
+
+    pub(super) fn pooled(parts: Vec<Part>, pool: u32, seed: u64, epoch: u64, lane: u64) -> Self {
+        let mut draws = Draws::keyed(seed, Purpose::Phase, &[epoch, lane]);
+        let phases = parts.iter().map(|_| draws.below(u64::from(pool)) as u32).collect();
+        let rule = Rule::Pool { pool, seed, epoch, lane, phases };
+        Lane { before: prefix(&parts), parts: parts.into(), rule }
+    }
+
+    pub(super) fn exact(all: &ExactParts, permutation: Permutation, lane: u64, lanes: u64) -> Self {
+        let total = all.before[all.parts.len()];
+        let rows = (total + lanes - 1 - lane) / lanes;
+        let rule = Rule::Exact { permutation, lane, lanes, rows };
+        Lane { parts: all.parts.clone(), before: all.before.clone(), rule }
+    }
+
+    /// The parts that the lane draws from.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Rows in the lane.
+    pub fn rows(&self) -> u64 {
+        match self.rule {
+            Rule::Exact { rows, .. } => rows,
+            _ => self.before[self.parts.len()],
+        }
+    }
+
+    /// How many slots the lane is dealt in.
+    pub(super) fn slots(&self) -> usize {
+        let (parts, pool) = (self.parts.len(), self.pool());
+        if self.rows() == 0 {
+            0
+        } else if parts <= pool {
+            1
+        } else {
+            1 + (parts - pool) + usize::from(pool > 1)
+        }
+    }
+
+    /// Parts in the pool at most.
+    fn pool(&self) -> usize {
+        match self.rule {
+            Rule::Stored => 1,
+            Rule::Pool { pool, .. } => pool as usize,
+            Rule::Exact { .. } => self.parts.len(),
+        }
+    }
+
+    /// The ticks that a slot merges.
+    fn ticks(&self, slot: usize) -> Range<usize> {
+        let (parts, pool) = (self.parts.len(), self.pool());
+        if parts <= pool {
+            0..parts + pool - 1
+        } else if slot == 0 {
+            0..pool
+        } else if slot <= parts - pool {
+            pool + slot - 1..pool + slot
+        } else {
+            parts..parts + pool - 1
+        }
+    }
+
+    /// The parts that must be at hand while a slot is dealt.
+    pub(super) fn residents(&self, slot: usize) -> Range<usize> {
+        let ticks = self.ticks(slot);
+        (ticks.start + 1).saturating_sub(self.pool())..ticks.end.min(self.parts.len())
+    }
+
+    /// Rows of a part that are dealt in its first `age` ticks.
+    fn dealt(&self, part: usize, age: usize) -> u32 {
+        let rows = self.parts[part].rows;
+        match &self.rule {
+            Rule::Pool { pool, phases, .. } if age < *pool as usize => {
+                ((age as u64 * u64::from(rows) + u64::from(phases[part])) / u64::from(*pool)) as u32
+            }
+            _ if age == 0 => 0,
+            _ => rows,
+        }
+    }
+
+    /// The lane's row (its position in the order) at which a slot begins; for `slots()`, the end.
+    pub(super) fn slot_start(&self, slot: usize) -> u64 {
+        if slot == 0 {
+            return 0;
+        }
+        if slot >= self.slots() {
+            return self.rows();
+        }
+        let tick = self.ticks(slot).start;
+        // Parts that entered a full pool's time ago are dealt whole; the younger ones partly.
+        let whole = (tick + 1).saturating_sub(self.pool()).min(self.parts.len());
+        let partly: u64 =
+            (whole..tick.min(self.parts.len())).map(|part| u64::from(self.dealt(part, tick - part))).sum();
+        self.before[whole] + partly
+    }
+
+    /// The slot that deals the lane's row `at`.
+    pub(super) fn slot_of(&self, at: u64) -> usize {
+        let (mut low, mut high) = (0, self.slots());
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if self.slot_start(middle) <= at { low = middle } else { high = middle }
+        }
+        low
+    }
+}
+
+/// All groups as parts, shared by the lanes of an exact shuffle.
+pub(super) struct ExactParts {
+    parts: Arc<[Part]>,
+    before: Arc<[u64]>,
+}
+
+impl ExactParts {
+    pub(super) fn new(parts: Vec<Part>) -> Self {
+        ExactParts { before: prefix(&parts), parts: parts.into() }
+    }
+}
+
+fn prefix(parts: &[Part]) -> Arc<[u64]> {
+    let mut sum = 0;
+    std::iter::once(0)
+        .chain(parts.iter().map(|part| {
+            sum += u64::from(part.rows);
+            sum
+        }))
+        .collect()
+}
+
+/// A place in a lane's order that moves forward.
+#[derive(Debug)]
+pub(super) struct Cursor {
+    lane: Arc<Lane>,
+    at: u64,
+    slot: usize,
+    slot_start: u64,
+    /// The rows of the current slot, in order; empty where rows are computed one by one.
+    dealt: Vec<Pick>,
+    /// The permuted rows of the parts that are in the pool, oldest first.
+    permuted: VecDeque<(usize, Vec<u32>)>,
+}
+
+impl Cursor {
+    /// At the beginning of the lane. Nothing is computed before rows are taken.
+    pub(super) fn new(lane: Arc<Lane>) -> Self {
+        Cursor { lane, at: 0, slot: usize::MAX, slot_start: 0, dealt: Vec::new(), permuted: VecDeque::new() }
+    }
+
+    pub(super) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    /// Moves to the lane's row `at`, backwards or forwards.
+    pub(super) fn seek(&mut self, at: u64) {
+        self.at = at;
+    }
+
+    /// Appends the next rows, up to the lane's row `to`.
+    pub(super) fn take(&mut self, to: u64, picks: &mut Vec<Pick>) {
+        debug_assert!(to <= self.lane.rows());
+        while self.at < to {
+            match &self.lane.rule {
+                Rule::Exact { permutation, lane, lanes, .. } => {
+                    let row = permutation.at(self.at * lanes + lane);
+                    let part = self.lane.before.partition_point(|before| *before <= row) - 1;
+                    picks.push(Pick { part: part as u32, row: (row - self.lane.before[part]) as u32 });
+                    self.at += 1;
+                }
+                _ => {
+                    self.enter_slot();
+                    let from = (self.at - self.slot_start) as usize;
+                    let until = self.dealt.len().min((to - self.slot_start) as usize);
+                    picks.extend_from_slice(&self.dealt[from..until]);
+                    self.at = self.slot_start + until as u64;
+                }
+            }
+        }
+    }
+
+    /// Deals the slot that holds `at`, unless it is dealt already.
+    fn enter_slot(&mut self) {
+        if self.slot != usize::MAX {
+            let end = self.slot_start + self.dealt.len() as u64;
+            if (self.slot_start..end).contains(&self.at) {
+                return;
+            }
+            if self.at == end {
+                // The usual way: on to the next slot that has rows.
+                self.slot += 1;
+                self.slot_start = end;
+                while self.lane.slot_start(self.slot + 1) == end {
+                    self.slot += 1;
+                }
+                return self.deal();
+            }
+        }
+        self.slot = self.lane.slot_of(self.at);
+        self.slot_start = self.lane.slot_start(self.slot);
+        self.deal();
+    }
+
+    fn deal(&mut self) {
+        self.dealt.clear();
+        let lane = &*self.lane;
+        let Rule::Pool { seed, epoch, lane: number, .. } = lane.rule else {
+            let part = self.slot as u32;
+            self.dealt.extend((0..lane.parts[self.slot].rows).map(|row| Pick { part, row }));
+            return;
+        };
+        let (ticks, residents) = (lane.ticks(self.slot), lane.residents(self.slot));
+        self.permuted.retain(|(part, _)| residents.contains(part));
+        if self.permuted.front().is_some_and(|(part, _)| *part != residents.start) {
+            self.permuted.clear();
+        }
+        for part in residents.start + self.permuted.len()..residents.end {
+            let rows = Draws::keyed(seed, Purpose::Rows, &[epoch, number, part as u64])
+                .permutation(lane.parts[part].rows);
+            self.permuted.push_back((part, rows));
+        }
+        for (part, rows) in &self.permuted {
+            let from = lane.dealt(*part, ticks.start.saturating_sub(*part)) as usize;
+            let to = lane.dealt(*part, ticks.end.saturating_sub(*part)) as usize;
+            self.dealt.extend(rows[from..to].iter().map(|&row| Pick { part: *part as u32, row }));
+        }
+        Draws::keyed(seed, Purpose::Slot, &[epoch, number, self.slot as u64]).shuffle(&mut self.dealt);
+    }
+}

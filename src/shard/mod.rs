@@ -1,0 +1,35 @@
+//! Who reads what, in which order: arithmetic only.
+//!
+//! Everything here is a pure function of a few integers: the selected rows of each row group, a seed, an epoch, a lane
+//! count and a pool size. There is no I/O, no clock and no thread, so plans can be tested by law, printed, simulated
+//! and resumed without touching data.
+//!
+//! ```text
+//! row groups ─ permute ─► one long row sequence ─ cut by rows ─► L lanes ─ rolling pool ─► L row orders
+//!                                                                              │
+//!            global order: row i comes from lane i mod L ◄─────────────────────┘
+//!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
+//! ```
+//!
+//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`order`] the lanes of an epoch,
+//! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
+//! * [`position`] says how far an epoch got.
+
+mod draw;
+mod exact;
+mod lane;
+mod order;
+mod position;
+mod spec;
+mod split;
+mod walk;
+
+pub use draw::row_key;
+pub use lane::{Part, Pick};
+pub use order::{EpochOrder, OrderSpec};
+pub use position::{OrderId, Position};
+pub use spec::{Shard, Shuffle};
+pub use split::{LaneSpan, Share, Split};
+pub use walk::{Step, Walk};
+
+pub(crate) use spec::Mixing;

@@ -1,0 +1,130 @@
+//! What a user says about order and shares: small values that exist only if they are right.
+
+use crate::error::{Error, Result};
+
+/// The share of one rank: `rank` of `world` training processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    rank: u32,
+    world: u32,
+}
+
+impl Shard {
+    /// Rank `rank` (from 0) of `world` processes.
+    ///
+    /// # Errors
+    /// `world` is 0, or `rank` is not below it.
+    pub fn new(rank: u32, world: u32) -> Result<Self> {
+        if world == 0 {
+            return Err(Error::invalid("world is 0").hint("world counts the training processes: 1 or more"));
+        }
+        if rank >= world {
+            return Err(Error::invalid(format!("rank {rank} is outside a world of {world}"))
+                .hint(format!("ranks run from 0 to {}", world - 1)));
+        }
+        Ok(Shard { rank, world })
+    }
+
+    /// This process among [`world`](Self::world), from 0.
+    pub fn rank(self) -> u32 {
+        self.rank
+    }
+
+    /// How many processes share the data set.
+    pub fn world(self) -> u32 {
+        self.world
+    }
+}
+
+impl Default for Shard {
+    /// The only process.
+    fn default() -> Self {
+        Shard { rank: 0, world: 1 }
+    }
+}
+
+/// How rows are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mixing {
+    /// As stored.
+    Stored,
+    /// A rolling pool over permuted row groups.
+    Window,
+    /// A uniform permutation of all rows.
+    Exact,
+}
+
+/// The order of an epoch: stored, mixed through a window, or a uniform permutation.
+///
+/// ```
+/// use forebay::Shuffle;
+/// let windowed = Shuffle::seeded(17).window_rows(65_536);
+/// let uniform = Shuffle::exact(17);
+/// let stored = Shuffle::stored();
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shuffle {
+    pub(crate) mixing: Mixing,
+    pub(crate) seed: u64,
+    pub(crate) window_rows: Option<u64>,
+    pub(crate) lanes: Option<u32>,
+}
+
+impl Shuffle {
+    /// Row groups in random order, their rows mixed through a rolling pool of [`window_rows`](Self::window_rows).
+    pub fn seeded(seed: u64) -> Self {
+        Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None }
+    }
+
+    /// A uniform permutation of all rows. Each batch needs rows of every row group, so without a row cache all rows
+    /// have to fit the memory budget.
+    pub fn exact(seed: u64) -> Self {
+        Shuffle { mixing: Mixing::Exact, ..Shuffle::seeded(seed) }
+    }
+
+    /// No mixing: rows come as they are stored, cut into [`lanes`](Self::lanes).
+    pub fn stored() -> Self {
+        Shuffle { mixing: Mixing::Stored, ..Shuffle::seeded(0) }
+    }
+
+    /// How many rows each lane holds to mix. Rounded to whole row groups of average size, at least one.
+    ///
+    /// Default: as many rows as 1 GiB of memory holds once Parquet is decoded (images still compressed): a constant of
+    /// the data set and the columns, never of the machine.
+    #[must_use]
+    pub fn window_rows(self, rows: u64) -> Self {
+        Shuffle { window_rows: Some(rows), ..self }
+    }
+
+    /// How many interleaved lanes make the epoch's order. The order stays the same on any world size as long as this
+    /// does; a rank reads nothing twice where the world size divides it. Default: the world size of the first start.
+    #[must_use]
+    pub fn lanes(self, lanes: u32) -> Self {
+        Shuffle { lanes: Some(lanes), ..self }
+    }
+
+    /// The seed that order and augmentation are drawn from; 0 for the stored order.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// Refuses numbers that can never work.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.window_rows == Some(0) {
+            return Err(
+                Error::invalid("a shuffle window of 0 rows").hint("use Shuffle::stored() for no shuffling")
+            );
+        }
+        if self.lanes == Some(0) {
+            return Err(Error::invalid("0 lanes").hint("leave lanes out to have one per rank"));
+        }
+        Ok(())
+    }
+}
+
+impl Default for Shuffle {
+    /// The stored order.
+    fn default() -> Self {
+        Shuffle::stored()
+    }
+}

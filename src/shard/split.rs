@@ -1,0 +1,134 @@
+//! Who gets what of each step.
+//!
+//! A step is the next `world × batch` rows of the global order. Sorted by lane, it is cut into `world` equal shares, so
+//! that a rank keeps to the same lanes in every step: to its own lanes alone where the numbers divide, and to as few
+//! neighbours as possible where they do not. Which rows a step holds depends on neither rank nor world, only on their
+//! product with the batch size.
+
+use std::ops::Range;
+
+use super::spec::Shard;
+
+/// The rule that shares steps among ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Rows of the epoch.
+    pub rows: u64,
+    /// Lanes of its order.
+    pub lanes: u32,
+    /// Whose share.
+    pub shard: Shard,
+    /// Rows of a rank's batch.
+    pub batch: u64,
+    /// Whether rows that do not fill a step are left out.
+    pub drop_last: bool,
+}
+
+/// Rows `from..to` of a lane's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneSpan {
+    /// The lane.
+    pub lane: u32,
+    /// Its first row.
+    pub from: u64,
+    /// The row after its last.
+    pub to: u64,
+}
+
+/// What one rank gets of one step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Rows of the lanes, in this order.
+    pub spans: Vec<LaneSpan>,
+    /// How many of them are repeats, delivered so that no rank is without a batch.
+    pub padded: u64,
+    /// The global row at which the next step begins.
+    pub end: u64,
+}
+
+impl Split {
+    /// Rows of a full step, over all ranks.
+    pub fn global_batch(&self) -> u64 {
+        self.batch * u64::from(self.shard.world())
+    }
+
+    /// Steps from the global row `start` to the end of the epoch: the same on every rank.
+    pub fn steps(&self, start: u64) -> u64 {
+        let left = self.rows.saturating_sub(start);
+        if self.drop_last { left / self.global_batch() } else { left.div_ceil(self.global_batch()) }
+    }
+
+    /// Rows at the end of the epoch that no rank gets.
+    pub fn dropped(&self, start: u64) -> u64 {
+        let left = self.rows.saturating_sub(start);
+        if self.drop_last { left % self.global_batch() } else { 0 }
+    }
+
+    /// This rank's share of the step that begins at the global row `start`; `None` after the last.
+    pub fn share(&self, start: u64) -> Option<Share> {
+        let left = self.rows.saturating_sub(start);
+        let full = left >= self.global_batch();
+        if left == 0 || (self.drop_last && !full) {
+            return None;
+        }
+        let end = start + left.min(self.global_batch());
+        let (rank, world) = (u64::from(self.shard.rank()), u64::from(self.shard.world()));
+        if full {
+            let mine = rank * self.batch..(rank + 1) * self.batch;
+            return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
+        }
+        // The last, short step. By whole lanes where they divide, so that nobody opens a neighbour's lane for a row.
+        let lanes = u64::from(self.lanes);
+        let mine = if lanes.is_multiple_of(world) {
+            let before = |rank: u64| {
+                (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>()
+            };
+            before(rank)..before(rank + 1)
+        } else {
+            left * rank / world..left * (rank + 1) / world
+        };
+        if mine.is_empty() {
+            // Fewer rows than ranks: an earlier row of an own lane once more keeps the steps equal.
+            let lane = rank * lanes / world;
+            let last = lane_position(lane, lanes, end);
+            let from = last.saturating_sub(1);
+            return Some(Share {
+                spans: vec![LaneSpan { lane: lane as u32, from, to: from + 1 }],
+                padded: 1,
+                end,
+            });
+        }
+        Some(Share { spans: self.cut(start, end, mine), padded: 0, end })
+    }
+
+    fn lane_rows(&self, lane: u64, start: u64, end: u64) -> u64 {
+        let lanes = u64::from(self.lanes);
+        lane_position(lane, lanes, end) - lane_position(lane, lanes, start)
+    }
+
+    /// The rows `mine` of the global rows `start..end` sorted by lane.
+    fn cut(&self, start: u64, end: u64, mine: Range<u64>) -> Vec<LaneSpan> {
+        let lanes = u64::from(self.lanes);
+        let mut spans = Vec::new();
+        let mut before = 0;
+        for lane in 0..lanes {
+            let from = lane_position(lane, lanes, start);
+            let rows = lane_position(lane, lanes, end) - from;
+            let (low, high) = (mine.start.max(before), mine.end.min(before + rows));
+            if low < high {
+                spans.push(LaneSpan {
+                    lane: lane as u32,
+                    from: from + low - before,
+                    to: from + high - before,
+                });
+            }
+            before += rows;
+        }
+        spans
+    }
+}
+
+/// How many of the global rows before `global` are rows of `lane`.
+fn lane_position(lane: u64, lanes: u64, global: u64) -> u64 {
+    (global + lanes - 1 - lane) / lanes
+}

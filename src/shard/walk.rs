@@ -1,0 +1,124 @@
+//! The steps of one rank through an epoch, with what has to be at hand for each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::lane::{Cursor, Lane, Part, Pick};
+use super::order::EpochOrder;
+use super::split::Split;
+
+/// One batch of one rank.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Step {
+    /// Parts that are needed from this step on, in the order in which to fetch them.
+    pub entering: Vec<Part>,
+    /// The rows of the batch: a part, and a row in it.
+    pub picks: Vec<(Part, u32)>,
+    /// Parts that no later step needs.
+    pub leaving: Vec<Part>,
+    /// How many of the rows are repeats.
+    pub padded: u64,
+    /// The global row at which the next step begins.
+    pub end: u64,
+}
+
+/// An iterator over the [steps](Step) of one rank.
+///
+/// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which skips the
+/// drawing of rows, while the consumer of its parts follows with a walk of its own.
+#[derive(Debug)]
+pub struct Walk {
+    split: Split,
+    start: u64,
+    lanes: Vec<LaneState>,
+    /// How many lanes hold a part at present: an exact shuffle's lanes share theirs.
+    holders: HashMap<Part, u32>,
+    draw_rows: bool,
+    scratch: Vec<Pick>,
+}
+
+#[derive(Debug)]
+struct LaneState {
+    cursor: Cursor,
+    /// The slot that the lane is in, and the lane's row at which the next one begins.
+    slot: Option<usize>,
+    slot_end: u64,
+}
+
+impl Walk {
+    /// From the global row `start` on.
+    pub fn new(order: &EpochOrder, split: Split, start: u64) -> Self {
+        let state =
+            |lane: &Arc<Lane>| LaneState { cursor: Cursor::new(lane.clone()), slot: None, slot_end: 0 };
+        Walk {
+            split,
+            start,
+            lanes: order.lanes().iter().map(state).collect(),
+            holders: HashMap::new(),
+            draw_rows: true,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The same walk with the `picks` of every step left empty: enough to know what to read.
+    pub fn scout(order: &EpochOrder, split: Split, start: u64) -> Self {
+        Walk { draw_rows: false, ..Walk::new(order, split, start) }
+    }
+
+    fn release(holders: &mut HashMap<Part, u32>, part: Part, leaving: &mut Vec<Part>) {
+        if let Some(count) = holders.get_mut(&part) {
+            *count -= 1;
+            if *count == 0 {
+                holders.remove(&part);
+                leaving.push(part);
+            }
+        }
+    }
+}
+
+impl Iterator for Walk {
+    type Item = Step;
+
+    fn next(&mut self) -> Option<Step> {
+        let share = self.split.share(self.start)?;
+        let mut step = Step { padded: share.padded, end: share.end, ..Step::default() };
+        for span in &share.spans {
+            let state = &mut self.lanes[span.lane as usize];
+            let lane = state.cursor.lane().clone();
+            let parts = lane.parts();
+            loop {
+                let next = match state.slot {
+                    Some(slot) if span.from == state.slot_end => slot + 1,
+                    Some(_) if span.to <= state.slot_end => break,
+                    Some(slot) if span.from < state.slot_end => slot + 1,
+                    _ => lane.slot_of(span.from),
+                };
+                let old = state.slot.map_or(0..0, |slot| lane.residents(slot));
+                let new = lane.residents(next);
+                for part in new.clone().filter(|part| !old.contains(part)) {
+                    let holders = self.holders.entry(parts[part]).or_insert(0);
+                    *holders += 1;
+                    if *holders == 1 {
+                        step.entering.push(parts[part]);
+                    }
+                }
+                for part in old.filter(|part| !new.contains(part)) {
+                    Walk::release(&mut self.holders, parts[part], &mut step.leaving);
+                }
+                state.slot = Some(next);
+                state.slot_end = lane.slot_start(next + 1);
+            }
+            if self.draw_rows {
+                self.scratch.clear();
+                state.cursor.seek(span.from);
+                state.cursor.take(span.to, &mut self.scratch);
+                step.picks.extend(self.scratch.iter().map(|pick| (parts[pick.part as usize], pick.row)));
+            }
+        }
+        self.start = share.end;
+        if self.split.share(self.start).is_none() {
+            step.leaving.extend(self.holders.drain().map(|(part, _)| part));
+        }
+        Some(step)
+    }
+}

@@ -1,0 +1,248 @@
+//! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and resume
+//! points. Nothing here reads data: plans are arithmetic.
+
+use std::collections::HashSet;
+
+use forebay::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Step, Walk};
+use proptest::prelude::*;
+
+/// A row of the data set: row group, and row in it.
+type Row = (u32, u32);
+
+#[derive(Clone, Debug)]
+struct Case {
+    groups: Vec<u32>,
+    shuffle: Shuffle,
+    lanes: u32,
+    epoch: u64,
+}
+
+impl Case {
+    fn order(&self) -> EpochOrder {
+        EpochOrder::new(
+            &self.groups,
+            &OrderSpec::new(&self.shuffle, &self.groups, self.lanes, 64),
+            self.epoch,
+        )
+    }
+
+    fn split(&self, rank: u32, world: u32, batch: u64, drop_last: bool) -> Split {
+        let rows = self.order().rows();
+        Split { rows, lanes: self.lanes, shard: Shard::new(rank, world).unwrap(), batch, drop_last }
+    }
+
+    fn steps(&self, rank: u32, world: u32, batch: u64, drop_last: bool, start: u64) -> Vec<Step> {
+        Walk::new(&self.order(), self.split(rank, world, batch, drop_last), start).collect()
+    }
+}
+
+fn rows_of(step: &Step) -> Vec<Row> {
+    step.picks.iter().map(|(part, row)| (part.group, part.start + row)).collect()
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let groups = prop_oneof![
+        prop::collection::vec(0u32..40, 1..40),
+        (1u32..200, 1usize..30).prop_map(|(rows, groups)| vec![rows; groups]),
+        prop::collection::vec(prop_oneof![Just(1u32), Just(3), Just(500)], 1..20),
+    ];
+    let kind = prop_oneof![
+        1 => Just(None),
+        4 => (1u64..2_000).prop_map(|window| Some(Some(window))),
+        1 => Just(Some(None)),
+    ];
+    (groups, kind, 1u32..9, any::<u64>(), 0u64..5).prop_map(|(mut groups, kind, lanes, seed, epoch)| {
+        // A data set must have a row for each lane.
+        while groups.iter().sum::<u32>() < lanes {
+            groups.push(lanes);
+        }
+        let shuffle = match kind {
+            None => Shuffle::stored(),
+            Some(None) => Shuffle::exact(seed),
+            Some(Some(window)) => Shuffle::seeded(seed).window_rows(window),
+        };
+        Case { groups, shuffle, lanes, epoch }
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Law 2 (exactly once) and law 3 (equal steps), with every way to end an epoch.
+    #[test]
+    fn over_all_ranks_each_row_is_delivered_once_in_equally_many_steps(
+        case in cases(), world in 1u32..9, batch in 1u64..70, drop_last: bool,
+    ) {
+        let total: u64 = case.groups.iter().map(|&rows| u64::from(rows)).sum();
+        let mut seen = HashSet::new();
+        let mut padded = 0;
+        let mut delivered = 0;
+        for rank in 0..world {
+            let split = case.split(rank, world, batch, drop_last);
+            let steps = case.steps(rank, world, batch, drop_last, 0);
+            prop_assert_eq!(steps.len() as u64, split.steps(0), "len() is exact");
+            for (k, step) in steps.iter().enumerate() {
+                let last = k + 1 == steps.len();
+                prop_assert!(!step.picks.is_empty());
+                prop_assert!(last || step.picks.len() as u64 == batch, "only the last batch may be short");
+                padded += step.padded;
+                delivered += step.picks.len() as u64;
+                for row in rows_of(step) {
+                    prop_assert!(row.1 < case.groups[row.0 as usize]);
+                    prop_assert!(step.padded > 0 || seen.insert(row), "row {:?} twice", row);
+                }
+            }
+        }
+        let dropped = case.split(0, world, batch, drop_last).dropped(0);
+        prop_assert_eq!(delivered, total - dropped + padded, "drops and repeats are counted");
+        prop_assert_eq!(seen.len() as u64, total - dropped);
+    }
+
+    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any world.
+    #[test]
+    fn a_step_holds_the_same_rows_on_any_world(case in cases(), share in 1u64..9, pick in 0usize..6) {
+        let global = 24 * share;
+        let worlds = [1u32, 2, 3, 4, 6, 8, 12];
+        let world = worlds[pick + 1];
+        let alone: Vec<HashSet<Row>> = case.steps(0, 1, global, false, 0).iter().map(|s| rows_of(s).into_iter().collect()).collect();
+        let mut together: Vec<HashSet<Row>> = vec![HashSet::new(); alone.len()];
+        for rank in 0..world {
+            let steps = case.steps(rank, world, global / u64::from(world), false, 0);
+            prop_assert_eq!(steps.len(), alone.len());
+            for (all, step) in together.iter_mut().zip(&steps) {
+                all.extend(rows_of(step));
+            }
+        }
+        // A repeated row of a padded last step belongs to an earlier one.
+        for (k, (a, b)) in alone.iter().zip(&together).enumerate() {
+            prop_assert!(a == b || (k + 1 == alone.len() && a.is_subset(b)), "step {k}");
+        }
+    }
+
+    /// Law 4: saved on one world, resumed on another, exactly once still holds.
+    #[test]
+    fn a_position_saved_on_one_world_resumes_on_another(
+        case in cases(), before in 1u32..9, after in 1u32..9, batch in 1u64..40, batch_after in 1u64..40, at in 0.0f64..1.0,
+    ) {
+        let total: u64 = case.groups.iter().map(|&rows| u64::from(rows)).sum();
+        let steps = case.split(0, before, batch, false).steps(0);
+        let taken = (steps as f64 * at) as usize;
+        let mut seen = HashSet::new();
+        let mut row = 0;
+        for rank in 0..before {
+            for step in case.steps(rank, before, batch, false, 0).iter().take(taken) {
+                prop_assert!(step.padded == 0);
+                row = step.end;
+                for r in rows_of(step) {
+                    prop_assert!(seen.insert(r));
+                }
+            }
+        }
+        prop_assert_eq!(seen.len() as u64, row);
+        for rank in 0..after {
+            for step in case.steps(rank, after, batch_after, false, row) {
+                for r in rows_of(&step) {
+                    prop_assert!(step.padded > 0 || seen.insert(r));
+                }
+            }
+        }
+        prop_assert_eq!(seen.len() as u64, total);
+    }
+
+    /// Laws 1 and 5: the tail after any resume point is the tail of the undisturbed walk, and only what it needs of
+    /// the pool is read for it.
+    #[test]
+    fn resuming_gives_the_undisturbed_tail_and_reads_no_more_than_a_pool(
+        case in cases(), world in 1u32..5, batch in 1u64..70, at in 0.0f64..1.0,
+    ) {
+        let whole = case.steps(0, world, batch, false, 0);
+        let k = (whole.len() as f64 * at) as usize;
+        let start = if k == 0 { 0 } else { whole[k - 1].end };
+        let tail = case.steps(0, world, batch, false, start);
+        prop_assert_eq!(tail.len(), whole.len() - k);
+        for (a, b) in tail.iter().zip(&whole[k..]) {
+            prop_assert_eq!(&a.picks, &b.picks);
+        }
+        if let Some(first) = tail.first() {
+            // Held by the undisturbed walk when it begins this step, or entering in it.
+            let mut held: HashSet<Part> = HashSet::new();
+            for step in &whole[..k] {
+                held.extend(&step.entering);
+                step.leaving.iter().for_each(|part| { held.remove(part); });
+            }
+            held.extend(&whole[k].entering);
+            for part in &first.entering {
+                prop_assert!(held.contains(part), "{:?} was already done with", part);
+            }
+        }
+    }
+
+    /// What the reader is told agrees with what the consumer needs: a scout sees the same parts at the same steps, every
+    /// row picked is of a part at hand, every part enters and leaves once, and no lane holds more than its pool.
+    #[test]
+    fn parts_are_at_hand_when_needed_and_gone_after(case in cases(), rank in 0u32..4, batch in 1u64..70) {
+        let order = case.order();
+        let split = case.split(rank, 4, batch, false);
+        let mut held: HashSet<Part> = HashSet::new();
+        let mut ever: HashSet<Part> = HashSet::new();
+        for (step, scouted) in Walk::new(&order, split, 0).zip(Walk::scout(&order, split, 0)) {
+            prop_assert_eq!(&step.entering, &scouted.entering);
+            prop_assert_eq!(step.end, scouted.end);
+            for part in &step.entering {
+                prop_assert!(ever.insert(*part), "{part:?} is read twice");
+                held.insert(*part);
+            }
+            for (part, row) in &step.picks {
+                prop_assert!(held.contains(part));
+                prop_assert!(*row < part.rows);
+            }
+            for part in &step.leaving {
+                prop_assert!(held.remove(part));
+            }
+        }
+        prop_assert!(held.is_empty());
+    }
+}
+
+/// Law 1: the order is pinned. A change of this hash is a change of the contract.
+#[test]
+fn the_order_of_a_known_data_set_never_changes() {
+    let case =
+        Case { groups: vec![100; 50], shuffle: Shuffle::seeded(17).window_rows(1_000), lanes: 4, epoch: 3 };
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for step in case.steps(1, 2, 32, false, 0) {
+        for (group, row) in rows_of(&step) {
+            for byte in [group, row].map(u32::to_le_bytes).concat() {
+                hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    }
+    assert_eq!(format!("{hash:016x}"), "00317f58a7bebb45");
+}
+
+/// Distinct classes per 256-row batch on a label-sorted data set of ImageNet's shape: the measure of mixing.
+#[test]
+fn a_pool_mixes_better_than_a_block_of_the_same_memory() {
+    const CLASSES: u32 = 1_000;
+    const ROWS_PER_CLASS: u32 = 1_281;
+    const GROUP: u32 = 512;
+    const WINDOW: u64 = 65_536;
+    let rows = CLASSES * ROWS_PER_CLASS;
+    let groups: Vec<u32> = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
+    let distinct = |shuffle: Shuffle, from: u64, steps: usize| {
+        let case = Case { groups: groups.clone(), shuffle, lanes: 1, epoch: 0 };
+        let walk = Walk::new(&case.order(), case.split(0, 1, 256, true), from);
+        let per_batch = walk.take(steps).map(|step| {
+            rows_of(&step).iter().map(|(g, r)| (g * GROUP + r) / ROWS_PER_CLASS).collect::<HashSet<_>>().len()
+        });
+        per_batch.sum::<usize>() as f64 / steps as f64
+    };
+    let middle = 256 * 2_000;
+    let pool = distinct(Shuffle::seeded(1).window_rows(WINDOW), middle, 200);
+    let opening = distinct(Shuffle::seeded(1).window_rows(WINDOW), 0, 20);
+    let exact = distinct(Shuffle::exact(1), middle, 200);
+    println!("distinct classes per batch of 256: pool {pool:.0}, its opening {opening:.0}, exact {exact:.0}");
+    assert!((220.0..232.0).contains(&exact), "{exact}");
+    assert!(pool > 110.0, "{pool}");
+    assert!(opening > 0.8 * pool, "{opening}");
+}
