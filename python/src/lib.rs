@@ -10,7 +10,11 @@ mod capsule;
 mod column;
 mod dense;
 mod dlpack;
+mod epoch;
 mod errors;
+mod home;
+mod image;
+mod loader;
 mod memory;
 mod nulls;
 mod numpy;
@@ -30,6 +34,10 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
+    module.add_class::<epoch::Epoch>()?;
+    module.add_class::<epoch::Step>()?;
+    module.add_class::<loader::Loader>()?;
+    module.add_class::<image::Image>()?;
     module.add_class::<memory::Memory>()?;
     module.add_class::<schema::Schema>()?;
     Ok(())
