@@ -14,6 +14,8 @@ use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSiz
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
+pub(crate) use fixed::pattern as fill_pattern;
+
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows to gather, in output order.

@@ -1,12 +1,14 @@
 //! Feeds GPU training straight from Parquet.
 
 mod batch;
+mod cache;
 pub mod catalog;
 pub mod decode;
 pub mod error;
 pub mod loader;
-mod reader;
+pub mod reader;
 pub mod shard;
+mod shuffle;
 pub mod source;
 
 pub use catalog::Catalog;

@@ -47,7 +47,7 @@ pub(super) fn gather_fixed(sources: &[&dyn Array], selection: &Selection) -> Res
     let length = arrays[0].value_length();
     let mut runs = Runs::default();
     selection.for_each(|source, row| {
-        let from = arrays[source].value_offset(row) as usize;
+        let from = arrays[source].value_offset_at(row) as usize;
         runs.push(source, from, from + length as usize);
     });
     let values = gather_values(&values, &runs.finish()?, None)?;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Instant;
 
-use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch, RecordBatchOptions, make_array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch, RecordBatchOptions, make_array,
+};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use rayon::prelude::*;
 
@@ -72,7 +74,8 @@ impl Job {
         }
         let skipped = self.drop_bad(bad, &mut pixels)?;
         for (column, image, slab) in pixels {
-            columns[column] = Some(tensor(&self.recipe.schema.field(column).clone(), &image, slab, self.picks.len())?);
+            columns[column] =
+                Some(tensor(&self.recipe.schema.field(column).clone(), &image, slab, self.picks.len())?);
         }
         self.gather(&mut columns)?;
         let columns: Vec<ArrayRef> = columns.into_iter().flatten().collect();
@@ -86,12 +89,19 @@ impl Job {
         let started = Instant::now();
         let slot = image.bytes_per_image();
         let mut slab = self.recipe.slabs.take(slot * self.picks.len());
-        let encoded: Vec<Encoded<'_>> =
-            self.sources.iter().map(|source| Encoded::of(source.rows.column(column).as_ref())).collect::<Result<_>>()?;
+        let encoded: Vec<Encoded<'_>> = self
+            .sources
+            .iter()
+            .map(|source| Encoded::of(source.rows.column(column).as_ref()))
+            .collect::<Result<_>>()?;
         let epoch = self.epoch;
         // One image per task: a slow image never has others queued behind it.
-        slab.as_mut_slice().par_chunks_exact_mut(slot).zip(&self.picks).zip(bad.par_iter_mut()).with_max_len(1).try_for_each(
-            |((slot, &(source, row)), bad)| {
+        slab.as_mut_slice()
+            .par_chunks_exact_mut(slot)
+            .zip(&self.picks)
+            .zip(bad.par_iter_mut())
+            .with_max_len(1)
+            .try_for_each(|((slot, &(source, row)), bad)| {
                 if self.cancelled.load(Relaxed) {
                     return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
                 }
@@ -105,8 +115,7 @@ impl Job {
                     *bad = bad.take().or(Some(error.at(self.recipe.place(resident, row, column))));
                 }
                 Ok(())
-            },
-        )?;
+            })?;
         let seconds = started.elapsed().as_secs_f64();
         self.recipe.counters.decode.add(self.picks.len() as u64, (slot * self.picks.len()) as u64, seconds);
         Ok(slab)
@@ -123,7 +132,8 @@ impl Job {
         }
         if matches!(self.recipe.on_bad_row, OnBadRow::Raise) {
             let first = bad.into_iter().flatten().next();
-            return Err(first.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a bad row without a cause"))
+            return Err(first
+                .unwrap_or_else(|| Error::new(ErrorKind::Internal, "a bad row without a cause"))
                 .hint("to count and skip such rows, say so with on_bad_row"));
         }
         for (_, image, slab) in pixels {
@@ -149,7 +159,8 @@ impl Job {
         columns.par_iter_mut().zip(&recipe.treatments).enumerate().with_max_len(1).try_for_each(
             |(column, (slot, treatment))| {
                 if let Treatment::Plain { fill } = treatment {
-                    let arrays: Vec<&dyn Array> = sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
+                    let arrays: Vec<&dyn Array> =
+                        sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
                     let gathered = gather(&arrays, &selection, *fill);
                     *slot = Some(gathered.map_err(|error| {
                         error.at(Place::default().column(recipe.schema.field(column).name().as_str()))
@@ -188,14 +199,18 @@ enum Encoded<'a> {
 
 impl<'a> Encoded<'a> {
     fn of(array: &'a dyn Array) -> Result<Self> {
-        let unfit = || Error::new(ErrorKind::Internal, format!("{} holds no encoded images", array.data_type()));
+        let unfit =
+            || Error::new(ErrorKind::Internal, format!("{} holds no encoded images", array.data_type()));
         match array.data_type() {
             DataType::BinaryView => Ok(Encoded::View(array.as_binary_view())),
             DataType::FixedSizeBinary(_) => Ok(Encoded::Fixed(array.as_fixed_size_binary())),
             DataType::Struct(_) => {
                 let fields = array.as_struct();
                 let bytes = fields.column_by_name("bytes").ok_or_else(unfit)?;
-                Ok(Encoded::Struct { nulls: fields.nulls(), bytes: bytes.as_binary_view_opt().ok_or_else(unfit)? })
+                Ok(Encoded::Struct {
+                    nulls: fields.nulls(),
+                    bytes: bytes.as_binary_view_opt().ok_or_else(unfit)?,
+                })
             }
             _ => Err(unfit()),
         }
@@ -205,9 +220,9 @@ impl<'a> Encoded<'a> {
         match self {
             Encoded::View(array) => array.is_valid(row).then(|| array.value(row)),
             Encoded::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
-            Encoded::Struct { nulls, bytes } => {
-                (nulls.is_none_or(|nulls| nulls.is_valid(row)) && bytes.is_valid(row)).then(|| bytes.value(row))
-            }
+            Encoded::Struct { nulls, bytes } => (nulls.is_none_or(|nulls| nulls.is_valid(row))
+                && bytes.is_valid(row))
+            .then(|| bytes.value(row)),
         }
     }
 }
@@ -216,7 +231,9 @@ impl<'a> Encoded<'a> {
 pub(crate) fn holds_images(data_type: &DataType) -> bool {
     match data_type {
         DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
-        DataType::Struct(fields) => fields.find("bytes").is_some_and(|(_, f)| f.data_type() == &DataType::BinaryView),
+        DataType::Struct(fields) => {
+            fields.find("bytes").is_some_and(|(_, f)| f.data_type() == &DataType::BinaryView)
+        }
         _ => false,
     }
 }
@@ -235,7 +252,10 @@ pub(crate) fn tensor_field(name: &str, image: &Image) -> Field {
     let list = DataType::FixedSizeList(Arc::new(Field::new("item", item, false)), values as i32);
     let mut metadata = std::collections::HashMap::from([
         ("ARROW:extension:name".to_string(), "arrow.fixed_shape_tensor".to_string()),
-        ("ARROW:extension:metadata".to_string(), format!(r#"{{"shape":[{},{},{}]}}"#, shape[0], shape[1], shape[2])),
+        (
+            "ARROW:extension:metadata".to_string(),
+            format!(r#"{{"shape":[{},{},{}]}}"#, shape[0], shape[1], shape[2]),
+        ),
     ]);
     if bfloat16 {
         metadata.insert("forebay:dtype".into(), "bfloat16".into());

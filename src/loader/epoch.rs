@@ -122,20 +122,27 @@ impl Epoch {
             && let Some(last) = self.skipped.last()
         {
             let count = self.skipped.len();
-            return Err(Error::new(ErrorKind::BadRow, format!("{count} bad rows, of which {at_most} may be skipped: {}", last.error.cause()))
-                .at(last.error.place().clone())
-                .hint("raise at_most, or mend the rows"));
+            return Err(Error::new(
+                ErrorKind::BadRow,
+                format!("{count} bad rows, of which {at_most} may be skipped: {}", last.error.cause()),
+            )
+            .at(last.error.place().clone())
+            .hint("raise at_most, or mend the rows"));
         }
         self.owed -= 1;
         self.counters.batches.add(1, made.batch.get_array_memory_size() as u64, 0.0);
-        let after = Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
+        let after =
+            Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
         Ok(Step { batch: made.batch, after })
     }
 
     fn cut_short(&self) -> Error {
         match self.flow.as_ref().is_some_and(|flow| flow.is_closed()) {
             true => Error::new(ErrorKind::Closed, "the loader was closed"),
-            false => Error::new(ErrorKind::Internal, format!("epoch {} ended {} steps early", self.number, self.owed)),
+            false => Error::new(
+                ErrorKind::Internal,
+                format!("epoch {} ended {} steps early", self.number, self.owed),
+            ),
         }
     }
 }
@@ -162,6 +169,9 @@ impl Iterator for Epoch {
 
 impl std::fmt::Debug for Epoch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Epoch").field("number", &self.number).field("remaining", &self.owed).finish_non_exhaustive()
+        f.debug_struct("Epoch")
+            .field("number", &self.number)
+            .field("remaining", &self.owed)
+            .finish_non_exhaustive()
     }
 }

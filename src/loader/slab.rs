@@ -82,7 +82,8 @@ mod tests {
         let buffer = slabs.take(100).into_buffer();
         let (first, copy) = (buffer.as_ptr(), buffer.clone());
         drop(buffer);
-        assert_ne!(slabs.take(100).as_ref().as_ptr(), first, "somebody still reads it");
+        let meanwhile = slabs.take(100);
+        assert_ne!(meanwhile.as_ref().as_ptr(), first, "somebody still reads it");
         drop(copy);
         let again = slabs.take(100);
         assert_eq!(again.as_ref().as_ptr(), first);

@@ -75,7 +75,11 @@ impl Counters {
             gather: self.gather.read(),
             decode: self.decode.read(),
             batches: self.batches.read(),
-            waits: Waits { fetch: waited(Stage::Fetch), rows: waited(Stage::Rows), batch: waited(Stage::Batch) },
+            waits: Waits {
+                fetch: waited(Stage::Fetch),
+                rows: waited(Stage::Rows),
+                batch: waited(Stage::Batch),
+            },
             skipped_rows: self.skipped.load(Relaxed),
             padded_rows: self.padded.load(Relaxed),
             memory,
@@ -167,7 +171,11 @@ impl fmt::Display for Stats {
         for (name, stage, waited) in rows {
             let waited = waited.map_or(String::new(), |seconds| format!("{seconds:.3}"));
             let megabytes = stage.bytes as f64 / 1e6;
-            writeln!(f, "{name:<8} {:>12} {megabytes:>12.1} {:>10.3} {waited:>10}", stage.items, stage.seconds)?;
+            writeln!(
+                f,
+                "{name:<8} {:>12} {megabytes:>12.1} {:>10.3} {waited:>10}",
+                stage.items, stage.seconds
+            )?;
         }
         let MemoryStats { budget, batches, row_groups } = self.memory;
         let megabytes = |bytes: u64| bytes as f64 / 1e6;

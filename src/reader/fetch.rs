@@ -40,19 +40,34 @@ pub(crate) struct Fetched {
 impl Fetcher {
     /// The bytes that a part's permit covers: its column chunks, and the rows that they become.
     pub(crate) fn cost(&self, part: &Part) -> u64 {
-        let group = part.group as usize;
-        self.catalog.stored_bytes(group, &self.projection) + self.catalog.held_bytes(group, &self.projection)
+        self.stored(part.group as usize) + self.held(part.group as usize)
+    }
+
+    /// Bytes of a row group's column chunks.
+    pub(crate) fn stored(&self, group: usize) -> u64 {
+        self.catalog.stored_bytes(&self.catalog.groups[group], &self.projection)
+    }
+
+    /// Bytes that a row group's rows take in memory, at most.
+    pub(crate) fn held(&self, group: usize) -> u64 {
+        self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
     }
 
     /// Fetches `parts` and passes each result on, in order, until `pass_on` says that nobody listens any more.
     pub(crate) async fn run(
-        self,
+        &self,
         parts: impl Iterator<Item = Part> + Send,
         mut pass_on: impl FnMut(Result<Fetched>) -> bool + Send,
     ) {
         let fetched = stream::iter(parts)
-            .then(|part| async move { (part, self.budget.acquire(self.cost(&part)).await) })
-            .map(|(part, permit)| self.fetch(part, permit))
+            .then(|part| {
+                let (budget, cost) = (self.budget.clone(), self.cost(&part));
+                async move { (part, budget.acquire(cost).await) }
+            })
+            .map(|(part, permit)| {
+                let fetcher = self.clone();
+                async move { fetcher.fetch(part, permit).await }
+            })
             .buffered(FETCHES_AHEAD);
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -75,8 +90,9 @@ impl Fetcher {
 
     /// Reads the column chunks of a row group, without a permit.
     pub(crate) async fn read(&self, group: usize) -> Result<Vec<(Range<u64>, Bytes)>> {
+        let group = &self.catalog.groups[group];
         let ranges = self.catalog.byte_ranges(group, &self.projection);
-        let file = &self.catalog.files[self.catalog.groups[group].file];
+        let file = &self.catalog.files[group.file];
         let bytes = self.store.read_ranges(file, &ranges).await?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }

@@ -31,5 +31,3 @@ pub use position::{OrderId, Position};
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};
 pub use walk::{Step, Walk};
-
-pub(crate) use spec::Mixing;

@@ -38,6 +38,11 @@ impl OrderSpec {
         self.lanes
     }
 
+    /// Whether each batch draws from all row groups.
+    pub fn is_exact(&self) -> bool {
+        self.mixing == Mixing::Exact
+    }
+
     /// Row groups that a lane's pool holds.
     pub fn pool(&self) -> u32 {
         self.pool

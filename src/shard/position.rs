@@ -7,7 +7,7 @@ use super::spec::Mixing;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
-pub const POSITION_VERSION: u32 = 1;
+const POSITION_VERSION: u32 = 1;
 
 /// What was handed over, as JSON types only and the same on every rank.
 ///
@@ -58,6 +58,10 @@ impl OrderId {
 }
 
 impl Position {
+    pub(crate) fn new(fingerprint: String, order: OrderId, epoch: u64, row: u64) -> Self {
+        Position { version: POSITION_VERSION, fingerprint, order, epoch, row }
+    }
+
     /// Refuses a position that does not belong to the given data set and order. Lanes and pool may differ, if the
     /// caller is ready to take them over from the position.
     pub(crate) fn check(&self, fingerprint: &str, order: &OrderId) -> Result<()> {

@@ -16,7 +16,9 @@ pub struct Step {
     pub picks: Vec<(Part, u32)>,
     /// Parts that no later step needs.
     pub leaving: Vec<Part>,
-    /// How many of the rows are repeats.
+    /// How many rows.
+    pub rows: u64,
+    /// How many of them are repeats.
     pub padded: u64,
     /// The global row at which the next step begins.
     pub end: u64,
@@ -81,7 +83,8 @@ impl Iterator for Walk {
 
     fn next(&mut self) -> Option<Step> {
         let share = self.split.share(self.start)?;
-        let mut step = Step { padded: share.padded, end: share.end, ..Step::default() };
+        let rows = share.spans.iter().map(|span| span.to - span.from).sum();
+        let mut step = Step { rows, padded: share.padded, end: share.end, ..Step::default() };
         for span in &share.spans {
             let state = &mut self.lanes[span.lane as usize];
             let lane = state.cursor.lane().clone();

@@ -1,0 +1,40 @@
+//! What a column chunk costs, from its footer entry: bytes to fetch, and memory once it is decoded.
+
+use std::ops::Range;
+
+use parquet::basic::Type;
+use parquet::file::metadata::ColumnChunkMetaData;
+
+use super::leaf_width;
+
+/// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and validity).
+const ROW_OVERHEAD: u64 = 9;
+
+/// Where the chunk lies in its file. Footers are checked for it when a file is opened.
+pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
+    let (start, length) = chunk.byte_range();
+    start..start + length
+}
+
+/// Bytes to fetch.
+pub(super) fn stored(chunk: &ColumnChunkMetaData) -> u64 {
+    chunk.byte_range().1
+}
+
+/// Bytes that the decoded chunk holds: for each value its width and validity, for views also the decompressed pages that
+/// they point into, for lists also the offsets of their `rows`.
+pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
+    let descriptor = chunk.column_descr();
+    let values = u64::try_from(chunk.num_values()).unwrap_or(0).max(rows);
+    let pages = match descriptor.physical_type() {
+        Type::BYTE_ARRAY => u64::try_from(chunk.uncompressed_size()).unwrap_or(0).max(stored(chunk)),
+        _ => 0,
+    };
+    let lists = if descriptor.max_rep_level() > 0 { rows.saturating_mul(ROW_OVERHEAD) } else { 0 };
+    let validity = values.div_ceil(u64::from(u8::BITS));
+    values
+        .saturating_mul(leaf_width(descriptor))
+        .saturating_add(validity)
+        .saturating_add(pages)
+        .saturating_add(lists)
+}

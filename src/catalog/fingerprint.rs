@@ -1,0 +1,75 @@
+//! What identifies a data set: the order of its rows is a function of it.
+
+use std::fmt;
+
+use arrow::datatypes::Schema;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+use super::File;
+
+/// Identity of a data set: a hash over the relative path, size, footer and row counts of each file, and the schema.
+///
+/// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on the order. The
+/// footer has offsets, sizes and statistics of every column chunk, so other rows have another footer. Shown, and
+/// serialized, as 32 hexadecimal digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Fingerprint(u128);
+
+impl Fingerprint {
+    pub(super) fn of(files: &[File], schema: &Schema) -> Self {
+        let mut hash = Xxh3::new();
+        let mut text = |part: &str| {
+            hash.update(&(part.len() as u64).to_le_bytes());
+            hash.update(part.as_bytes());
+        };
+        for field in schema.fields() {
+            text(field.name());
+            text(&field.data_type().to_string());
+        }
+        for file in files {
+            text(&file.relative);
+            text(&format!("{} {:016x}", file.size, file.footer_hash));
+            for group in file.metadata.row_groups() {
+                text(&group.num_rows().to_string());
+            }
+        }
+        Fingerprint(hash.digest128())
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.to_string()
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        u128::from_str_radix(&text, 16)
+            .map(Fingerprint)
+            .map_err(|_| format!("{text:?} is no fingerprint of a data set"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fingerprint_survives_json() {
+        let fingerprint = Fingerprint(0x00ab_cdef);
+        let json = serde_json::to_string(&fingerprint).unwrap();
+        assert_eq!(json, "\"00000000000000000000000000abcdef\"");
+        assert_eq!(serde_json::from_str::<Fingerprint>(&json).unwrap(), fingerprint);
+    }
+}

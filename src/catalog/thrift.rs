@@ -1,0 +1,174 @@
+//! The least of Thrift's compact protocol that is needed to look at a header before it is trusted.
+//!
+//! Why not the Parquet crate's: it is private, it reads a length and allocates it before it looks whether the bytes are
+//! there, and it recurses as deep as the bytes say. Nothing here allocates, and depth is bounded.
+
+/// How deep structures may nest in what is skipped; Parquet's own go five deep.
+const DEEPEST: u32 = 32;
+
+/// The most bytes that a 64-bit variable-length integer takes.
+const LONGEST_VARINT: u32 = 10;
+
+const BOOL_TRUE: u8 = 1;
+const BOOL_FALSE: u8 = 2;
+const BYTE: u8 = 3;
+const I16: u8 = 4;
+const I64: u8 = 6;
+const DOUBLE: u8 = 7;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const SET: u8 = 10;
+const MAP: u8 = 11;
+const STRUCT: u8 = 12;
+
+/// Bytes that are read from the front. Every method gives `None` where they end early or make no sense.
+pub(crate) struct Compact<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Compact<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Compact { rest: bytes }
+    }
+
+    /// Bytes that were not read yet.
+    pub(crate) fn remaining(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// Reads a structure: calls `field` with each field's id and type, which reads or skips its value.
+    pub(crate) fn structure(
+        &mut self,
+        field: &mut dyn FnMut(&mut Self, i16, u8) -> Option<()>,
+    ) -> Option<()> {
+        let mut id = 0i16;
+        loop {
+            let header = self.byte()?;
+            if header == 0 {
+                return Some(());
+            }
+            id = match header >> 4 {
+                0 => i16::try_from(self.int()?).ok()?,
+                delta => id.checked_add(i16::from(delta))?,
+            };
+            field(self, id, header & 0x0f)?;
+        }
+    }
+
+    /// Reads a list's header: the number of elements and their type. Each takes at least one byte.
+    pub(crate) fn list(&mut self) -> Option<(usize, u8)> {
+        let header = self.byte()?;
+        let count = match header >> 4 {
+            0x0f => usize::try_from(self.varint()?).ok()?,
+            count => usize::from(count),
+        };
+        (count <= self.rest.len()).then_some((count, header & 0x0f))
+    }
+
+    /// Reads an integer of 16, 32 or 64 bits.
+    pub(crate) fn int(&mut self) -> Option<i64> {
+        let zigzag = self.varint()?;
+        Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
+    }
+
+    /// Passes over a value of a structure's field.
+    pub(crate) fn skip(&mut self, kind: u8) -> Option<()> {
+        self.skip_within(kind, DEEPEST)
+    }
+
+    fn skip_within(&mut self, kind: u8, depth: u32) -> Option<()> {
+        let deeper = depth.checked_sub(1)?;
+        match kind {
+            BOOL_TRUE | BOOL_FALSE => Some(()),
+            BYTE => self.take(1),
+            I16..=I64 => self.varint().map(drop),
+            DOUBLE => self.take(size_of::<f64>() as u64),
+            BINARY => {
+                let length = self.varint()?;
+                self.take(length)
+            }
+            LIST | SET => {
+                let (count, element) = self.list()?;
+                (0..count).try_for_each(|_| self.skip_element(element, deeper))
+            }
+            MAP => {
+                let count = self.varint()?;
+                if count == 0 {
+                    return Some(());
+                }
+                let kinds = self.byte()?;
+                (0..count).try_for_each(|_| {
+                    self.skip_element(kinds >> 4, deeper)?;
+                    self.skip_element(kinds & 0x0f, deeper)
+                })
+            }
+            STRUCT => self.structure(&mut |input, _, kind| input.skip_within(kind, deeper)),
+            _ => None,
+        }
+    }
+
+    /// A boolean is in a field's header, but a byte of its own in a list.
+    fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
+        match kind {
+            BOOL_TRUE | BOOL_FALSE => self.take(1),
+            other => self.skip_within(other, depth),
+        }
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0u64;
+        for place in 0..LONGEST_VARINT {
+            let byte = self.byte()?;
+            value |= u64::from(byte & 0x7f) << (7 * place).min(63);
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(byte)
+    }
+
+    fn take(&mut self, length: u64) -> Option<()> {
+        self.rest = self.rest.get(usize::try_from(length).ok()?..)?;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_and_others_skipped() {
+        // {1: i32 = -3, 2: binary "ab", 4: list<i32> [1, 2], 20: true}, then a byte that is not part of it.
+        let bytes = [0x15, 5, 0x18, 2, b'a', b'b', 0x29, 0x25, 2, 4, 0x01, 40, 0, 0xff];
+        let mut input = Compact::new(&bytes);
+        let mut seen = Vec::new();
+        input
+            .structure(&mut |input, id, kind| {
+                seen.push(id);
+                if id == 1 {
+                    assert_eq!(input.int()?, -3);
+                    return Some(());
+                }
+                input.skip(kind)
+            })
+            .unwrap();
+        assert_eq!(seen, [1, 2, 4, 20]);
+        assert_eq!(input.remaining(), 1);
+    }
+
+    #[test]
+    fn lengths_that_are_not_there_and_endless_depth_are_refused() {
+        let skip = |bytes: &[u8]| Compact::new(bytes).skip(STRUCT);
+        assert!(skip(&[0x18, 0xff, 0xff, 0xff, 0xff, 0x7f, 1]).is_none());
+        assert!(skip(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x7f]).is_none());
+        assert!(skip(&[0x1c; 1000]).is_none());
+        assert!(skip(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_none());
+    }
+}

@@ -1,0 +1,118 @@
+//! Which Arrow type a stored column is delivered as, and which types are read at all.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Memory for one view: its length, prefix, buffer and offset.
+const VIEW_BYTES: u64 = 16;
+
+/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, all else as is.
+///
+/// Why views: on uncompressed pages they point into the fetched bytes, and they have no 2 GiB limit for each batch.
+pub(super) fn delivered(field: &Field) -> Field {
+    field.clone().with_data_type(delivered_type(field.data_type()))
+}
+
+fn delivered_type(data_type: &DataType) -> DataType {
+    let inner = |field: &FieldRef| Arc::new(delivered(field));
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+        DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+        DataType::Dictionary(_, value) => delivered_type(value),
+        DataType::List(field) => DataType::List(inner(field)),
+        DataType::LargeList(field) => DataType::LargeList(inner(field)),
+        DataType::FixedSizeList(field, n) => DataType::FixedSizeList(inner(field), *n),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
+    }
+}
+
+/// Refuses a column of a type that is not read, by name.
+pub(super) fn check_read(field: &Field) -> Result<()> {
+    if is_read(field.data_type()) {
+        return Ok(());
+    }
+    let cause = format!("type {} is not read yet", field.data_type());
+    Err(Error::new(ErrorKind::Unsupported, cause)
+        .at(Place::default().column(field.name().as_str()))
+        .hint("leave it out with columns=[...]"))
+}
+
+fn is_read(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        DataType::Decimal32(..)
+        | DataType::Decimal64(..)
+        | DataType::Decimal128(..)
+        | DataType::Decimal256(..) => true,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            is_number(item.data_type())
+        }
+        DataType::Struct(fields) => is_image(fields),
+        other => is_number(other),
+    }
+}
+
+/// Booleans, numbers and times: what has a fixed width and a plain value.
+fn is_number(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Boolean
+            | DataType::Date32
+            | DataType::Date64
+            | DataType::Time32(_)
+            | DataType::Time64(_)
+            | DataType::Timestamp(..)
+            | DataType::Duration(_)
+    ) || data_type.is_integer()
+        || data_type.is_floating()
+}
+
+/// The form in which Hugging Face stores images: `struct<bytes: binary, path: string>`, in either order.
+fn is_image(fields: &arrow::datatypes::Fields) -> bool {
+    let has = |name: &str, data_type: DataType| {
+        fields.iter().any(|field| field.name() == name && *field.data_type() == data_type)
+    };
+    fields.len() == 2 && has("bytes", DataType::BinaryView) && has("path", DataType::Utf8View)
+}
+
+/// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do not count.
+pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
+    match (a, b) {
+        (DataType::List(a), DataType::List(b)) | (DataType::LargeList(a), DataType::LargeList(b)) => {
+            same_type(a.data_type(), b.data_type())
+        }
+        (DataType::FixedSizeList(a, n), DataType::FixedSizeList(b, m)) => {
+            n == m && same_type(a.data_type(), b.data_type())
+        }
+        (DataType::Struct(a), DataType::Struct(b)) => {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(a, b)| a.name() == b.name() && same_type(a.data_type(), b.data_type()))
+        }
+        _ => a == b,
+    }
+}
+
+/// Bytes that one value of a Parquet leaf takes in Arrow memory, apart from what a view points to.
+///
+/// The widest Arrow form counts: a 32-bit stored integer may be a 128-bit decimal.
+pub(crate) fn leaf_width(descriptor: &parquet::schema::types::ColumnDescriptor) -> u64 {
+    use parquet::basic::Type;
+    match descriptor.physical_type() {
+        Type::BOOLEAN => 1,
+        Type::BYTE_ARRAY => VIEW_BYTES,
+        Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(VIEW_BYTES),
+        Type::INT32 | Type::FLOAT | Type::INT64 | Type::DOUBLE | Type::INT96 => {
+            if descriptor.type_precision() > 0 {
+                2 * size_of::<u128>() as u64
+            } else {
+                size_of::<u64>() as u64
+            }
+        }
+    }
+}

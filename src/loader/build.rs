@@ -1,0 +1,364 @@
+//! What a user asks of a loader, checked, and what was left open settled.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+
+use super::batcher::{Recipe, Treatment, holds_images, tensor_field};
+use super::dataset::Dataset;
+use super::pipe::Engine;
+use super::sizing::Sizing;
+use super::slab::Slabs;
+use super::stats::Counters;
+use super::{Inner, Loader, OnBadRow, Open};
+use crate::batch::{delivered, fill_pattern};
+use crate::catalog::Projection;
+use crate::decode::Image;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::reader::Filter;
+use crate::reader::budget::Budget;
+use crate::reader::fetch::Fetcher;
+use crate::reader::select::Selected;
+use crate::shard::{OrderSpec, Shard, Shuffle, Split};
+
+/// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
+const WINDOW_BYTES: u64 = 1 << 30;
+
+/// Default memory budget, where the machine has it twice.
+const MEMORY: u64 = 4 << 30;
+
+/// Batch size where none is said.
+const BATCH_SIZE: u64 = 32;
+
+/// Describes a [`Loader`]; made by [`Dataset::loader`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is read before build()"]
+pub struct LoaderBuilder {
+    dataset: Dataset,
+    columns: Option<Vec<String>>,
+    decode: Vec<(String, Image)>,
+    fill_null: Vec<(String, f64)>,
+    filter: Option<Filter>,
+    shard: Shard,
+    shuffle: Shuffle,
+    batch_size: u64,
+    drop_last: bool,
+    memory: Option<u64>,
+    threads: Option<usize>,
+    on_bad_row: OnBadRow,
+}
+
+impl LoaderBuilder {
+    pub(super) fn new(dataset: Dataset) -> Self {
+        LoaderBuilder {
+            dataset,
+            columns: None,
+            decode: Vec::new(),
+            fill_null: Vec::new(),
+            filter: None,
+            shard: Shard::default(),
+            shuffle: Shuffle::default(),
+            batch_size: BATCH_SIZE,
+            drop_last: false,
+            memory: None,
+            threads: None,
+            on_bad_row: OnBadRow::default(),
+        }
+    }
+
+    /// The columns to read, in the order of delivery. Default: all.
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Decodes the encoded images of a column to pixels.
+    pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
+        self.decode.push((column.into(), image));
+        self
+    }
+
+    /// Replaces nulls of a numeric column by a value, which must be one of the column's type.
+    pub fn fill_null(mut self, column: impl Into<String>, value: f64) -> Self {
+        self.fill_null.push((column.into(), value));
+        self
+    }
+
+    /// Reads only the rows that match. Default: all rows.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = Some(filter);
+        self
+    }
+
+    /// The share of this process. Default: everything.
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.shard = shard;
+        self
+    }
+
+    /// The order of rows. Default: as stored.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> Self {
+        self.shuffle = shuffle;
+        self
+    }
+
+    /// Rows of a batch of one rank. Default: 32.
+    pub fn batch_size(mut self, rows: u64) -> Self {
+        self.batch_size = rows;
+        self
+    }
+
+    /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
+    pub fn drop_last(mut self, drop_last: bool) -> Self {
+        self.drop_last = drop_last;
+        self
+    }
+
+    /// Bytes for all that is in flight: requests, the window, batches made ahead. Default: 4 GiB, or half of what the
+    /// machine or container has if that is less.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// Threads that decode. Default: the processors that this process may use.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// What to do with a row that cannot be delivered. Default: raise.
+    pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
+        self.on_bad_row = on_bad_row;
+        self
+    }
+
+    /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
+    ///
+    /// # Errors
+    /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
+    /// nothing, a window that does not fit the memory.
+    pub fn build(self) -> Result<Loader> {
+        self.check_numbers()?;
+        let catalog = self.dataset.catalog.clone();
+        let projection = Arc::new(self.projection()?);
+        let treatments = self.treatments(&projection)?;
+        let engine = Arc::new(Engine::start(self.threads.unwrap_or_else(processors))?);
+
+        let memory = self.memory.unwrap_or_else(default_memory);
+        let fields =
+            projection.schema().fields().iter().zip(&treatments).map(|(field, treatment)| match treatment {
+                Treatment::Image(image) => Arc::new(tensor_field(field.name(), image)),
+                Treatment::Plain { fill: None } => delivered(field),
+                Treatment::Plain { fill: Some(_) } => {
+                    Arc::new(delivered(field).as_ref().clone().with_nullable(false))
+                }
+            });
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
+        let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
+        let row_bytes = (held / catalog.rows().max(1)).max(1);
+        let sizing = Sizing::new(memory, self.batch_size * batch_row_bytes(&treatments, row_bytes));
+
+        let fetcher = Fetcher {
+            store: self.dataset.store.clone(),
+            catalog: catalog.clone(),
+            projection,
+            budget: Budget::new(sizing.row_groups),
+        };
+        let selected = self.select(&engine, &fetcher, sizing.row_groups)?;
+        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
+        let order =
+            OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
+        self.check_rows(rows, &order)?;
+        let split = Split {
+            rows,
+            lanes: order.lanes(),
+            shard: self.shard,
+            batch: self.batch_size,
+            drop_last: self.drop_last,
+        };
+        sizing.check(&fetcher, &selected.counts, &order, split)?;
+
+        let counters = Arc::new(Counters::default());
+        let recipe = Recipe {
+            catalog,
+            treatments,
+            schema,
+            on_bad_row: self.on_bad_row,
+            slabs: Slabs::new(sizing.ahead + 1),
+            counters: counters.clone(),
+            seed: self.shuffle.seed(),
+        };
+        let inner = Inner {
+            engine,
+            fetcher,
+            selected: Arc::new(selected),
+            recipe: Arc::new(recipe),
+            counters,
+            progress: Arc::default(),
+            sizing,
+            order: Mutex::new(order),
+            open: Open { lanes: self.shuffle.lanes.is_none(), window: self.shuffle.window_rows.is_none() },
+            shard: self.shard,
+            batch: self.batch_size,
+            drop_last: self.drop_last,
+            rows,
+            filter: self.filter.as_ref().map(Filter::canonical),
+            closed: false.into(),
+        };
+        Ok(Loader { inner: Arc::new(inner) })
+    }
+
+    fn check_numbers(&self) -> Result<()> {
+        if self.batch_size == 0 {
+            return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+        }
+        if self.threads == Some(0) {
+            return Err(Error::invalid("threads is 0").hint("leave it out to use all processors"));
+        }
+        if self.memory == Some(0) {
+            return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
+        }
+        self.shuffle.validate()
+    }
+
+    fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
+        if rows == 0 {
+            let error = Error::invalid("no row is selected");
+            return Err(match self.filter {
+                Some(_) => error.hint("the filter matches nothing"),
+                None => error.hint("the data set is empty"),
+            });
+        }
+        let global = self.batch_size * u64::from(self.shard.world());
+        if self.drop_last && rows < global {
+            return Err(Error::invalid(format!(
+                "{rows} rows do not fill one step of {global}, and drop_last drops the rest"
+            ))
+            .hint("use a smaller batch, or drop_last=false"));
+        }
+        if rows < u64::from(order.lanes()) {
+            return Err(Error::invalid(format!("{rows} rows for {} lanes", order.lanes()))
+                .hint("a lane, and so a rank, needs at least one row"));
+        }
+        Ok(())
+    }
+
+    fn projection(&self) -> Result<Projection> {
+        let catalog = &self.dataset.catalog;
+        match &self.columns {
+            Some(names) if names.is_empty() => {
+                Err(Error::invalid("an empty list of columns").hint("leave columns out to read all"))
+            }
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                if let Some((at, name)) =
+                    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
+                {
+                    return Err(Error::invalid(format!(
+                        "column {name:?} is listed twice, again at place {}",
+                        at + 1
+                    )));
+                }
+                catalog.project(&names)
+            }
+            None => {
+                let names: Vec<&str> =
+                    catalog.schema.fields().iter().map(|field| field.name().as_str()).collect();
+                catalog.project(&names)
+            }
+        }
+    }
+
+    /// Pairs columns with what was said about them, and refuses what cannot be.
+    fn treatments(&self, projection: &Projection) -> Result<Vec<Treatment>> {
+        let mut images: HashMap<&str, &Image> = HashMap::new();
+        for (name, image) in &self.decode {
+            let field = self.read_column(projection, name, "decode")?;
+            image.validate().map_err(|error| error.at(Place::default().column(name.as_str())))?;
+            if !holds_images(field.data_type()) {
+                return Err(Error::invalid(format!("holds {}, not encoded images", field.data_type()))
+                    .at(Place::default().column(name.as_str()))
+                    .hint("images are binary values, or struct<bytes, path>"));
+            }
+            images.insert(name, image);
+        }
+        let mut fills: HashMap<&str, f64> = HashMap::new();
+        for (name, value) in &self.fill_null {
+            let field = self.read_column(projection, name, "fill_null")?;
+            fill_pattern(field.data_type(), *value)
+                .map_err(|error| error.at(Place::default().column(name.as_str())))?;
+            fills.insert(name, *value);
+        }
+        let treatment = |field: &FieldRef| {
+            let name = field.name().as_str();
+            match images.get(name) {
+                Some(image) => Ok(Treatment::Image((*image).clone())),
+                None if matches!(field.data_type(), DataType::Struct(_)) => Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("type {} is delivered as an image only", field.data_type()),
+                )
+                .at(Place::default().column(name))
+                .hint("decode it, or leave it out with columns")),
+                None => Ok(Treatment::Plain { fill: fills.get(name).copied() }),
+            }
+        };
+        projection.schema().fields().iter().map(treatment).collect()
+    }
+
+    /// The field of a column that is both in the data set and read.
+    fn read_column<'a>(&self, projection: &'a Projection, name: &str, argument: &str) -> Result<&'a Field> {
+        self.dataset.catalog.column(name)?;
+        projection.schema().field_with_name(name).map_err(|_| {
+            Error::invalid(format!(
+                "{argument} names column {name:?}, which is not among the columns to read"
+            ))
+            .hint("add it to columns")
+        })
+    }
+
+    fn select(&self, engine: &Engine, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
+        let catalog = &fetcher.catalog;
+        let Some(filter) = &self.filter else {
+            return Selected::all(catalog.groups.iter().map(|group| group.rows));
+        };
+        filter.validate(catalog)?;
+        let columns = filter.columns();
+        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let fetcher = Fetcher { projection: Arc::new(catalog.project(&names)?), ..fetcher.clone() };
+        engine.wait_for(Selected::by(filter, &fetcher, limit))?
+    }
+}
+
+/// Bytes of a row in a batch: pixels where there are images, else about what it takes in a row group.
+fn batch_row_bytes(treatments: &[Treatment], row_bytes: u64) -> u64 {
+    let images: u64 = treatments
+        .iter()
+        .map(|treatment| match treatment {
+            Treatment::Image(image) => image.bytes_per_image() as u64,
+            Treatment::Plain { .. } => 0,
+        })
+        .sum();
+    if images > 0 { images } else { row_bytes }
+}
+
+/// The processors that this process may use, as affinity and cgroup allow.
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Default budget: 4 GiB, or half of the memory that this process may use.
+fn default_memory() -> u64 {
+    available_memory().map_or(MEMORY, |bytes| MEMORY.min(bytes / 2))
+}
+
+/// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
+fn available_memory() -> Option<u64> {
+    const KIB: u64 = 1 << 10;
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total = total.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * KIB;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    Some(limit.and_then(|limit| limit.trim().parse().ok()).map_or(total, |limit: u64| limit.min(total)))
+}

@@ -1,0 +1,111 @@
+//! A data set: its catalogue, and the store that its bytes lie in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use super::build::LoaderBuilder;
+use super::pipe::Engine;
+use crate::catalog::Catalog;
+use crate::error::{Error, Result};
+use crate::source::{self, Store};
+
+/// A Parquet data set whose files were found and whose footers were read. Cheap to clone.
+///
+/// ```no_run
+/// let dataset = forebay::Dataset::open("data/train/")?;
+/// println!("{} rows in {} row groups", dataset.catalog().rows(), dataset.catalog().groups.len());
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Dataset {
+    pub(super) store: Store,
+    pub(super) catalog: Arc<Catalog>,
+}
+
+/// What [`Dataset::open`] takes: one location or several.
+pub trait Locations {
+    /// The locations as text.
+    fn into_locations(self) -> Vec<String>;
+}
+
+impl Locations for &str {
+    fn into_locations(self) -> Vec<String> {
+        vec![self.to_string()]
+    }
+}
+
+impl Locations for &String {
+    fn into_locations(self) -> Vec<String> {
+        vec![self.clone()]
+    }
+}
+
+impl Locations for String {
+    fn into_locations(self) -> Vec<String> {
+        vec![self]
+    }
+}
+
+impl Locations for &std::path::Path {
+    fn into_locations(self) -> Vec<String> {
+        vec![self.to_string_lossy().into_owned()]
+    }
+}
+
+impl<S: Into<String>> Locations for Vec<S> {
+    fn into_locations(self) -> Vec<String> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
+impl<S: Into<String>, const N: usize> Locations for [S; N] {
+    fn into_locations(self) -> Vec<String> {
+        self.into_iter().map(Into::into).collect()
+    }
+}
+
+impl Dataset {
+    /// Finds the files of a path, `file://` URL or glob, or of a list of them, and reads their footers.
+    ///
+    /// # Errors
+    /// Nothing is there, something is not Parquet or damaged, a table format or encryption is in the way, or schemas
+    /// differ.
+    pub fn open(locations: impl Locations) -> Result<Self> {
+        Dataset::open_with_options(locations, &BTreeMap::new())
+    }
+
+    /// As [`open`](Self::open), with options for the store.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); also for an option that the store does not know.
+    pub fn open_with_options(locations: impl Locations, options: &BTreeMap<String, String>) -> Result<Self> {
+        let locations = locations.into_locations();
+        if locations.is_empty() {
+            return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
+        }
+        let engine = Engine::start(1)?;
+        let (store, catalog) = engine.wait_for(source::open(&locations, options))??;
+        Ok(Dataset { store, catalog: Arc::new(catalog) })
+    }
+
+    /// Its files, row groups and columns.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Begins to describe a loader over it.
+    pub fn loader(&self) -> LoaderBuilder {
+        LoaderBuilder::new(self.clone())
+    }
+}
+
+impl fmt::Debug for Dataset {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Dataset")
+            .field("files", &self.catalog.files.len())
+            .field("rows", &self.catalog.rows())
+            .field("fingerprint", &self.catalog.fingerprint.to_string())
+            .finish()
+    }
+}

@@ -1,0 +1,282 @@
+//! The pipe and its handle: from a data set to an iterator of batches.
+//!
+//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
+//! * `plan` sums up who reads what, `sizing` shares out the memory budget,
+//! * `pipe` starts the threads, `batcher` makes one batch, `slab` keeps its buffers,
+//! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
+
+mod batcher;
+mod build;
+mod dataset;
+mod epoch;
+mod pipe;
+mod plan;
+mod progress;
+mod sizing;
+mod slab;
+mod stats;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+
+use batcher::{Made, Recipe};
+use pipe::{Engine, Work};
+use progress::Progress;
+use sizing::Sizing;
+use stats::Counters;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::fetch::Fetcher;
+use crate::reader::select::Selected;
+use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
+
+pub use build::LoaderBuilder;
+pub use dataset::{Dataset, Locations};
+pub use epoch::{Epoch, Step, Wait};
+pub use plan::RankPlan;
+pub use progress::Receipt;
+pub use stats::{MemoryStats, StageStats, Stats, Waits};
+
+/// What to do with a row that cannot be delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OnBadRow {
+    /// End the epoch with an error that says where the row is.
+    #[default]
+    Raise,
+    /// Leave it out and count it. A batch is shorter by the rows that were left out of it, so that all ranks still
+    /// have equally many steps.
+    Skip {
+        /// Rows that one rank may leave out in one epoch; one more ends it with an error.
+        at_most: u64,
+    },
+}
+
+impl OnBadRow {
+    /// Leaves out up to `at_most` rows per rank and epoch.
+    pub fn skip(at_most: u64) -> Self {
+        OnBadRow::Skip { at_most }
+    }
+}
+
+/// A row that was left out.
+#[derive(Clone, Debug)]
+pub struct BadRow {
+    /// Why, and where it is.
+    pub error: Error,
+}
+
+/// Feeds one rank: a data set, an order, a share and a memory budget, with the threads that do the work.
+///
+/// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
+#[derive(Clone)]
+pub struct Loader {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Arc<Engine>,
+    fetcher: Fetcher,
+    selected: Arc<Selected>,
+    recipe: Arc<Recipe>,
+    counters: Arc<Counters>,
+    progress: Arc<Progress>,
+    sizing: Sizing,
+    /// The order in force: a restored position brings its own lanes and window.
+    order: Mutex<OrderSpec>,
+    /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
+    open: Open,
+    shard: Shard,
+    batch: u64,
+    drop_last: bool,
+    rows: u64,
+    filter: Option<String>,
+    closed: std::sync::atomic::AtomicBool,
+}
+
+/// What the user left open.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    lanes: bool,
+    window: bool,
+}
+
+impl Loader {
+    /// Begins epoch `number`, or continues it where a [restored](Self::restore) position lies in it.
+    ///
+    /// # Errors
+    /// The loader was closed, or belongs to another process.
+    pub fn epoch(&self, number: u64) -> Result<Epoch> {
+        self.start(Some(number))
+    }
+
+    /// Begins the epoch after the last one that was begun, or continues a [restored](Self::restore) position.
+    ///
+    /// # Errors
+    /// The loader was closed, or belongs to another process.
+    pub fn next_epoch(&self) -> Result<Epoch> {
+        self.start(None)
+    }
+
+    fn start(&self, number: Option<u64>) -> Result<Epoch> {
+        let inner = &*self.inner;
+        self.check_alive()?;
+        let (number, start, generation) = inner.progress.begin(number);
+        let spec = self.order();
+        let (order, split) = (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
+        let work = Work {
+            number,
+            scout: Walk::scout(&order, split, start),
+            walk: Walk::new(&order, split, start),
+            fetcher: inner.fetcher.clone(),
+            selected: inner.selected.clone(),
+            recipe: inner.recipe.clone(),
+            counters: inner.counters.clone(),
+            ahead: inner.sizing.ahead,
+            limit: inner.sizing.row_groups,
+        };
+        Ok(Epoch {
+            number,
+            owed: split.steps(start),
+            flow: Some(inner.engine.run(work)?),
+            pending: None,
+            progress: inner.progress.clone(),
+            generation,
+            counters: inner.counters.clone(),
+            on_bad_row: inner.recipe.on_bad_row,
+            skipped: Vec::new(),
+        })
+    }
+
+    /// Batches in a whole epoch: exact, and the same on every rank.
+    #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
+    pub fn len(&self) -> u64 {
+        self.split(&self.order()).steps(0)
+    }
+
+    /// The columns of a batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.inner.recipe.schema.clone()
+    }
+
+    /// What this rank reads in an epoch, from footers alone.
+    ///
+    /// # Errors
+    /// None at present; kept for plans that need more than footers.
+    pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
+        let spec = self.order();
+        let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
+        Ok(RankPlan::of(&order, self.split(&spec), &spec, epoch, &self.inner.fetcher, &self.inner.sizing))
+    }
+
+    /// What the stages did since the loader was built.
+    pub fn stats(&self) -> Stats {
+        let sizing = &self.inner.sizing;
+        self.inner.counters.read(MemoryStats {
+            budget: sizing.memory,
+            batches: sizing.batches,
+            row_groups: self.inner.fetcher.budget.used(),
+        })
+    }
+
+    /// How far the consumer got.
+    pub fn position(&self) -> Position {
+        let (epoch, row) = self.inner.progress.get();
+        let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
+        Position::new(fingerprint, self.order_id(), epoch, row)
+    }
+
+    /// Goes to a saved position; the next epoch begins there. Lanes and window are taken over from it where they were
+    /// left open.
+    ///
+    /// # Errors
+    /// The position belongs to another data set, seed, filter or order, or its window does not fit the budget.
+    pub fn restore(&self, position: &Position) -> Result<()> {
+        let inner = &*self.inner;
+        self.check_alive()?;
+        position.check(&inner.fetcher.catalog.fingerprint.to_string(), &self.order_id())?;
+        let saved = &position.order;
+        let mut order = self.order();
+        let mismatch = |what: &str, saved: u32, here: u32| {
+            Error::new(
+                ErrorKind::StateMismatch,
+                format!("the state was saved with {what} {saved}, this loader has {here}"),
+            )
+            .hint("leave it out, to take it over from the state")
+        };
+        if saved.lanes != order.lanes && !inner.open.lanes {
+            return Err(mismatch("lanes", saved.lanes, order.lanes));
+        }
+        if saved.pool != order.pool && !inner.open.window {
+            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
+        }
+        (order.lanes, order.pool) = (saved.lanes, saved.pool);
+        inner.sizing.check(&inner.fetcher, &inner.selected.counts, &order, self.split(&order))?;
+        inner.engine.stop();
+        let split = self.split(&order);
+        *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        match split.steps(position.row) {
+            0 => inner.progress.set(position.epoch + 1, 0),
+            _ => inner.progress.set(position.epoch, position.row),
+        }
+        Ok(())
+    }
+
+    /// Counts a batch, and all before it, as handed over to the consumer.
+    pub fn handed_over(&self, receipt: &Receipt) {
+        self.inner.progress.handed_over(receipt);
+    }
+
+    /// Ends the epoch that is under way, at once. Every later use is an error.
+    pub fn close(&self) {
+        self.inner.closed.store(true, std::sync::atomic::Ordering::Relaxed);
+        if !self.inner.engine.is_foreign() {
+            self.inner.engine.stop();
+        }
+    }
+
+    fn check_alive(&self) -> Result<()> {
+        if self.inner.engine.is_foreign() {
+            return Err(forked());
+        }
+        if self.inner.closed.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> OrderSpec {
+        self.inner.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn order_id(&self) -> OrderId {
+        OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone())
+    }
+
+    fn split(&self, order: &OrderSpec) -> Split {
+        let Inner { rows, shard, batch, drop_last, .. } = &*self.inner;
+        Split { rows: *rows, lanes: order.lanes, shard: *shard, batch: *batch, drop_last: *drop_last }
+    }
+}
+
+/// The failure of a loader that is used in a forked child.
+fn forked() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        "this loader was built before the process forked; its threads stayed in the parent",
+    )
+    .hint("build the loader in the child, or start workers with spawn or forkserver")
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { shard, batch, rows, .. } = &*self.inner;
+        f.debug_struct("Loader")
+            .field("rows", rows)
+            .field("batch_size", batch)
+            .field("shard", shard)
+            .field("order", &self.order())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,390 @@
+//! The pipe: the only file that starts threads.
+//!
+//! ```text
+//! scout ─► fetch (async, 1 thread) ─► read (pool) ─► assemble (1 thread) ─► make (pool) ─► Epoch (yours)
+//!          permits, requests          Parquet         walk, who needs what   gather, decode  in order
+//! ```
+//!
+//! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and nothing
+//! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
+//! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::runtime::Runtime;
+use tokio::task::AbortHandle;
+
+use super::batcher::{Job, Made, Recipe};
+use super::stats::{Counters, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::fetch::{Fetched, Fetcher};
+use crate::reader::select::Selected;
+use crate::reader::{self, Resident};
+use crate::shard::{Part, Step, Walk};
+use crate::shuffle::{Picks, Window};
+
+/// Threads that wait for storage; they do not work.
+const RUNTIME_THREADS: usize = 1;
+
+/// The threads of a loader.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    runtime: Option<Runtime>,
+    pool: Arc<ThreadPool>,
+    /// The process that started the threads; a forked child has none of them.
+    process: u32,
+    /// The epoch that is under way: there is one at most, since one budget feeds it.
+    current: Mutex<Option<Arc<Switch>>>,
+}
+
+/// Ends the work of one epoch.
+#[derive(Debug)]
+pub(crate) struct Switch {
+    off: Arc<AtomicBool>,
+    /// Dropped to wake whoever waits for room.
+    alive: Mutex<Option<Sender<()>>>,
+    fetch: Mutex<Option<AbortHandle>>,
+}
+
+impl Switch {
+    fn turn_off(&self) {
+        self.off.store(true, Relaxed);
+        self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(fetch) = self.fetch.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            fetch.abort();
+        }
+    }
+}
+
+/// What an epoch needs to run.
+pub(crate) struct Work {
+    pub(crate) number: u64,
+    pub(crate) scout: Walk,
+    pub(crate) walk: Walk,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) selected: Arc<Selected>,
+    pub(crate) recipe: Arc<Recipe>,
+    pub(crate) counters: Arc<Counters>,
+    /// Batches that may be made or waiting at once.
+    pub(crate) ahead: usize,
+    /// Bytes that one row group may decode to.
+    pub(crate) limit: u64,
+}
+
+/// A batch that is being made.
+pub(crate) struct Pending {
+    pub(crate) made: Receiver<Result<Made>>,
+    /// The global row after it.
+    pub(crate) end: u64,
+    pub(crate) padded: u64,
+}
+
+/// The consumer's end of the pipe. Dropping it ends the work behind it.
+pub(crate) struct Flow {
+    pub(crate) batches: Receiver<Pending>,
+    switch: Arc<Switch>,
+    engine: Arc<Engine>,
+}
+
+impl Flow {
+    /// Whether the work was ended from outside: by `close()`, or by a later epoch.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.switch.off.load(Relaxed)
+    }
+
+    /// Whether this is a forked child, where nothing of the pipe runs.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.engine.is_foreign()
+    }
+}
+
+impl Drop for Flow {
+    fn drop(&mut self) {
+        if !self.is_foreign() {
+            self.switch.turn_off();
+        }
+    }
+}
+
+/// A part on its way: it arrives in plan order, and its rows when they are decoded.
+type Arriving = (Part, Receiver<Result<Resident>>);
+
+impl Engine {
+    pub(crate) fn start(threads: usize) -> Result<Self> {
+        let failed = |what: &str, error: &dyn std::fmt::Display| {
+            Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(RUNTIME_THREADS)
+            .thread_name("forebay-fetch")
+            .enable_all()
+            .build()
+            .map_err(|error| failed("the fetching threads", &error))?;
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|number| format!("forebay-{number}"))
+            .build()
+            .map_err(|error| failed("the decoding threads", &error))?;
+        let current = Mutex::new(None);
+        Ok(Engine { runtime: Some(runtime), pool: Arc::new(pool), process: std::process::id(), current })
+    }
+
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Runs a future to its end on the fetching threads, from a thread of the user's.
+    #[allow(clippy::disallowed_methods, reason = "this is the crossing from sync to async")]
+    pub(crate) fn wait_for<T>(&self, future: impl Future<Output = T>) -> Result<T> {
+        match &self.runtime {
+            Some(runtime) => Ok(runtime.block_on(future)),
+            None => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
+        }
+    }
+
+    /// Ends the epoch that is under way.
+    pub(crate) fn stop(&self) {
+        if let Some(switch) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            switch.turn_off();
+        }
+    }
+
+    /// Starts an epoch; one that is under way ends.
+    pub(crate) fn run(self: &Arc<Self>, work: Work) -> Result<Flow> {
+        self.stop();
+        let runtime =
+            self.runtime.as_ref().ok_or_else(|| Error::new(ErrorKind::Closed, "the loader was closed"))?;
+        let (alive, stopped) = bounded(0);
+        let off = Arc::new(AtomicBool::new(false));
+        let switch =
+            Arc::new(Switch { off: off.clone(), alive: Mutex::new(Some(alive)), fetch: Mutex::default() });
+        let (arrive, arriving) = unbounded();
+        let (hand_over, batches) = bounded(work.ahead);
+        let Work { number, scout, walk, fetcher, selected, recipe, counters, limit, .. } = work;
+
+        let reading = Reading {
+            pool: self.pool.clone(),
+            fetcher: fetcher.clone(),
+            selected,
+            counters: counters.clone(),
+            limit,
+        };
+        let parts = scout.flat_map(|step| step.entering);
+        let source = fetcher.clone();
+        let pass_on = move |fetched: Result<Fetched>| {
+            arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
+        };
+        let fetch = runtime.spawn(async move { source.run(parts, pass_on).await });
+        *switch.fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch.abort_handle());
+
+        let assembly = Assembly {
+            pool: self.pool.clone(),
+            fetcher,
+            recipe,
+            counters,
+            number,
+            off,
+            stopped,
+            arriving,
+            window: Window::new(),
+            hand_over,
+        };
+        std::thread::Builder::new()
+            .name("forebay-batches".into())
+            .spawn(move || assembly.run(walk))
+            .map_err(|error| {
+                Error::new(ErrorKind::Io, format!("the assembling thread could not be started: {error}"))
+            })?;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(switch.clone());
+        Ok(Flow { batches, switch, engine: self.clone() })
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if self.is_foreign() {
+            // The threads are the parent's; waiting for them here would never end.
+            std::mem::forget(runtime);
+            return;
+        }
+        self.stop();
+        // Never waits: a hung store must not keep a program from ending.
+        runtime.shutdown_background();
+    }
+}
+
+/// Turns fetched bytes into rows, on the pool.
+struct Reading {
+    pool: Arc<ThreadPool>,
+    fetcher: Fetcher,
+    selected: Arc<Selected>,
+    counters: Arc<Counters>,
+    limit: u64,
+}
+
+impl Reading {
+    fn start(&self, fetched: Fetched) -> Arriving {
+        let (send, receive) = bounded(1);
+        let part = fetched.part;
+        let bytes = fetched.chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum();
+        self.counters.fetch.add(1, bytes, fetched.seconds);
+        let Fetcher { catalog, projection, .. } = self.fetcher.clone();
+        let (selected, counters, limit) = (self.selected.clone(), self.counters.clone(), self.limit);
+        self.pool.spawn_fifo(move || {
+            let started = Instant::now();
+            let read = caught(|| reader::read(&catalog, &projection, &selected, fetched, limit));
+            let bytes = read.as_ref().map_or(0, |resident| resident.rows.get_array_memory_size() as u64);
+            counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
+            // Nobody listens any more where the epoch was left.
+            let _ = send.send(read);
+        });
+        (part, receive)
+    }
+}
+
+/// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
+struct Assembly {
+    pool: Arc<ThreadPool>,
+    fetcher: Fetcher,
+    recipe: Arc<Recipe>,
+    counters: Arc<Counters>,
+    number: u64,
+    off: Arc<AtomicBool>,
+    stopped: Receiver<()>,
+    arriving: Receiver<Result<Arriving>>,
+    window: Window<Resident>,
+    hand_over: Sender<Pending>,
+}
+
+/// The end of an epoch's work before its time.
+enum Stop {
+    /// Nobody wants it any more.
+    Left,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+impl Assembly {
+    fn run(mut self, walk: Walk) {
+        for step in walk {
+            let (end, padded) = (step.end, step.padded);
+            match self.assemble(step) {
+                Ok(job) => {
+                    let (send, made) = bounded(1);
+                    self.pool.spawn_fifo(move || {
+                        let _ = send.send(caught(|| job.run()));
+                    });
+                    if self.pass_on(Pending { made, end, padded }).is_err() {
+                        return;
+                    }
+                }
+                Err(Stop::Left) => return,
+                Err(Stop::Failed(error)) => {
+                    let (send, made) = bounded(1);
+                    let _ = send.send(Err(error));
+                    let _ = self.pass_on(Pending { made, end, padded });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Waits for the parts of a step and lists its rows.
+    fn assemble(&mut self, step: Step) -> Result<Job, Stop> {
+        let mut leaving = step.leaving;
+        let mut picks = Picks::with_capacity(step.picks.len());
+        for (at, &(part, row)) in step.picks.iter().enumerate() {
+            let source = match picks.source(&part) {
+                Some(source) => source,
+                None => {
+                    if self.window.get(&part).is_none() && self.is_short_of(&part) {
+                        self.make_room(&mut leaving, &step.picks[at..], &mut picks)?;
+                    }
+                    picks.add_source(part, self.resident(&part)?)
+                }
+            };
+            picks.rows.push((source, row));
+        }
+        leaving.iter().for_each(|part| self.window.let_go(part));
+        let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
+        Ok(Job { recipe, sources: picks.sources, picks: picks.rows, epoch: self.number, cancelled })
+    }
+
+    /// Waits until the rows of `part` are at hand.
+    fn resident(&mut self, part: &Part) -> Result<Arc<Resident>, Stop> {
+        loop {
+            if let Some(resident) = self.window.get(part) {
+                return Ok(resident.clone());
+            }
+            self.counters.owned_by(Stage::Fetch);
+            let (arrived, rows) = match self.arriving.recv() {
+                Ok(arriving) => arriving?,
+                Err(_) if self.off.load(Relaxed) => return Err(Stop::Left),
+                Err(_) => {
+                    return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
+                }
+            };
+            self.counters.owned_by(Stage::Rows);
+            match rows.recv() {
+                Ok(resident) => self.window.admit(arrived, resident?),
+                Err(_) => {
+                    return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into());
+                }
+            }
+            self.counters.owned_by(Stage::Batch);
+        }
+    }
+
+    /// Whether `part` has to wait for bytes of the budget that others hold.
+    fn is_short_of(&self, part: &Part) -> bool {
+        self.arriving.is_empty() && self.fetcher.budget.is_short_of(self.fetcher.cost(part))
+    }
+
+    /// Copies the few rows that this step took of parts that are about to leave, and lets them go already. Only row
+    /// groups of the budget's own size need it: they pass one at a time, and a batch may straddle two of them.
+    fn make_room(
+        &mut self,
+        leaving: &mut Vec<Part>,
+        ahead: &[(Part, u32)],
+        picks: &mut Picks<Resident>,
+    ) -> Result<()> {
+        let needed: HashSet<Part> = ahead.iter().map(|(part, _)| *part).collect();
+        let (stay, go): (Vec<Part>, Vec<Part>) = leaving.iter().partition(|part| needed.contains(part));
+        *leaving = stay;
+        for part in go {
+            self.window.let_go(&part);
+            picks.detach(&part, Resident::detach)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for room in the consumer's queue.
+    fn pass_on(&self, pending: Pending) -> Result<(), Stop> {
+        select! {
+            send(self.hand_over, pending) -> sent => sent.map_err(|_| Stop::Left),
+            recv(self.stopped) -> _ => Err(Stop::Left),
+        }
+    }
+}
+
+/// Runs a task of the pool; a panic, which would end the process, becomes an error.
+fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::new(ErrorKind::Internal, format!("a bug in forebay: {words}")))
+    })
+}

@@ -1,0 +1,112 @@
+//! What one rank reads in an epoch, in numbers: from footers alone.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use super::sizing::{Sizing, words};
+use crate::reader::fetch::Fetcher;
+use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
+
+/// One rank's epoch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RankPlan {
+    /// Which epoch.
+    pub epoch: u64,
+    /// Whose.
+    pub rank: u32,
+    /// Of how many.
+    pub world: u32,
+    /// Batches: the same on every rank.
+    pub steps: u64,
+    /// Rows that this rank is handed, repeats included.
+    pub rows: u64,
+    /// Of these, rows that are repeated so that no rank is without a batch.
+    pub padded: u64,
+    /// Rows that no rank is handed, because they do not fill a step.
+    pub dropped: u64,
+    /// Interleaved lanes of the order.
+    pub lanes: u32,
+    /// Row groups that each lane holds to mix.
+    pub pool: u32,
+    /// Row groups that this rank reads, counting one again where two lanes share it.
+    pub row_groups: u64,
+    /// Bytes of their column chunks.
+    pub stored_bytes: u64,
+    /// Most bytes of decoded row groups at any step.
+    pub peak_row_group_bytes: u64,
+    /// Bytes that are kept for batches.
+    pub batch_bytes: u64,
+    /// The memory budget.
+    pub memory: u64,
+}
+
+impl RankPlan {
+    pub(super) fn of(
+        order: &EpochOrder,
+        split: Split,
+        spec: &OrderSpec,
+        epoch: u64,
+        fetcher: &Fetcher,
+        sizing: &Sizing,
+    ) -> Self {
+        let mut plan = RankPlan {
+            epoch,
+            rank: split.shard.rank(),
+            world: split.shard.world(),
+            steps: 0,
+            rows: 0,
+            padded: 0,
+            dropped: split.dropped(0),
+            lanes: spec.lanes(),
+            pool: spec.pool(),
+            row_groups: 0,
+            stored_bytes: 0,
+            peak_row_group_bytes: 0,
+            batch_bytes: sizing.batches,
+            memory: sizing.memory,
+        };
+        let mut held: HashMap<Part, u64> = HashMap::new();
+        let mut at_hand = 0;
+        for step in Walk::scout(order, split, 0) {
+            plan.steps += 1;
+            plan.rows += step.rows;
+            plan.padded += step.padded;
+            for part in step.entering {
+                let bytes = fetcher.held(part.group as usize);
+                plan.row_groups += 1;
+                plan.stored_bytes += fetcher.stored(part.group as usize);
+                at_hand += bytes;
+                held.insert(part, bytes);
+            }
+            plan.peak_row_group_bytes = plan.peak_row_group_bytes.max(at_hand);
+            for part in step.leaving {
+                at_hand -= held.remove(&part).unwrap_or(0);
+            }
+        }
+        plan
+    }
+}
+
+impl fmt::Display for RankPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "epoch {}, rank {} of {}: {} steps, {} rows ({} repeated, {} dropped), {} row groups of {}, \
+             {} lanes with a window of {} row groups, peak memory {}",
+            self.epoch,
+            self.rank,
+            self.world,
+            self.steps,
+            self.rows,
+            self.padded,
+            self.dropped,
+            self.row_groups,
+            words(self.stored_bytes),
+            self.lanes,
+            self.pool,
+            words(self.peak_row_group_bytes + self.batch_bytes),
+        )
+    }
+}

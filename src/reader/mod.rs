@@ -1,0 +1,110 @@
+//! Row groups in plan order: from parts of a plan to their rows.
+//!
+//! ```text
+//! parts ─ budget ─ fetch ─► bytes ║ rows ─► Resident
+//!          async            async ║ sync, on the loader's pool
+//! ```
+//!
+//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works:
+//! it turns bytes into Arrow arrays. Which rows of a row group are wanted at all is the job of [`select`] and
+//! [`filter`].
+
+pub(crate) mod budget;
+pub(crate) mod fetch;
+mod filter;
+mod pages;
+pub mod rows;
+pub(crate) mod select;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray, UInt32Array};
+use arrow::datatypes::DataType;
+
+use crate::catalog::{Catalog, Projection};
+use crate::error::Result;
+use crate::shard::Part;
+
+pub use filter::Filter;
+
+use budget::Permit;
+use fetch::Fetched;
+use select::Selected;
+
+/// The rows of one part, in memory, with the permit that covers them.
+#[derive(Debug)]
+pub(crate) struct Resident {
+    pub(crate) part: Part,
+    pub(crate) rows: RecordBatch,
+    numbers: Numbers,
+    _permit: Option<Permit>,
+}
+
+/// Which row of its row group each row is.
+#[derive(Clone, Debug)]
+enum Numbers {
+    /// Consecutive rows from this one on.
+    From(u64),
+    /// These rows.
+    Listed(Arc<[u32]>),
+}
+
+/// How many times its stored size a row group may take in memory beyond the budget. Honest data seldom compresses
+/// further; a few bytes that decode to gigabytes do.
+const EXPANSION: u64 = 32;
+
+/// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, or, for a row group that is itself
+/// larger than the budget, by a multiple of its stored size.
+pub(crate) fn read(
+    catalog: &Catalog,
+    projection: &Projection,
+    selected: &Selected,
+    fetched: Fetched,
+    limit: u64,
+) -> Result<Resident> {
+    let Fetched { part, chunks, mut permit, .. } = fetched;
+    let group = &catalog.groups[part.group as usize];
+    let selection = selected.of_part(&part, group.rows);
+    let limit = limit.max(catalog.stored_bytes(group, projection).saturating_mul(EXPANSION));
+    let rows = rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)?;
+    let numbers = match selected.listed(&part) {
+        Some(listed) => Numbers::Listed(listed.into()),
+        None => Numbers::From(u64::from(part.start)),
+    };
+    // The plan counts on the estimate, not on what this row group happens to take.
+    permit.shrink(catalog.held_bytes(group, projection));
+    Ok(Resident { part, rows, numbers, _permit: Some(permit) })
+}
+
+impl Resident {
+    /// The ordinal of a row in its row group.
+    pub(crate) fn row_in_group(&self, row: u32) -> u64 {
+        match &self.numbers {
+            Numbers::From(first) => first + u64::from(row),
+            Numbers::Listed(rows) => u64::from(rows[row as usize]),
+        }
+    }
+
+    /// The given rows in memory of their own, so that the row group's can be given back.
+    pub(crate) fn detach(&self, rows: &[u32]) -> Result<Resident> {
+        let taken = arrow::compute::take_record_batch(&self.rows, &UInt32Array::from(rows.to_vec()))?;
+        let columns = taken.columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
+        let numbers = rows.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
+        let numbers = Numbers::Listed(numbers.into());
+        let rows = RecordBatch::try_new(taken.schema(), columns)?;
+        Ok(Resident { part: self.part, rows, numbers, _permit: None })
+    }
+}
+
+/// Copies what views point at, so that they stop pinning whole pages.
+fn compact(array: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        DataType::Struct(fields) => {
+            let columns = array.as_struct().columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
+            Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned())?)
+        }
+        _ => array.clone(),
+    })
+}

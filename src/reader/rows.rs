@@ -1,0 +1,224 @@
+//! From the bytes of one row group to its rows. The first file in which nothing waits for I/O.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow::compute::concat_batches;
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use parquet::DecodeResult;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
+use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+
+use super::pages;
+use crate::catalog::{Catalog, File, Group, Projection};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Decodes one row group to one batch with the projected columns, in the projection's order.
+///
+/// `group` is an index into [`Catalog::groups`]. `chunks` are the bytes of [`Catalog::byte_ranges`] for the same group and
+/// projection, exactly those. Rows outside of `selection` are not decoded; `None` takes all. Views into pages that are
+/// stored without compression point into `chunks`, and keep them alive.
+///
+/// Fails with `TooLarge`, before it allocates, if decoding would take more than `limit_bytes`; with `Corrupt`, naming the
+/// column, if the bytes are damaged; with `Unsupported` for an encoding that is not read.
+pub fn read_part(
+    catalog: &Catalog,
+    projection: &Projection,
+    group: usize,
+    selection: Option<&RowSelection>,
+    chunks: Vec<(Range<u64>, Bytes)>,
+    limit_bytes: u64,
+) -> Result<RecordBatch> {
+    let found = catalog.groups.get(group).ok_or_else(|| {
+        Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
+    })?;
+    let part =
+        Part { catalog, projection, group: found, file: &catalog.files[found.file], selection, chunks };
+    part.read(limit_bytes).map_err(|error| error.at(catalog.place(found)))
+}
+
+/// One row group with all that is needed to read it.
+struct Part<'a> {
+    catalog: &'a Catalog,
+    projection: &'a Projection,
+    group: &'a Group,
+    file: &'a File,
+    selection: Option<&'a RowSelection>,
+    chunks: Vec<(Range<u64>, Bytes)>,
+}
+
+impl Part<'_> {
+    fn read(&self, limit: u64) -> Result<RecordBatch> {
+        let rows = match self.selection {
+            Some(selection) => selection.row_count(),
+            None => usize::try_from(self.group.rows)
+                .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.group.rows)))?,
+        };
+        let step = guarded(|| self.step(rows, limit))?;
+        if rows == 0 || self.projection.columns().is_empty() {
+            return empty(self.projection, rows);
+        }
+        let roots = self.roots(self.projection.columns());
+        let batch = self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
+        if batch.num_rows() != rows {
+            let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        self.arrange(&batch, &roots)
+    }
+
+    /// How many rows to decode at a time: all, unless values that repeat each other could then exceed the limit.
+    fn step(&self, rows: usize, limit: u64) -> Result<usize> {
+        let mut total = 0u64;
+        let mut step = rows.max(1);
+        for (leaf, chunk) in self.catalog.leaves(self.group, self.projection) {
+            let (start, length) = chunk.byte_range();
+            let bytes = self.bytes(&(start..start + length))?;
+            let demand = pages::demand(chunk, &bytes, rows as u64, limit)
+                .map_err(|error| error.at(self.column_place(leaf)))?;
+            total = total.saturating_add(demand.bytes);
+            if total > limit {
+                return Err(pages::too_large(total, limit).at(self.column_place(leaf)));
+            }
+            if let Some(rows) = (limit - total).checked_div(demand.longest_repeated) {
+                step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
+            }
+        }
+        Ok(step)
+    }
+
+    /// Decodes the columns at `roots`, ascending, of the file.
+    fn decode(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
+        guarded(|| self.decode_unguarded(roots, step, limit))
+    }
+
+    fn decode_unguarded(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
+        let layout = &self.file.layout;
+        let options = ArrowReaderOptions::new().with_schema(layout.schema.clone());
+        let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options)?;
+        let mask = ProjectionMask::roots(&layout.parquet, roots.iter().copied());
+        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
+            .with_projection(mask)
+            .with_row_groups(vec![self.group.index])
+            .with_batch_size(step);
+        if let Some(selection) = self.selection {
+            builder = builder.with_row_selection(selection.clone());
+        }
+        let mut decoder = builder.build()?;
+        let mut batches = Vec::with_capacity(1);
+        let mut held = 0u64;
+        loop {
+            match decoder.try_decode()? {
+                DecodeResult::NeedsData(ranges) => {
+                    let bytes = ranges.iter().map(|range| self.bytes(range)).collect::<Result<_>>()?;
+                    decoder.push_ranges(ranges, bytes)?;
+                }
+                DecodeResult::Data(batch) => {
+                    if step < self.group.rows as usize {
+                        held = held.saturating_add(batch.get_array_memory_size() as u64);
+                        if held > limit {
+                            return Err(pages::too_large(held, limit));
+                        }
+                    }
+                    batches.push(batch);
+                }
+                DecodeResult::Finished => break,
+            }
+        }
+        match batches.len() {
+            1 => Ok(batches.remove(0)),
+            0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
+            _ => Ok(concat_batches(&batches[0].schema(), &batches)?),
+        }
+    }
+
+    /// The bytes of a range, which must lie in one of the chunks.
+    fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
+        let found = self.chunks.iter().find_map(|(have, bytes)| {
+            let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
+            let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
+            (to <= bytes.len()).then(|| bytes.slice(from..to))
+        });
+        found.ok_or_else(|| {
+            let cause = format!("bytes {}..{} were not fetched", range.start, range.end);
+            Error::new(ErrorKind::Internal, cause)
+        })
+    }
+
+    /// The same failure with the column that it comes from: the first that cannot be decoded by itself.
+    fn blame(&self, error: Error, step: usize, limit: u64) -> Error {
+        let columns = self.projection.columns().iter();
+        let guilty = columns.copied().find_map(|column| {
+            let alone = self.decode(&[self.file.layout.root(column)], step, limit).err()?;
+            let name = self.catalog.schema.field(column).name().as_str();
+            Some(alone.at(Place::default().column(name)))
+        });
+        guilty.unwrap_or(error)
+    }
+
+    fn column_place(&self, leaf: usize) -> Place {
+        let parquet = &self.file.layout.parquet;
+        Place::default().column(parquet.get_column_root(leaf).name())
+    }
+
+    /// The columns of the file that the catalogue's `columns` are, ascending.
+    fn roots(&self, columns: &[usize]) -> Vec<usize> {
+        let mut roots: Vec<usize> = columns.iter().map(|&column| self.file.layout.root(column)).collect();
+        roots.sort_unstable();
+        roots
+    }
+
+    /// Brings the file's columns into the projection's order and types.
+    fn arrange(&self, batch: &RecordBatch, roots: &[usize]) -> Result<RecordBatch> {
+        let schema = self.projection.schema();
+        let columns = self.projection.columns().iter().zip(schema.fields()).map(|(&column, field)| {
+            let at = roots.binary_search(&self.file.layout.root(column)).map_err(|_| {
+                Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
+            })?;
+            Ok(renamed(batch.column(at), field.data_type()))
+        });
+        Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?)?)
+    }
+}
+
+/// Runs a decoder, which can panic on malformed bytes.
+fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
+}
+
+/// The same array under a type that differs in nothing but the names and nullability of nested fields.
+fn renamed(array: &ArrayRef, to: &DataType) -> ArrayRef {
+    if array.data_type() == to {
+        return array.clone();
+    }
+    let children = array.to_data().child_data().to_vec();
+    let fields: Vec<&DataType> = match to {
+        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
+            vec![field.data_type()]
+        }
+        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
+        _ => Vec::new(),
+    };
+    let children = children
+        .into_iter()
+        .zip(fields)
+        .map(|(child, to)| renamed(&make_array(child), to).to_data())
+        .collect();
+    match array.to_data().into_builder().data_type(to.clone()).child_data(children).build() {
+        Ok(data) => make_array(data),
+        Err(_) => array.clone(),
+    }
+}
+
+fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
+    if !projection.columns().is_empty() {
+        return Ok(RecordBatch::new_empty(projection.schema().clone()));
+    }
+    let options = RecordBatchOptions::new().with_row_count(Some(rows));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(projection.schema()), Vec::new(), &options)?)
+}

@@ -1,0 +1,328 @@
+//! Footers: read side by side, checked, and put together into a catalogue.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::Schema;
+use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use parquet::file::metadata::{
+    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData,
+};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::list::Found;
+use super::store::{Store, read_checked};
+use crate::catalog::thrift::Compact;
+use crate::catalog::{Catalog, File, Layout, unify};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Footers that are read at the same time. More hides the latency of a slow disk, and costs a thread each.
+const FOOTERS_AT_ONCE: usize = 16;
+
+/// Bytes read at a file's end in the hope that the whole footer is among them. Most are smaller; a larger one costs a
+/// second read.
+const TAIL: u64 = 64 << 10;
+
+/// The end of every Parquet file: the length of its metadata, and the magic.
+const ENDING: u64 = 8;
+const MAGIC: &[u8; 4] = b"PAR1";
+const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
+
+/// How many bytes of a file that is not Parquet the message shows.
+const BYTES_SHOWN: u64 = 8;
+
+/// How deep columns may nest: more is refused before the Parquet crate recurses into it.
+const DEEPEST_SCHEMA: usize = 64;
+
+/// The key under which Arrow writers keep their schema.
+const ARROW_SCHEMA: &str = "ARROW:schema";
+
+const ENCRYPTED: &str = "the file is encrypted, which is not read";
+
+/// A file with its footer.
+pub(super) struct Footer {
+    found: Found,
+    hash: u64,
+    metadata: ParquetMetaData,
+    layout: Arc<Layout>,
+    /// Key-value metadata, of the first file only.
+    key_values: Option<Vec<KeyValue>>,
+}
+
+/// Reads the footers of all files, in their order; fails with the first that cannot be read.
+pub(super) async fn read_all(store: &Store, found: Vec<Found>) -> Result<Vec<Footer>> {
+    let layouts = Arc::new(Layouts::default());
+    stream::iter(found.into_iter().enumerate().map(|(ordinal, found)| {
+        let layouts = layouts.clone();
+        store.blocking(move || {
+            let place = Place::file(found.shown.to_string_lossy());
+            read(found, &layouts, ordinal == 0).map_err(|error| error.at(place))
+        })
+    }))
+    .buffered(FOOTERS_AT_ONCE)
+    .try_collect()
+    .await
+}
+
+/// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
+pub(super) fn assemble(footers: Vec<Footer>) -> Result<Catalog> {
+    let location = |footer: &Footer| Arc::<str>::from(footer.found.shown.to_string_lossy());
+    let schemas: Vec<_> =
+        footers.iter().map(|footer| (location(footer), footer.layout.schema.clone())).collect();
+    let common = unify(&schemas)?;
+    let key_values = footers.first().and_then(|footer| footer.key_values.clone()).unwrap_or_default();
+    let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
+    let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
+    let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
+
+    let mut placed: HashMap<*const Layout, Arc<Layout>> = HashMap::new();
+    let mut files = Vec::with_capacity(footers.len());
+    for (footer, (location, _)) in footers.into_iter().zip(schemas) {
+        let layout = match placed.get(&Arc::as_ptr(&footer.layout)) {
+            Some(layout) => layout.clone(),
+            None => {
+                let layout = Arc::new(footer.layout.for_catalog(&common)?);
+                placed.insert(Arc::as_ptr(&footer.layout), layout.clone());
+                layout
+            }
+        };
+        files.push(File {
+            location,
+            relative: footer.found.relative.into(),
+            path: super::object_path(&footer.found.absolute)?,
+            size: footer.found.size,
+            version: footer.found.version,
+            footer_hash: footer.hash,
+            metadata: Arc::new(footer.metadata),
+            layout,
+        });
+    }
+    Catalog::new(files, common)
+}
+
+/// The layouts seen so far: files that were written alike share one, which is most of what a footer weighs.
+#[derive(Default)]
+struct Layouts {
+    known: Mutex<Vec<(Option<String>, Arc<Layout>)>>,
+}
+
+impl Layouts {
+    fn intern(&self, metadata: &FileMetaData) -> Result<Arc<Layout>> {
+        let pairs = metadata.key_value_metadata();
+        let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();
+        let hint_text = hint.as_ref().and_then(|pair| pair.value.clone());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = known
+            .iter()
+            .find(|(text, layout)| *text == hint_text && *layout.parquet == *metadata.schema_descr());
+        if let Some((_, layout)) = alike {
+            return Ok(layout.clone());
+        }
+        let layout =
+            Arc::new(Layout::new(metadata.schema_descr_ptr(), hint.map(|pair| vec![pair]).as_ref())?);
+        known.push((hint_text, layout.clone()));
+        Ok(layout)
+    }
+}
+
+fn read(found: Found, layouts: &Layouts, is_first: bool) -> Result<Footer> {
+    let bytes = read_footer(&found)?;
+    check_structure(&bytes)?;
+    let decoded = catch_unwind(AssertUnwindSafe(|| decode(&bytes, layouts)));
+    let (metadata, layout) =
+        decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
+    check(&metadata, found.size)?;
+
+    let about = metadata.file_metadata();
+    let key_values = if is_first { about.key_value_metadata().cloned() } else { None };
+    // The key-value metadata (pandas, Spark, Hugging Face) can outweigh all else, and is the same in every file.
+    let slim = FileMetaData::new(
+        about.version(),
+        about.num_rows(),
+        about.created_by().map(str::to_owned),
+        None,
+        layout.parquet.clone(),
+        about.column_orders().cloned(),
+    );
+    let row_groups = metadata.into_builder().take_row_groups();
+    let hash = xxh3_64(&bytes);
+    Ok(Footer { found, hash, metadata: ParquetMetaData::new(slim, row_groups), layout, key_values })
+}
+
+/// The footer's bytes, without its ending.
+fn read_footer(found: &Found) -> Result<Bytes> {
+    let read = |range| {
+        let ranges = [range];
+        let mut read = read_checked(&found.absolute, found.size, &found.version, &ranges)?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    };
+    let tail_start = found.size.saturating_sub(TAIL);
+    let tail = read(tail_start..found.size)?;
+    let Some((before, ending)) = tail.split_last_chunk::<{ ENDING as usize }>() else {
+        return Err(not_parquet(&tail));
+    };
+    let [length @ .., a, b, c, d] = *ending;
+    match &[a, b, c, d] {
+        MAGIC => {}
+        MAGIC_ENCRYPTED => return Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
+        _ => return Err(not_parquet(&read(0..found.size.min(BYTES_SHOWN))?)),
+    }
+    let length = u64::from(u32::from_le_bytes(length));
+    let end = found.size - ENDING;
+    let Some(start) = end.checked_sub(length).filter(|&start| start >= MAGIC.len() as u64) else {
+        let cause = format!("the footer's length is given as {length} bytes, in a file of {}", found.size);
+        return Err(Error::new(ErrorKind::Corrupt, cause));
+    };
+    if start < tail_start {
+        return read(start..end);
+    }
+    // In bounds: both lie in the tail.
+    Ok(tail.slice((start - tail_start) as usize..before.len()))
+}
+
+fn not_parquet(head: &[u8]) -> Error {
+    if head.starts_with(MAGIC) {
+        return Error::new(
+            ErrorKind::Corrupt,
+            "the file is truncated: it begins as Parquet, but has no footer",
+        );
+    }
+    let shown: String =
+        head.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from).collect();
+    Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""))
+}
+
+fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layout>)> {
+    let metadata = ParquetMetaDataReader::decode_metadata(bytes)?;
+    let layout = layouts.intern(metadata.file_metadata())?;
+    if Arc::ptr_eq(&layout.parquet, &metadata.file_metadata().schema_descr_ptr()) {
+        return Ok((metadata, layout));
+    }
+    // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
+    drop(metadata);
+    let options = ParquetMetaDataOptions::new().with_schema(layout.parquet.clone());
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
+    Ok((metadata, layout))
+}
+
+/// What must be known before the Parquet crate looks: that nothing nests without end, and no column is encrypted.
+fn check_structure(bytes: &[u8]) -> Result<()> {
+    const SCHEMA: i16 = 2;
+    const CHILDREN: i16 = 5;
+    const ENCRYPTION: i16 = 8;
+    let mut encrypted = false;
+    let mut too_deep = false;
+    // How many columns are still to come at each level above the present one.
+    let mut open: Vec<i64> = Vec::new();
+    let read = Compact::new(bytes).structure(&mut |input, id, kind| {
+        encrypted |= id == ENCRYPTION;
+        if id != SCHEMA {
+            return input.skip(kind);
+        }
+        let (count, _) = input.list()?;
+        for _ in 0..count {
+            let mut children = 0;
+            input.structure(&mut |input, id, kind| {
+                if id != CHILDREN {
+                    return input.skip(kind);
+                }
+                children = input.int()?;
+                Some(())
+            })?;
+            if children > 0 {
+                open.push(children);
+                too_deep |= open.len() > DEEPEST_SCHEMA;
+                continue;
+            }
+            while let Some(last) = open.last_mut() {
+                *last -= 1;
+                if *last > 0 {
+                    break;
+                }
+                open.pop();
+            }
+        }
+        Some(())
+    });
+    match read {
+        None => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
+        Some(()) if too_deep => {
+            Err(Error::new(ErrorKind::Corrupt, format!("columns nest more than {DEEPEST_SCHEMA} deep")))
+        }
+        Some(()) if encrypted => Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
+        Some(()) => Ok(()),
+    }
+}
+
+/// Whether what the footer says can be: every later room relies on it.
+fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
+    let columns = metadata.file_metadata().schema_descr().num_columns();
+    let mut rows = 0i64;
+    for (index, group) in metadata.row_groups().iter().enumerate() {
+        let corrupt =
+            |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(Place::default().row_group(index)));
+        if group.num_rows() < 0 {
+            return corrupt(format!("{} rows are declared", group.num_rows()));
+        }
+        rows = rows.saturating_add(group.num_rows());
+        if group.num_columns() != columns {
+            return corrupt(format!("{} column chunks for {columns} columns", group.num_columns()));
+        }
+        check_chunks(group, size).map_err(|error| error.at(Place::default().row_group(index)))?;
+    }
+    if rows != metadata.file_metadata().num_rows() {
+        let declared = metadata.file_metadata().num_rows();
+        return Err(Error::new(
+            ErrorKind::Corrupt,
+            format!("the footer counts {declared} rows, its row groups {rows}"),
+        ));
+    }
+    Ok(())
+}
+
+fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
+    for chunk in group.columns() {
+        let failed = |kind, cause: String| {
+            Err(Error::new(kind, cause).at(Place::default().column(chunk.column_path().string())))
+        };
+        let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+        let end = start.checked_add(chunk.compressed_size());
+        let inside = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= size);
+        if start < 0 || chunk.compressed_size() < 0 || !inside {
+            let length = chunk.compressed_size();
+            let cause =
+                format!("the column chunk is said to be {length} bytes at {start}, in a file of {size}");
+            return failed(ErrorKind::Corrupt, cause);
+        }
+        if chunk.num_values() < 0 || chunk.uncompressed_size() < 0 {
+            return failed(ErrorKind::Corrupt, "the column chunk has a negative size".into());
+        }
+        if chunk.file_path().is_some_and(|path| !path.is_empty()) {
+            return failed(ErrorKind::Unsupported, "the column chunk is kept in another file".into());
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_not_parquet_says_how_it_starts() {
+        assert_eq!(not_parquet(b"<html>\n").to_string(), "not a Parquet file: starts with \"<html>\\n\"");
+        assert!(not_parquet(b"PAR1abcd").to_string().contains("truncated"));
+    }
+
+    #[test]
+    fn a_schema_without_end_is_refused_before_it_is_parsed() {
+        let element = [0x55, 2, 0]; // one child
+        let mut bytes = vec![0x29, 0xfc, 0xe8, 0x07];
+        bytes.extend(element.repeat(1000));
+        bytes.push(0);
+        let error = check_structure(&bytes).unwrap_err();
+        assert_eq!(error.to_string(), "columns nest more than 64 deep");
+    }
+}

@@ -1,0 +1,186 @@
+//! Patterns over paths: `*` and `?` within a name, `[abc]` and `[!a-z]` for one character, `**` for any depth.
+
+use std::path::{Component, Path, PathBuf};
+
+/// A pattern below a base folder, one element a path segment.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Glob {
+    segments: Vec<Vec<char>>,
+}
+
+/// The segment that stands for any number of folders.
+const ANY_DEPTH: [char; 2] = ['*', '*'];
+
+impl Glob {
+    /// Splits a path at its first segment with a wildcard; `None` if it has none.
+    pub(super) fn split(path: &Path) -> Option<(PathBuf, Glob)> {
+        let mut base = PathBuf::new();
+        let mut segments: Vec<Vec<char>> = Vec::new();
+        for component in path.components() {
+            match component {
+                Component::Normal(name) => {
+                    let name = name.to_string_lossy();
+                    if segments.is_empty() && !name.contains(['*', '?', '[']) {
+                        base.push(component);
+                    } else {
+                        segments.push(name.chars().collect());
+                    }
+                }
+                other => base.push(other),
+            }
+        }
+        if segments.is_empty() {
+            return None;
+        }
+        if base.as_os_str().is_empty() {
+            base.push(".");
+        }
+        Some((base, Glob { segments }))
+    }
+
+    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder that it lies in.
+    pub(super) fn reach(&self, relative: &str) -> Reach {
+        let names: Vec<Vec<char>> = relative.split('/').map(|name| name.chars().collect()).collect();
+        if path_matches(&self.segments, &names) {
+            return Reach::Whole;
+        }
+        match (1..names.len()).find(|&depth| path_matches(&self.segments, &names[..depth])) {
+            Some(depth) => Reach::Folder(depth),
+            None => Reach::No,
+        }
+    }
+
+    /// Whether the pattern's last segment spells out a suffix: then that, not `.parquet`, is what is asked for.
+    pub(super) fn names_a_suffix(&self) -> bool {
+        let last = self.segments.last().map_or(&[][..], |last| &last[..]);
+        match last.iter().rposition(|&c| c == '.') {
+            Some(dot) => last[dot + 1..].iter().any(|&c| c != '*'),
+            None => false,
+        }
+    }
+}
+
+/// How a pattern matches a file.
+#[derive(Debug, PartialEq)]
+pub(super) enum Reach {
+    /// It matches the file itself.
+    Whole,
+    /// It matches the folder that is the first so many segments.
+    Folder(usize),
+    /// It does not match.
+    No,
+}
+
+fn path_matches(pattern: &[Vec<char>], names: &[Vec<char>]) -> bool {
+    match pattern.split_first() {
+        None => names.is_empty(),
+        Some((first, rest)) if first[..] == ANY_DEPTH => {
+            (0..=names.len()).any(|skipped| path_matches(rest, &names[skipped..]))
+        }
+        Some((first, rest)) => names
+            .split_first()
+            .is_some_and(|(name, names)| name_matches(first, name) && path_matches(rest, names)),
+    }
+}
+
+fn name_matches(pattern: &[char], name: &[char]) -> bool {
+    // Going back to the last star alone is enough: an earlier star could match no more than the later one.
+    let (mut p, mut n, mut star) = (0, 0, None);
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+                continue;
+            }
+            Some(_) => {
+                if let Some(next) = one_matches(pattern, p, name[n]) {
+                    p = next;
+                    n += 1;
+                    continue;
+                }
+            }
+            None => {}
+        }
+        match star {
+            Some((at, from)) => {
+                p = at + 1;
+                n = from + 1;
+                star = Some((at, from + 1));
+            }
+            None => return false,
+        }
+    }
+    pattern[p..].iter().all(|&c| c == '*')
+}
+
+/// Where the pattern goes on if its element at `p` matches `c`.
+fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
+    if pattern[p] == '?' {
+        return Some(p + 1);
+    }
+    if pattern[p] != '[' {
+        return (pattern[p] == c).then_some(p + 1);
+    }
+    let negated = matches!(pattern.get(p + 1), Some('!' | '^'));
+    let from = p + 1 + usize::from(negated);
+    // A bracket that closes at once stands for itself, and so does one that never closes.
+    let Some(length) = pattern.get(from + 1..).and_then(|rest| rest.iter().position(|&c| c == ']')) else {
+        return (c == '[').then_some(p + 1);
+    };
+    let set = &pattern[from..=from + length];
+    let mut inside = false;
+    let mut i = 0;
+    while i < set.len() {
+        if i + 2 < set.len() && set[i + 1] == '-' {
+            inside |= (set[i]..=set[i + 2]).contains(&c);
+            i += 3;
+        } else {
+            inside |= set[i] == c;
+            i += 1;
+        }
+    }
+    (inside != negated).then_some(from + length + 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(pattern: &str, path: &str) -> Reach {
+        let (base, glob) = Glob::split(Path::new(pattern)).unwrap();
+        assert_eq!(base, Path::new("."));
+        glob.reach(path)
+    }
+
+    #[test]
+    fn a_path_splits_at_its_first_wildcard() {
+        let (base, glob) = Glob::split(Path::new("/data/a=1/part-*.parquet")).unwrap();
+        assert_eq!(base, Path::new("/data/a=1"));
+        assert!(glob.names_a_suffix());
+        assert!(Glob::split(Path::new("/data/plain")).is_none());
+        assert!(!Glob::split(Path::new("x/*")).unwrap().1.names_a_suffix());
+    }
+
+    #[test]
+    fn each_wildcard_matches_what_it_should() {
+        for (pattern, path) in [
+            ("*.parquet", "a.parquet"),
+            ("p?rt-*-*.parquet", "part-1-2.parquet"),
+            ("a[0-9]x", "a7x"),
+            ("a[!0-9]x", "aqx"),
+            ("a[]]x", "a]x"),
+            ("**/*.parquet", "a.parquet"),
+            ("**/*.parquet", "x/y/a.parquet"),
+            ("year=*/month=1?/a*", "year=2024/month=12/abc"),
+            ("*a*b*c", "aabbcc"),
+            ("é*", "été"),
+        ] {
+            assert_eq!(reach(pattern, path), Reach::Whole, "{pattern} {path}");
+        }
+        for (pattern, path) in [("*.parquet", "x/a.parquet"), ("a?", "a"), ("a[0-9]", "ax"), ("[ab", "a")] {
+            assert_eq!(reach(pattern, path), Reach::No, "{pattern} {path}");
+        }
+        assert_eq!(reach("year=*", "year=1/x/a.parquet"), Reach::Folder(1));
+    }
+}

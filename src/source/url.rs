@@ -1,0 +1,111 @@
+//! From what a user wrote to where to look: paths, `file://` URLs and globs.
+
+use std::path::{Path, PathBuf};
+
+use super::glob::Glob;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What one location asks for.
+#[derive(Debug, PartialEq)]
+pub(super) enum Target {
+    /// A file or folder, as the user wrote it.
+    Path(PathBuf),
+    /// All that matches the pattern below its base folder.
+    Glob(PathBuf, Glob),
+}
+
+/// Reads one location. `Invalid` for what can never be one, `Unsupported` for a scheme that is not read.
+pub(super) fn parse(location: &str) -> Result<Target> {
+    if location.trim().is_empty() {
+        return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
+    }
+    if location.contains('\0') {
+        return Err(Error::invalid(format!("{location:?} holds a NUL")));
+    }
+    let path = match scheme(location) {
+        None => PathBuf::from(location),
+        Some(("file", rest)) => file_url(location, rest)?,
+        Some((scheme, _)) => {
+            return Err(Error::new(ErrorKind::Unsupported, format!("{scheme}:// is not read yet"))
+                .hint("use a local path or a file:// URL"));
+        }
+    };
+    // A name that exists is taken literally, whatever characters it has.
+    if path.symlink_metadata().is_ok() {
+        return Ok(Target::Path(path));
+    }
+    Ok(match Glob::split(&path) {
+        Some((base, glob)) => Target::Glob(base, glob),
+        None => Target::Path(path),
+    })
+}
+
+/// The scheme and what follows `://`, if it looks like a URL.
+fn scheme(location: &str) -> Option<(&str, &str)> {
+    let (scheme, rest) = location.split_once("://")?;
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
+    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(legal))
+        .then_some((scheme, rest))
+}
+
+fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
+    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    if !path.starts_with('/') {
+        return Err(Error::invalid(format!("{url:?} names a host"))
+            .hint("a file URL has three slashes: file:///data"));
+    }
+    Ok(Path::new(&percent_decoded(path).ok_or_else(|| Error::invalid(format!("{url:?} is malformed")))?)
+        .into())
+}
+
+fn percent_decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => {
+                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
+                u8::try_from(digit()? << 4 | digit()?).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok().filter(|decoded| !decoded.contains('\0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(location: &str) -> PathBuf {
+        match parse(location).unwrap() {
+            Target::Path(path) => path,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_and_file_urls_name_the_same_files() {
+        assert_eq!(path("/data/train"), PathBuf::from("/data/train"));
+        assert_eq!(path("data/train/"), PathBuf::from("data/train/"));
+        assert_eq!(path("file:///data/a%20b%3Dc"), PathBuf::from("/data/a b=c"));
+        assert_eq!(path("file://localhost/data"), PathBuf::from("/data"));
+    }
+
+    #[test]
+    fn a_location_that_cannot_be_read_says_why() {
+        let sentence = |location: &str| parse(location).unwrap_err().to_string();
+        assert_eq!(sentence(""), "the location is empty (give a path, a URL or a glob)");
+        assert_eq!(sentence("s3://acme/x"), "s3:// is not read yet (use a local path or a file:// URL)");
+        assert!(sentence("file://server/x").contains("names a host"));
+        assert!(sentence("file:///x%zz").contains("malformed"));
+        assert!(sentence("file:///x%00").contains("malformed"));
+        assert!(sentence("a\0b").contains("NUL"));
+    }
+
+    #[test]
+    fn the_secret_in_a_url_of_another_scheme_is_not_repeated() {
+        let error = parse("https://user:hunter2@host/x?sig=abc").unwrap_err().to_string();
+        assert!(!error.contains("hunter2") && !error.contains("sig"), "{error}");
+    }
+}

@@ -1,0 +1,310 @@
+//! The main road end to end, on data sets written for the purpose.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::*;
+use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
+use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use tempfile::TempDir;
+
+/// A data set of `files` files with `groups` row groups of `rows` rows each. Row `i` holds `id = i`, a score that is
+/// null in every fifth row, a name, and a blob of `blob` bytes.
+fn written(files: usize, groups: usize, rows: usize, blob: usize) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("score", DataType::Float32, true),
+        Field::new("name", DataType::Utf8, false),
+        Field::new("blob", DataType::Binary, false),
+    ]));
+    for file in 0..files {
+        let path = dir.path().join(format!("part-{file:03}.parquet"));
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
+        let mut writer =
+            ArrowWriter::try_new(std::fs::File::create(path).unwrap(), schema.clone(), Some(properties))
+                .unwrap();
+        let ids = || (file * groups * rows..(file + 1) * groups * rows).map(|id| id as i64);
+        let batch = RecordBatch::try_new(
+            schema.clone(),
+            vec![
+                Arc::new(Int64Array::from_iter_values(ids())),
+                Arc::new(Float32Array::from_iter(ids().map(|id| (id % 5 != 0).then_some(id as f32)))),
+                Arc::new(StringArray::from_iter_values(ids().map(|id| format!("row {id}")))),
+                Arc::new(BinaryArray::from_iter_values(ids().map(|id| vec![id as u8; blob]))),
+            ],
+        );
+        writer.write(&batch.unwrap()).unwrap();
+        writer.close().unwrap();
+    }
+    dir
+}
+
+fn loader(dir: &TempDir) -> LoaderBuilder {
+    Dataset::open(dir.path()).unwrap().loader().threads(2)
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+fn epoch_ids(loader: &Loader, epoch: u64) -> Vec<Vec<i64>> {
+    loader.epoch(epoch).unwrap().map(|batch| ids(&batch.unwrap())).collect()
+}
+
+#[test]
+fn rows_come_as_stored_when_nothing_is_shuffled() {
+    let dir = written(3, 2, 50, 4);
+    let loader = loader(&dir).batch_size(64).build().unwrap();
+    assert_eq!(loader.len(), 5);
+    let batches: Vec<RecordBatch> = loader.epoch(0).unwrap().map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [64, 64, 64, 64, 44]);
+    let all: Vec<i64> = batches.iter().flat_map(ids).collect();
+    assert_eq!(all, (0..300).collect::<Vec<_>>());
+    for batch in &batches {
+        let (score, name, blob) = (
+            batch.column(1).as_primitive::<Float32Type>(),
+            batch.column(2).as_string::<i64>(),
+            batch.column(3).as_binary::<i64>(),
+        );
+        for (row, id) in ids(batch).into_iter().enumerate() {
+            assert_eq!(score.is_valid(row).then(|| score.value(row)), (id % 5 != 0).then_some(id as f32));
+            assert_eq!(name.value(row), format!("row {id}"));
+            assert_eq!(blob.value(row), vec![id as u8; 4]);
+        }
+    }
+}
+
+#[test]
+fn every_epoch_is_another_permutation_whatever_the_threads() {
+    let dir = written(4, 5, 20, 4);
+    let build = |threads| {
+        loader(&dir)
+            .threads(threads)
+            .shuffle(Shuffle::seeded(7).window_rows(100))
+            .batch_size(32)
+            .build()
+            .unwrap()
+    };
+    let (one, four) = (build(1), build(4));
+    let mut seen = HashSet::new();
+    for epoch in 0..3 {
+        let order = epoch_ids(&one, epoch);
+        assert_eq!(order, epoch_ids(&four, epoch));
+        let flat: Vec<i64> = order.concat();
+        assert_eq!(flat.iter().collect::<HashSet<_>>().len(), 400);
+        assert!(seen.insert(flat));
+    }
+}
+
+#[test]
+fn two_ranks_together_deliver_the_batches_of_one() {
+    let dir = written(4, 5, 20, 4);
+    let build = |rank, world, batch| {
+        let shuffle = Shuffle::seeded(7).window_rows(60).lanes(2);
+        loader(&dir)
+            .shuffle(shuffle)
+            .shard(Shard::new(rank, world).unwrap())
+            .batch_size(batch)
+            .build()
+            .unwrap()
+    };
+    let alone = epoch_ids(&build(0, 1, 64), 0);
+    let (left, right) = (epoch_ids(&build(0, 2, 32), 0), epoch_ids(&build(1, 2, 32), 0));
+    assert_eq!(left.len(), right.len());
+    let together: Vec<Vec<i64>> =
+        left.into_iter().zip(right).map(|(left, right)| [left, right].concat()).collect();
+    assert_eq!(alone, together);
+}
+
+#[test]
+fn a_saved_position_resumes_in_another_loader_with_the_same_tail() {
+    let dir = written(4, 5, 20, 4);
+    let build = |threads| {
+        loader(&dir)
+            .threads(threads)
+            .shuffle(Shuffle::seeded(3).window_rows(80))
+            .batch_size(24)
+            .build()
+            .unwrap()
+    };
+    let whole = build(2);
+    let undisturbed = epoch_ids(&whole, 0);
+    for taken in 0..undisturbed.len() {
+        let first = build(1);
+        let mut epoch = first.next_epoch().unwrap();
+        (0..taken).for_each(|_| {
+            epoch.next().unwrap().unwrap();
+        });
+        let state = serde_json::to_string(&first.position()).unwrap();
+        let second = build(3);
+        second.restore(&serde_json::from_str(&state).unwrap()).unwrap();
+        let tail: Vec<Vec<i64>> = second.next_epoch().unwrap().map(|batch| ids(&batch.unwrap())).collect();
+        assert_eq!(tail, undisturbed[taken..]);
+        assert_eq!(second.position().epoch, 1, "the epoch after is next");
+    }
+}
+
+#[test]
+fn a_state_of_another_data_set_or_seed_is_refused() {
+    let (here, there) = (written(2, 2, 20, 4), written(2, 2, 21, 4));
+    let build = |dir, seed| loader(dir).shuffle(Shuffle::seeded(seed)).build().unwrap();
+    let state = build(&here, 1).position();
+    for other in [build(&there, 1), build(&here, 2)] {
+        assert_eq!(other.restore(&state).unwrap_err().kind(), ErrorKind::StateMismatch);
+    }
+    build(&here, 1).restore(&state).unwrap();
+}
+
+#[test]
+fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
+    // 3 MB row groups under a budget of 1 MB, with batches that straddle them.
+    let dir = written(2, 3, 300, 10_000);
+    let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(70).build().unwrap();
+    let all: Vec<i64> = epoch_ids(&loader, 0).concat();
+    assert_eq!(all, (0..1_800).collect::<Vec<_>>());
+    assert_eq!(loader.stats().memory.row_groups, 0, "all permits are back");
+}
+
+#[test]
+fn a_window_over_the_budget_is_refused_with_one_that_fits() {
+    let dir = written(2, 5, 100, 10_000);
+    let shuffled = |rows| {
+        loader(&dir).shuffle(Shuffle::seeded(1).window_rows(rows)).memory(8 << 20).batch_size(10).build()
+    };
+    let refused = shuffled(1_000).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    let words = refused.to_string();
+    let fits: u64 = words.split("window_rows=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert_eq!(epoch_ids(&shuffled(fits).unwrap(), 0).concat().len(), 1_000);
+}
+
+#[test]
+fn bytes_in_flight_stay_under_the_budget() {
+    let dir = written(4, 5, 100, 10_000);
+    let budget = 12 << 20;
+    let loader = loader(&dir)
+        .shuffle(Shuffle::seeded(1).window_rows(400))
+        .memory(budget)
+        .batch_size(16)
+        .build()
+        .unwrap();
+    for batch in loader.epoch(0).unwrap() {
+        batch.unwrap();
+        let memory = loader.stats().memory;
+        assert!(memory.row_groups + memory.batches <= budget, "{memory:?}");
+    }
+}
+
+#[test]
+fn an_exact_shuffle_is_a_permutation() {
+    let dir = written(2, 5, 30, 4);
+    let loader = loader(&dir).shuffle(Shuffle::exact(5)).batch_size(32).build().unwrap();
+    let first = epoch_ids(&loader, 0).concat();
+    assert_eq!(first.iter().collect::<HashSet<_>>().len(), 300);
+    assert_ne!(first, epoch_ids(&loader, 1).concat());
+}
+
+#[test]
+fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
+    let dir = written(4, 10, 100, 1_000);
+    let loader = loader(&dir).shuffle(Shuffle::seeded(1).window_rows(1_000)).batch_size(8).build().unwrap();
+    for taken in [0, 1, 7] {
+        let mut epoch = loader.next_epoch().unwrap();
+        (0..taken).for_each(|_| {
+            epoch.next().unwrap().unwrap();
+        });
+        let started = Instant::now();
+        drop(epoch);
+        assert!(started.elapsed() < Duration::from_millis(200));
+    }
+    assert_eq!(loader.next_epoch().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
+}
+
+#[test]
+fn an_epoch_outlives_its_loader_and_a_second_epoch_ends_the_first() {
+    let dir = written(2, 5, 50, 4);
+    let mut orphan = loader(&dir).batch_size(50).build().unwrap().next_epoch().unwrap();
+    assert_eq!(orphan.by_ref().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 500);
+    let loader = loader(&dir).batch_size(1).build().unwrap();
+    let mut first = loader.epoch(0).unwrap();
+    first.next().unwrap().unwrap();
+    let second = loader.epoch(1).unwrap();
+    let ended = first.find_map(Result::err).unwrap();
+    assert_eq!(ended.kind(), ErrorKind::Closed);
+    assert_eq!(second.count(), 500);
+    loader.close();
+    assert_eq!(loader.next_epoch().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn wrong_requests_get_one_clear_sentence() {
+    let dir = written(1, 1, 10, 4);
+    let refusals = [
+        (loader(&dir).batch_size(0).build(), ErrorKind::Invalid, "batch_size is 0"),
+        (loader(&dir).columns(["nmae"]).build(), ErrorKind::UnknownColumn, "did you mean \"name\""),
+        (loader(&dir).decode("name", Image::resize(8, 8)).build(), ErrorKind::Invalid, "column \"name\""),
+        (
+            loader(&dir).columns(["id"]).decode("blob", Image::resize(8, 8)).build(),
+            ErrorKind::Invalid,
+            "not among the columns",
+        ),
+        (loader(&dir).fill_null("id", 0.5).build(), ErrorKind::Invalid, "0.5 is not a value"),
+        (loader(&dir).shard(Shard::new(0, 20).unwrap()).build(), ErrorKind::Invalid, "10 rows for 20 lanes"),
+        (loader(&dir).drop_last(true).batch_size(11).build(), ErrorKind::Invalid, "do not fill one step"),
+    ];
+    for (refusal, kind, words) in refusals {
+        let error = refusal.unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    assert_eq!(
+        Shard::new(2, 2).unwrap_err().to_string(),
+        "rank 2 is outside a world of 2 (ranks run from 0 to 1)"
+    );
+}
+
+#[test]
+fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
+    let dir = TempDir::new().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("image", DataType::Binary, true),
+    ]));
+    let good = forebay::decode::encode_jpeg(&[120; 16 * 16 * 3], 16, 16, 90).unwrap();
+    let images = (0..100).map(|id| match id {
+        13 => Some(good[..good.len() / 2].to_vec()),
+        57 => None,
+        _ => Some(good.clone()),
+    });
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), None).unwrap();
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from_iter_values(0..100)), Arc::new(BinaryArray::from_iter(images))];
+    writer.write(&RecordBatch::try_new(schema, columns).unwrap()).unwrap();
+    writer.close().unwrap();
+
+    let build = |on_bad_row| {
+        loader(&dir)
+            .decode("image", Image::resize(8, 8))
+            .on_bad_row(on_bad_row)
+            .batch_size(10)
+            .build()
+            .unwrap()
+    };
+    let raised = build(OnBadRow::Raise).epoch(0).unwrap().find_map(Result::err).unwrap();
+    assert_eq!(raised.kind(), ErrorKind::BadRow);
+    assert_eq!((raised.place().row_group, raised.place().row), (Some(0), Some(13)));
+    assert!(raised.to_string().contains("a.parquet, row group 0, row 13, column \"image\": "), "{raised}");
+
+    let skipping = build(OnBadRow::skip(2));
+    let batches = epoch_ids(&skipping, 0);
+    assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [10, 9, 10, 10, 10, 9, 10, 10, 10, 10]);
+    assert_eq!(batches.concat(), (0..100).filter(|id| ![13, 57].contains(id)).collect::<Vec<_>>());
+    assert_eq!(skipping.stats().skipped_rows, 2);
+    let exceeded = build(OnBadRow::skip(1)).epoch(0).unwrap().find_map(Result::err).unwrap();
+    assert_eq!(exceeded.place().row, Some(57));
+}
