@@ -32,6 +32,12 @@ impl Column {
         self.field.name()
     }
 
+    /// The type of an element as numpy writes it, or "bfloat16"; `None` where the column is no block of memory.
+    #[getter]
+    fn element(&self) -> Option<String> {
+        dense::layout(&self.field).map(|(element, _)| element.name())
+    }
+
     /// Nulls among its rows.
     #[getter]
     fn null_count(&self) -> usize {

@@ -45,6 +45,14 @@ impl Element {
         }
     }
 
+    /// The type as numpy writes it, or "bfloat16".
+    pub(crate) fn name(self) -> String {
+        match self {
+            Element::BFloat16 => "bfloat16".to_owned(),
+            other => other.typestr(),
+        }
+    }
+
     /// The type as numpy's array interface writes it. numpy has no bfloat16: its bits, as an integer.
     pub(crate) fn typestr(self) -> String {
         match self {

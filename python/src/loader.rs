@@ -160,8 +160,7 @@ fn shuffle((mixing, seed, window_rows, lanes): ShuffleParts) -> Shuffle {
 }
 
 fn parse_filter(filter: &str) -> forebay::Result<Filter> {
-    serde_json::from_str(filter)
-        .map_err(|error| Error::invalid(format!("this is no filter: {error}")).hint("pass [(column, op, value), …]"))
+    let _ = filter; Err(Error::invalid("TEMP"))
 }
 
 fn json(value: &impl serde::Serialize) -> forebay::Result<String> {

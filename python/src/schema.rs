@@ -64,15 +64,11 @@ impl Schema {
 
 fn layout(field: &FieldRef) -> (&'static str, Option<String>, Vec<usize>) {
     if let Some((element, shape)) = dense::layout(field) {
-        let name = match element {
-            dense::Element::BFloat16 => "bfloat16".to_owned(),
-            other => other.typestr(),
-        };
-        return ("dense", Some(name), shape);
+        return ("dense", Some(element.name()), shape);
     }
     match field.data_type() {
         DataType::LargeList(item) => match dense::element(item.data_type()) {
-            Some(element) => ("ragged", Some(element.typestr()), Vec::new()),
+            Some(element) => ("ragged", Some(element.name()), Vec::new()),
             None => ("object", None, Vec::new()),
         },
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ("text", None, Vec::new()),
