@@ -1,0 +1,88 @@
+//! Where the ranks of a simulated run wait for each other after each step, as an all-reduce makes them.
+//!
+//! Not `std::sync::Barrier`: when one rank fails, the others must not wait for it for ever.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A barrier that can be left, and that all leave together.
+pub(super) struct Meeting {
+    ranks: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    round: u64,
+    here: usize,
+    over: bool,
+}
+
+impl Meeting {
+    pub(super) fn new(ranks: usize) -> Self {
+        Meeting { ranks, state: Mutex::default(), changed: Condvar::new() }
+    }
+
+    /// Waits until all ranks are here. False when one of them ended the run, now or before.
+    pub(super) fn meet(&self) -> bool {
+        let mut state = self.lock();
+        state.here += 1;
+        if state.here == self.ranks {
+            state.here = 0;
+            state.round += 1;
+            self.changed.notify_all();
+            return !state.over;
+        }
+        let round = state.round;
+        while state.round == round && !state.over {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.round != round || !state.over
+    }
+
+    /// Ends the run for all.
+    pub(super) fn end(&self) {
+        self.lock().over = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+    #[test]
+    fn nobody_is_a_round_ahead() {
+        const RANKS: u64 = 4;
+        let (meeting, arrived) = (Meeting::new(RANKS as usize), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..RANKS {
+                scope.spawn(|| {
+                    for round in 1..=200 {
+                        arrived.fetch_add(1, SeqCst);
+                        assert!(meeting.meet());
+                        assert!(arrived.load(SeqCst) >= round * RANKS);
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn a_rank_that_gives_up_frees_the_others() {
+        let meeting = Meeting::new(3);
+        std::thread::scope(|scope| {
+            let others = [scope.spawn(|| meeting.meet()), scope.spawn(|| meeting.meet())];
+            meeting.end();
+            for other in others {
+                assert!(!other.join().unwrap());
+            }
+        });
+        assert!(!meeting.meet());
+    }
+}

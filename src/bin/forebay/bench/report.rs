@@ -1,0 +1,270 @@
+//! What a run came to, for people and for programs.
+
+use std::fmt;
+use std::time::Duration;
+
+use forebay::Loader;
+use forebay::loader::StageStats;
+use serde::Serialize;
+
+use super::tally::{self, Lap, Utilisation, Waits};
+use super::{Args, Until, machine, verdict};
+use crate::cli::options::Order;
+use crate::cli::units::{bytes, count, counted, percent, seconds};
+
+/// A run of `forebay bench`.
+#[derive(Serialize)]
+pub(super) struct Report {
+    version: &'static str,
+    locations: Vec<String>,
+    until: Until,
+    order: Order,
+    world: u32,
+    threads: usize,
+    batch_size: u64,
+    epochs: u64,
+    steps: u64,
+    rows: u64,
+    images: u64,
+    /// From the first request for a batch to the end of the last step.
+    seconds: f64,
+    rows_per_second: f64,
+    images_per_second: f64,
+    stored_bytes_per_second: f64,
+    /// From opening the data set to the first batch of the slowest rank.
+    seconds_to_first_batch: f64,
+    next_ms: Waits,
+    longest_stall_ms: f64,
+    epoch_gap_ms: Option<f64>,
+    pub(super) accelerator: Option<Simulated>,
+    pub(super) waited: WaitedFor,
+    pub(super) stages: Stages,
+    cpu_seconds_per_1000_rows: Option<f64>,
+    peak_rss_bytes: Option<u64>,
+    budget_bytes: u64,
+    skipped_rows: u64,
+    padded_rows: u64,
+    bottleneck: String,
+}
+
+/// How the simulated accelerator fared.
+#[derive(Serialize)]
+pub(super) struct Simulated {
+    step_ms: f64,
+    /// What the simulation itself adds to a step; taken off.
+    floor_ms: f64,
+    pub(super) utilisation_min: f64,
+    /// What the loader gives without steps over what the accelerator takes.
+    pub(super) margin: Option<f64>,
+    ranks: Vec<Utilisation>,
+}
+
+/// Seconds that the ranks waited, by the stage that held them up.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct WaitedFor {
+    pub(super) fetch: f64,
+    pub(super) rows: f64,
+    pub(super) batch: f64,
+}
+
+/// What the stages of all ranks did.
+#[derive(Clone, Copy, Default, Serialize)]
+pub(super) struct Stages {
+    pub(super) fetch: StageStats,
+    pub(super) rows: StageStats,
+    pub(super) gather: StageStats,
+    pub(super) decode: StageStats,
+}
+
+impl Report {
+    /// Sums up `ranks`, the laps that `loaders` ran.
+    pub(super) fn new(
+        args: &Args,
+        loaders: &[Loader],
+        ranks: &[Vec<Lap>],
+        step: Duration,
+        floor: Duration,
+        cpu: Option<f64>,
+    ) -> Self {
+        let laps = || ranks.iter().map(Vec::as_slice);
+        let rows: u64 = laps().flatten().map(|lap| lap.rows).sum();
+        let asked = laps().filter_map(|laps| laps.first()).map(|lap| lap.asked).fold(f64::INFINITY, f64::min);
+        let ended = laps().filter_map(|laps| laps.last()).map(|lap| lap.ended).fold(0.0, f64::max);
+        let time = (ended - asked).max(f64::MIN_POSITIVE);
+        let first = laps().filter_map(|laps| laps.first()).map(|lap| lap.got).fold(0.0, f64::max);
+        let next_ms = tally::waits(laps());
+        let mut report = Report {
+            version: env!("CARGO_PKG_VERSION"),
+            locations: args.loader.locations.clone(),
+            until: args.until,
+            order: if args.until == Until::Batch { args.loader.order } else { Order::Stored },
+            world: args.world,
+            threads: args.threads_each(),
+            batch_size: args.loader.batch_size,
+            epochs: args.epochs,
+            steps: ranks.first().map_or(0, |laps| laps.len() as u64),
+            rows,
+            images: 0,
+            seconds: time,
+            rows_per_second: rows as f64 / time,
+            images_per_second: 0.0,
+            stored_bytes_per_second: 0.0,
+            seconds_to_first_batch: first,
+            longest_stall_ms: next_ms.max,
+            next_ms,
+            epoch_gap_ms: tally::epoch_gap(laps()).map(|gap| gap * 1e3),
+            accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, floor)),
+            waited: WaitedFor::default(),
+            stages: Stages::default(),
+            cpu_seconds_per_1000_rows: cpu.map(|cpu| cpu / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)),
+            peak_rss_bytes: machine::peak_rss(),
+            budget_bytes: 0,
+            skipped_rows: 0,
+            padded_rows: 0,
+            bottleneck: String::new(),
+        };
+        loaders.iter().for_each(|loader| report.add(loader));
+        // Images are counted where they are decoded, ahead of the consumer: hold them to the rows that arrived.
+        report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
+        report.images_per_second = report.images as f64 / time;
+        report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
+        report
+    }
+
+    fn add(&mut self, loader: &Loader) {
+        let stats = loader.stats();
+        let add = |sum: &mut StageStats, more: StageStats| {
+            sum.items += more.items;
+            sum.bytes += more.bytes;
+            sum.seconds += more.seconds;
+        };
+        add(&mut self.stages.fetch, stats.fetch);
+        add(&mut self.stages.rows, stats.rows);
+        add(&mut self.stages.gather, stats.gather);
+        add(&mut self.stages.decode, stats.decode);
+        self.waited.fetch += stats.waits.fetch;
+        self.waited.rows += stats.waits.rows;
+        self.waited.batch += stats.waits.batch;
+        self.budget_bytes += stats.memory.budget;
+        self.skipped_rows += stats.skipped_rows;
+        self.padded_rows += stats.padded_rows;
+    }
+
+    /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
+    pub(super) fn set_margin(&mut self, free: &[Vec<Lap>]) {
+        let Some(simulated) = &mut self.accelerator else { return };
+        // The wait for the first batch is a start, not a rate.
+        let steps_per_second = free.iter().filter_map(|laps| {
+            let (first, last) = (laps.first()?, laps.last()?);
+            let time = last.ended - first.ended;
+            (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
+        });
+        let slowest = steps_per_second.fold(f64::INFINITY, f64::min);
+        simulated.margin = slowest.is_finite().then_some(slowest * simulated.step_ms / 1e3);
+    }
+
+    /// Adds the sentence that names the bottleneck.
+    pub(super) fn conclude(&mut self) {
+        self.bottleneck = verdict::sentence(&verdict::Evidence {
+            waited: self.waited,
+            stages: self.stages,
+            seconds: self.seconds,
+            ranks: self.world,
+            threads: self.threads,
+            accelerator: self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin)),
+        });
+    }
+}
+
+impl Simulated {
+    fn new(ranks: &[Vec<Lap>], step: Duration, floor: Duration) -> Self {
+        let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
+        let ranks: Vec<Utilisation> =
+            ranks.iter().filter_map(|laps| tally::utilisation(laps, step, floor)).collect();
+        Simulated {
+            step_ms: step * 1e3,
+            floor_ms: floor * 1e3,
+            utilisation_min: ranks.iter().map(|rank| rank.mean).fold(1.0, f64::min),
+            margin: None,
+            ranks,
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let millis = |ms: f64| seconds(ms / 1e3);
+        writeln!(
+            f,
+            "{} of {} in {}, {}",
+            counted(self.rows, "row"),
+            counted(u64::from(self.world), "rank"),
+            counted(self.steps, "step"),
+            seconds(self.seconds)
+        )?;
+        write!(f, "throughput      {} rows/s", count(self.rows_per_second as u64))?;
+        if self.images > 0 {
+            write!(f, ", {} images/s", count(self.images_per_second as u64))?;
+        }
+        writeln!(f, ", {}/s stored", bytes(self.stored_bytes_per_second as u64))?;
+        writeln!(f, "first batch     after {}", seconds(self.seconds_to_first_batch))?;
+        let Waits { p50, p95, p99, p999, max } = self.next_ms;
+        writeln!(
+            f,
+            "next()          p50 {}, p95 {}, p99 {}, p99.9 {}, longest stall {}",
+            millis(p50),
+            millis(p95),
+            millis(p99),
+            millis(p999),
+            millis(max)
+        )?;
+        if let Some(gap) = self.epoch_gap_ms {
+            writeln!(f, "between epochs  {}", millis(gap))?;
+        }
+        if let Some(simulated) = &self.accelerator {
+            writeln!(f, "{simulated}")?;
+        }
+        let WaitedFor { fetch, rows, batch } = self.waited;
+        writeln!(
+            f,
+            "waited for      storage {}, Parquet {}, batches {}",
+            seconds(fetch),
+            seconds(rows),
+            seconds(batch)
+        )?;
+        if let Some(cpu) = self.cpu_seconds_per_1000_rows {
+            writeln!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
+        }
+        if let Some(peak) = self.peak_rss_bytes {
+            writeln!(f, "memory          {} at most, budget {}", bytes(peak), bytes(self.budget_bytes))?;
+        }
+        if self.skipped_rows + self.padded_rows > 0 {
+            writeln!(
+                f,
+                "rows            {} skipped, {} repeated",
+                count(self.skipped_rows),
+                count(self.padded_rows)
+            )?;
+        }
+        write!(f, "{}", self.bottleneck)
+    }
+}
+
+impl fmt::Display for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "accelerator     busy {}", percent(self.utilisation_min))?;
+        if self.ranks.len() > 1 {
+            write!(f, " on the worst rank")?;
+        }
+        write!(f, " with steps of {}", seconds(self.step_ms / 1e3))?;
+        let worst = self.ranks.iter().filter_map(|rank| rank.worst_second).reduce(f64::min);
+        let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
+        if let (Some(worst), Some(variation)) = (worst, variation) {
+            write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
+        }
+        match self.margin {
+            Some(margin) => write!(f, ", margin {margin:.2}"),
+            None => Ok(()),
+        }
+    }
+}

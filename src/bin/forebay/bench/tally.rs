@@ -1,0 +1,177 @@
+//! From the times of a run to its figures. Arithmetic only; times are seconds since the run began.
+
+use serde::Serialize;
+
+/// Windows over which utilisation must be even.
+const WINDOW: f64 = 1.0;
+
+/// One step of one rank.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Lap {
+    /// The batch was asked for,
+    pub(super) asked: f64,
+    /// was in hand,
+    pub(super) got: f64,
+    /// and all ranks had theirs: the step began.
+    pub(super) began: f64,
+    /// The step was over.
+    pub(super) ended: f64,
+    /// Rows of the batch.
+    pub(super) rows: u64,
+    /// The first of its epoch.
+    pub(super) first: bool,
+}
+
+/// How long `next()` took, in milliseconds, the very first call apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Waits {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+    pub(super) p99: f64,
+    #[serde(rename = "p99.9")]
+    pub(super) p999: f64,
+    pub(super) max: f64,
+}
+
+/// How busy the accelerator of one rank was.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Utilisation {
+    /// Sum of step times over wall time, the first wait apart and the harness's own cost taken off.
+    pub(super) mean: f64,
+    /// Standard deviation over mean of one-second windows; absent in runs of less than two.
+    pub(super) variation: Option<f64>,
+    /// The worst one-second window.
+    pub(super) worst_second: Option<f64>,
+}
+
+/// All calls of `next()` but the first of the run.
+pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
+    const MILLIS: f64 = 1e3;
+    let mut times: Vec<f64> = ranks
+        .into_iter()
+        .flat_map(|laps| laps.iter().skip(1))
+        .map(|lap| (lap.got - lap.asked) * MILLIS)
+        .collect();
+    times.sort_unstable_by(f64::total_cmp);
+    let at = |share| percentile(&times, share);
+    Waits { p50: at(0.50), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+}
+
+/// The smallest of `sorted` that is not exceeded by `share` of them; 0 of none.
+fn percentile(sorted: &[f64], share: f64) -> f64 {
+    let rank = (share * sorted.len() as f64).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
+}
+
+/// How busy one rank was with steps of `step` seconds, when the harness adds `floor` to each.
+pub(super) fn utilisation(laps: &[Lap], step: f64, floor: f64) -> Option<Utilisation> {
+    let (first, last) = (laps.first()?, laps.last()?);
+    let wall = last.ended - first.began - floor * laps.len() as f64;
+    let mean = (step * laps.len() as f64 / wall).min(1.0);
+    let windows = windows(laps, step, first.began, last.ended);
+    let enough = windows.len() >= 2;
+    Some(Utilisation {
+        mean,
+        variation: enough.then(|| variation(&windows)),
+        worst_second: enough.then(|| windows.iter().copied().fold(1.0, f64::min)),
+    })
+}
+
+/// The busy share of each whole window from `start` to `end`.
+fn windows(laps: &[Lap], step: f64, start: f64, end: f64) -> Vec<f64> {
+    let mut busy = vec![0.0; ((end - start) / WINDOW) as usize];
+    for lap in laps {
+        let (from, to) = (lap.began - start, lap.began - start + step);
+        for window in (from / WINDOW) as usize..=(to / WINDOW) as usize {
+            let Some(share) = busy.get_mut(window) else { break };
+            let (opens, closes) = (window as f64 * WINDOW, (window + 1) as f64 * WINDOW);
+            *share += (to.min(closes) - from.max(opens)).max(0.0) / WINDOW;
+        }
+    }
+    busy
+}
+
+fn variation(values: &[f64]) -> f64 {
+    let n = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / n;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / n;
+    variance.sqrt() / mean.max(f64::MIN_POSITIVE)
+}
+
+/// The longest wait for the first batch of an epoch after the first, in seconds.
+pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Option<f64> {
+    let later = ranks.into_iter().flat_map(|laps| laps.iter().skip(1).filter(|lap| lap.first));
+    later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Steps of `step` with `wait` before each, from time 0.
+    fn run(steps: usize, step: f64, wait: impl Fn(usize) -> f64) -> Vec<Lap> {
+        let mut now = 0.0;
+        (0..steps)
+            .map(|i| {
+                let (asked, got) = (now, now + wait(i));
+                now = got + step;
+                Lap { asked, got, began: got, ended: now, rows: 1, first: i == 0 }
+            })
+            .collect()
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6
+    }
+
+    #[test]
+    fn a_device_that_never_waits_is_fully_used() {
+        let laps = run(100, 0.125, |i| if i == 0 { 3.0 } else { 0.0 });
+        let found = utilisation(&laps, 0.125, 0.0).unwrap();
+        assert!(close(found.mean, 1.0), "{found:?}");
+        assert!(close(found.worst_second.unwrap(), 1.0) && close(found.variation.unwrap(), 0.0), "{found:?}");
+    }
+
+    #[test]
+    fn waits_lower_utilisation_and_the_floor_is_taken_off() {
+        let laps = run(1_000, 0.1, |_| 0.1);
+        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        assert!((found.mean - 0.5).abs() < 0.001, "{found:?}");
+        let forgiven = utilisation(&laps, 0.1, 0.1).unwrap();
+        assert!(forgiven.mean > 0.999, "{forgiven:?}");
+    }
+
+    #[test]
+    fn one_long_stall_shows_in_the_worst_second() {
+        let laps = run(100, 0.1, |i| if i == 50 { 2.0 } else { 0.0 });
+        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        assert!(found.mean > 0.8 && found.worst_second.unwrap() < 0.01, "{found:?}");
+        assert!(found.variation.unwrap() > 0.2);
+        assert!(close(waits([&laps[..]]).max, 2_000.0));
+    }
+
+    #[test]
+    fn a_run_of_less_than_two_seconds_has_no_windows() {
+        let found = utilisation(&run(10, 0.1, |_| 0.0), 0.1, 0.0).unwrap();
+        assert_eq!((found.variation, found.worst_second), (None, None));
+        assert!(utilisation(&[], 0.1, 0.0).is_none());
+    }
+
+    #[test]
+    fn percentiles_are_values_that_occurred() {
+        let times: Vec<f64> = (1..=1_000).map(f64::from).collect();
+        assert_eq!(
+            [0.5, 0.95, 0.999, 1.0].map(|share| percentile(&times, share)),
+            [500.0, 950.0, 999.0, 1_000.0]
+        );
+        assert_eq!(percentile(&[], 0.5), 0.0);
+    }
+
+    #[test]
+    fn the_first_batch_of_a_later_epoch_is_the_gap() {
+        let mut laps = run(10, 0.1, |i| if i == 5 { 0.7 } else { 0.01 });
+        assert_eq!(epoch_gap([&laps[..]]), None);
+        laps[5].first = true;
+        assert!(close(epoch_gap([&laps[..]]).unwrap(), 0.7));
+    }
+}

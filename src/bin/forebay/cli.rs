@@ -1,0 +1,141 @@
+//! The command line: parse, do, report. One file per verb; what they share is in `units` and `console`.
+//!
+//! Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted. The program leaves SIGINT to the
+//! system, which ends it at once; a host with a handler of its own (Python) restores the default before calling [`run`].
+
+mod bench;
+mod console;
+mod inspect;
+mod options;
+mod plan;
+mod synth;
+mod units;
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind as Usage;
+use clap::{CommandFactory, Parser, Subcommand};
+use forebay::{ErrorKind, Result};
+
+/// Everything went well.
+const DONE: i32 = 0;
+/// Something failed that no other arguments would have prevented.
+const FAILED: i32 = 1;
+/// Arguments or data that can never work.
+const REFUSED: i32 = 2;
+
+/// Feeds GPU training straight from Parquet.
+#[derive(Parser)]
+#[command(name = "forebay", version, arg_required_else_help = true, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Try it, from nothing to a figure:
+  forebay synth /tmp/photos --rows 5000
+  forebay inspect /tmp/photos
+  forebay plan /tmp/photos --world 8
+  forebay bench /tmp/photos --image image=rrc224 --step-ms 125
+
+Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupted.";
+
+#[derive(Subcommand)]
+enum Verb {
+    Inspect(inspect::Args),
+    Plan(plan::Args),
+    Bench(bench::Args),
+    Synth(synth::Args),
+}
+
+/// Runs the program with `args`, the program's name first, and returns its exit status.
+pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
+    let outcome = match Cli::try_parse_from(args) {
+        Ok(cli) => perform(cli.verb),
+        Err(usage) => return refuse(&usage),
+    };
+    match outcome {
+        Ok(()) => DONE,
+        Err(error) => {
+            console::complain(&error);
+            status(error.kind())
+        }
+    }
+}
+
+fn perform(verb: Verb) -> Result<()> {
+    match verb {
+        Verb::Inspect(args) => inspect::run(&args),
+        Verb::Plan(args) => plan::run(&args),
+        Verb::Bench(args) => bench::run(&args),
+        Verb::Synth(args) => synth::run(&args),
+    }
+}
+
+/// Whether other arguments, or other data, are the remedy.
+fn status(kind: ErrorKind) -> i32 {
+    match kind {
+        ErrorKind::NotFound
+        | ErrorKind::Invalid
+        | ErrorKind::UnknownColumn
+        | ErrorKind::Unsupported
+        | ErrorKind::Corrupt
+        | ErrorKind::StateMismatch
+        | ErrorKind::TooLarge => REFUSED,
+        _ => FAILED,
+    }
+}
+
+/// Help is an answer; a usage error becomes one sentence.
+fn refuse(usage: &clap::Error) -> i32 {
+    let text = usage.render().to_string();
+    match usage.kind() {
+        Usage::DisplayHelp | Usage::DisplayVersion => {
+            if console::print(&text).is_err() {
+                FAILED
+            } else {
+                DONE
+            }
+        }
+        Usage::DisplayHelpOnMissingArgumentOrSubcommand => {
+            console::note(text);
+            REFUSED
+        }
+        _ => {
+            console::complain(sentence(&text));
+            REFUSED
+        }
+    }
+}
+
+/// The paragraphs of a clap message before its usage, on one line.
+fn sentence(text: &str) -> String {
+    let about =
+        text.split("\nUsage:").next().unwrap_or(text).split("\nFor more information").next().unwrap_or(text);
+    let words: Vec<&str> = about.split_whitespace().collect();
+    let joined = words.join(" ");
+    let clause = joined.strip_prefix("error: ").unwrap_or(&joined).replace(" tip: ", "; ");
+    let name = Cli::command().get_name().to_owned();
+    format!("{clause} (see {name} --help)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_declared_consistently() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_usage_error_is_one_sentence() {
+        let Err(usage) = Cli::try_parse_from(["forebay", "synth", "/tmp/x", "--rws", "3"]) else {
+            panic!("--rws was accepted");
+        };
+        let sentence = sentence(&usage.render().to_string());
+        assert!(!sentence.contains('\n'), "{sentence}");
+        assert!(sentence.contains("--rows"), "{sentence}");
+    }
+}

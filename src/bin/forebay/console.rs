@@ -1,0 +1,126 @@
+//! The only file that prints: results to standard output, everything else to standard error.
+//!
+//! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forebay::{Error, Result};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+/// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// Redraws a second on a terminal.
+const REDRAWS: u8 = 10;
+/// `--json` takes this for standard output.
+const STDOUT: &str = "-";
+
+/// Who hears what.
+pub(crate) struct Console {
+    json: Option<PathBuf>,
+}
+
+impl Console {
+    /// A console for a verb that was given `--json`, or not.
+    pub(crate) fn new(json: Option<&Path>) -> Self {
+        Console { json: json.map(Path::to_path_buf) }
+    }
+
+    /// A result for people; silent when standard output belongs to JSON.
+    pub(crate) fn say(&self, text: impl Display) -> Result<()> {
+        if self.json.as_deref() == Some(Path::new(STDOUT)) {
+            return Ok(());
+        }
+        print(&format!("{text}\n"))
+    }
+
+    /// The result for programs, if it was asked for.
+    pub(crate) fn json(&self, value: &impl Serialize) -> Result<()> {
+        let Some(target) = &self.json else { return Ok(()) };
+        let mut text = serde_json::to_string_pretty(value).map_err(|error| {
+            Error::new(forebay::ErrorKind::Internal, format!("cannot write JSON: {error}"))
+        })?;
+        text.push('\n');
+        if target == Path::new(STDOUT) {
+            return print(&text);
+        }
+        std::fs::write(target, text)
+            .map_err(|error| Error::from(error).at(forebay::Place::file(target.display().to_string())))
+    }
+
+    /// A bar on a terminal, plain lines elsewhere; both on standard error.
+    pub(crate) fn progress(&self, doing: &'static str, noun: &'static str, total: u64) -> Progress {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS));
+            let template =
+                format!("{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left");
+            if let Ok(style) = ProgressStyle::with_template(&template) {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Progress { doing, noun, total, done: 0, bar, started: now, spoke: now }
+    }
+}
+
+/// How far long work has got.
+pub(crate) struct Progress {
+    doing: &'static str,
+    noun: &'static str,
+    total: u64,
+    done: u64,
+    bar: Option<ProgressBar>,
+    started: Instant,
+    spoke: Instant,
+}
+
+impl Progress {
+    /// `more` units are done.
+    pub(crate) fn advance(&mut self, more: u64) {
+        self.done += more;
+        match &self.bar {
+            Some(bar) => bar.set_position(self.done),
+            None if self.spoke.elapsed() >= LINE_EVERY => {
+                self.spoke = Instant::now();
+                let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
+                note(format_args!(
+                    "{}: {} of {} {}, {rate:.0}/s",
+                    self.doing, self.done, self.total, self.noun
+                ));
+            }
+            None => {}
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// A remark on standard error.
+pub(crate) fn note(text: impl Display) {
+    // Nobody is left to tell when standard error is closed.
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// The one sentence of a failure.
+pub(crate) fn complain(text: impl Display) {
+    note(format_args!("forebay: error: {text}"));
+}
+
+/// Text to standard output. A reader that has seen enough (`| head`) is no failure.
+pub(crate) fn print(text: &str) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,68 @@
+//! Reproducible random numbers: SplitMix64, small, fast and the same everywhere.
+
+/// A stream of numbers that a seed and an ordinal determine.
+pub(super) struct Random(u64);
+
+/// The increment of SplitMix64: odd, and without a pattern in its bits (2⁶⁴ over the golden ratio).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Random {
+    /// Stream number `ordinal` of `seed`. Neighbouring ordinals have nothing in common.
+    pub(super) fn new(seed: u64, ordinal: u64) -> Self {
+        Random(mix(mix(seed.wrapping_add(GOLDEN)) ^ ordinal.wrapping_mul(GOLDEN)))
+    }
+
+    /// 64 random bits.
+    pub(super) fn bits(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(GOLDEN);
+        mix(self.0)
+    }
+
+    /// In [0, 1).
+    pub(super) fn unit(&mut self) -> f32 {
+        const MANTISSA: u32 = f32::MANTISSA_DIGITS;
+        (self.bits() >> (u64::BITS - MANTISSA)) as f32 / (1u32 << MANTISSA) as f32
+    }
+
+    /// In [low, high).
+    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
+        low + (high - low) * self.unit()
+    }
+
+    /// One of 0..n, for n much smaller than 2³².
+    pub(super) fn below(&mut self, n: u32) -> u32 {
+        (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
+    }
+
+    /// True with probability `p`.
+    pub(super) fn chance(&mut self, p: f32) -> bool {
+        self.unit() < p
+    }
+
+    /// One of `choices`, which is not empty.
+    pub(super) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u32) as usize]
+    }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_is_even_and_reproducible() {
+        let mean = |seed| {
+            let mut random = Random::new(seed, 7);
+            (0..10_000).map(|_| random.unit()).sum::<f32>() / 10_000.0
+        };
+        assert!((mean(1) - 0.5).abs() < 0.01);
+        assert_eq!(mean(1), mean(1));
+        assert_ne!(mean(1), mean(2));
+    }
+}

@@ -1,0 +1,186 @@
+//! Rows to files: laid out as a trainer wants them, and whole or absent.
+//!
+//! Pictures are stored uncompressed (they are compressed already), without a dictionary, without statistics, and in
+//! small pages, so that a reader can take a few rows without fetching the others.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use forebay::{Error, ErrorKind, Place, Result};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+use rayon::prelude::*;
+
+use super::draw::Artist;
+use super::{Kind, Layout, Order, encode, table};
+
+/// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
+const IMAGES_BETWEEN_CHECKS: usize = 8;
+/// A page of pictures: a few rows of 110 KB, or many tiny ones.
+const IMAGE_PAGE_BYTES: usize = 256 << 10;
+/// Rows drawn between two looks at the progress bar; a multiple of any sensible number of cores.
+const ROWS_AT_A_TIME: u64 = 64;
+
+/// What came of it.
+pub(super) struct Written {
+    pub(super) files: u64,
+    pub(super) bytes: u64,
+}
+
+/// Makes `dir`, and refuses one that holds anything unless `force` is given.
+pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
+    let place = || Place::file(dir.display().to_string());
+    if dir.exists() && !dir.is_dir() {
+        return Err(Error::invalid("is a file, and synth writes a folder").at(place()));
+    }
+    fs::create_dir_all(dir).map_err(|error| Error::from(error).at(place()))?;
+    let mut entries = fs::read_dir(dir).map_err(|error| Error::from(error).at(place()))?;
+    if !force && entries.next().is_some() {
+        return Err(Error::invalid("the folder is not empty")
+            .at(place())
+            .hint("pass --force to write into it"));
+    }
+    Ok(())
+}
+
+/// Writes all files; `done` hears of rows as they are finished.
+pub(super) fn files(
+    dir: &Path,
+    order: &Order,
+    layout: &Layout,
+    threads: usize,
+    mut done: impl FnMut(u64) + Send,
+) -> Result<Written> {
+    let studio = Studio::new(order);
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start threads: {error}")))?;
+    let count = layout.rows.div_ceil(layout.rows_per_file);
+    let mut written = Written { files: count, bytes: 0 };
+    for number in 0..count {
+        let rows = number * layout.rows_per_file..((number + 1) * layout.rows_per_file).min(layout.rows);
+        let path = dir.join(format!("part-{number:05}-of-{count:05}.parquet"));
+        written.bytes += pool
+            .install(|| file(&path, &studio, rows, layout.rows_per_group, &mut done))
+            .map_err(|error| error.at(Place::file(path.display().to_string())))?;
+    }
+    Ok(written)
+}
+
+/// One file, under another name until it is whole.
+fn file(
+    path: &Path,
+    studio: &Studio<'_>,
+    rows: std::ops::Range<u64>,
+    rows_per_group: u64,
+    done: &mut impl FnMut(u64),
+) -> Result<u64> {
+    let unfinished = PathBuf::from(format!("{}.tmp", path.display()));
+    let mut writer =
+        ArrowWriter::try_new(File::create(&unfinished)?, studio.schema.clone(), Some(studio.properties()))?;
+    let mut group = rows.start;
+    while group < rows.end {
+        let end = (group + rows_per_group).min(rows.end);
+        let mut row = group;
+        while row < end {
+            let some = studio.rows_at_a_time().min(end - row);
+            writer.write(&studio.batch(row, some)?)?;
+            row += some;
+            done(some);
+        }
+        writer.flush()?;
+        group = end;
+    }
+    let file = writer.into_inner()?;
+    let bytes = file.metadata()?.len();
+    fs::rename(&unfinished, path)?;
+    Ok(bytes)
+}
+
+/// Where rows are made.
+struct Studio<'a> {
+    order: &'a Order,
+    artist: Artist,
+    schema: Arc<Schema>,
+}
+
+impl<'a> Studio<'a> {
+    fn new(order: &'a Order) -> Self {
+        let schema = match order.kind {
+            Kind::Jpeg | Kind::Png => Schema::new(vec![
+                Field::new("image", DataType::Binary, false),
+                Field::new("label", DataType::Int64, false),
+            ]),
+            Kind::Table => table::click_schema(),
+            Kind::Tokens(_) => table::token_schema(),
+        };
+        let artist = Artist::new(order.seed, order.width, order.height, order.classes);
+        Studio { order, artist, schema: Arc::new(schema) }
+    }
+
+    /// Tables are random by column and row group, so a group is made in one piece.
+    fn rows_at_a_time(&self) -> u64 {
+        match self.order.kind {
+            Kind::Table => u64::MAX,
+            _ => ROWS_AT_A_TIME,
+        }
+    }
+
+    fn properties(&self) -> WriterProperties {
+        let common = WriterProperties::builder()
+            .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
+            // Row groups end where `flush` says.
+            .set_max_row_group_row_count(None);
+        match self.order.kind {
+            Kind::Jpeg | Kind::Png => {
+                let image = ColumnPath::from("image");
+                common
+                    .set_write_batch_size(IMAGES_BETWEEN_CHECKS)
+                    .set_column_data_page_size_limit(image.clone(), IMAGE_PAGE_BYTES)
+                    .set_column_dictionary_enabled(image.clone(), false)
+                    .set_column_statistics_enabled(image, EnabledStatistics::None)
+                    .build()
+            }
+            Kind::Table | Kind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
+        }
+    }
+
+    /// Rows `first..first + rows`.
+    fn batch(&self, first: u64, rows: u64) -> Result<RecordBatch> {
+        match self.order.kind {
+            Kind::Jpeg | Kind::Png => self.pictures(first, rows),
+            Kind::Table => table::clicks(self.order.seed, first, rows as usize, &self.schema),
+            Kind::Tokens(length) => {
+                table::tokens(self.order.seed, first, rows as usize, length, &self.schema)
+            }
+        }
+    }
+
+    fn pictures(&self, first: u64, rows: u64) -> Result<RecordBatch> {
+        let rows = first..first + rows;
+        let images: Vec<Vec<u8>> =
+            rows.clone().into_par_iter().map(|row| self.picture(row)).collect::<Result<_>>()?;
+        let labels: Int64Array = rows.map(|row| i64::from(self.artist.label(row))).collect();
+        let columns: [ArrayRef; 2] = [Arc::new(BinaryArray::from_iter_values(images)), Arc::new(labels)];
+        Ok(RecordBatch::try_new(self.schema.clone(), columns.into())?)
+    }
+
+    fn picture(&self, row: u64) -> Result<Vec<u8>> {
+        let (rgb, mut random) = self.artist.paint(row);
+        let (width, height) = (self.order.width, self.order.height);
+        match self.order.kind {
+            Kind::Png => encode::png(&rgb, width, height),
+            _ => {
+                let (low, high) = (*self.order.quality.start(), *self.order.quality.end());
+                let quality = low + random.below(u32::from(high - low) + 1) as u8;
+                encode::jpeg(&rgb, width, height, quality)
+            }
+        }
+    }
+}

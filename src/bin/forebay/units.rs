@@ -1,0 +1,151 @@
+//! Amounts as people write and read them: "4GiB", "110.3 KB", "1,281,167", "12.5 ms".
+
+use std::time::Duration;
+
+/// Suffixes of sizes, longest first so that "GiB" is not taken for "B". As in the International System, "GB" is 10⁹.
+const SIZES: [(&str, u64); 13] = [
+    ("kib", 1 << 10),
+    ("mib", 1 << 20),
+    ("gib", 1 << 30),
+    ("tib", 1 << 40),
+    ("kb", 1_000),
+    ("mb", 1_000_000),
+    ("gb", 1_000_000_000),
+    ("tb", 1_000_000_000_000),
+    ("k", 1_000),
+    ("m", 1_000_000),
+    ("g", 1_000_000_000),
+    ("t", 1_000_000_000_000),
+    ("b", 1),
+];
+
+/// Bytes from "200GB", "4GiB", "1.5g" or "65536".
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    let lower = text.trim().to_ascii_lowercase();
+    let (number, unit) = SIZES
+        .iter()
+        .find_map(|(suffix, unit)| lower.strip_suffix(suffix).map(|number| (number.trim_end(), *unit)))
+        .unwrap_or((lower.as_str(), 1));
+    let refuse = || format!("{text:?} is not a size such as 500MB, 4GiB or 65536");
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(unit).ok_or_else(refuse);
+    }
+    match number.parse::<f64>() {
+        Ok(part) if part.is_finite() && part >= 0.0 && part * unit as f64 <= u64::MAX as f64 => {
+            Ok((part * unit as f64).round() as u64)
+        }
+        _ => Err(refuse()),
+    }
+}
+
+/// Width and height from "500x375".
+pub(crate) fn parse_extent(text: &str) -> Result<(u32, u32), String> {
+    text.split_once(['x', 'X', '×'])
+        .and_then(|(width, height)| Some((width.trim().parse().ok()?, height.trim().parse().ok()?)))
+        .filter(|&(width, height)| width > 0 && height > 0)
+        .ok_or_else(|| format!("{text:?} is not a width and a height such as 500x375"))
+}
+
+/// Milliseconds, as `--step-ms` takes them: "125", "0.375".
+pub(crate) fn parse_milliseconds(text: &str) -> Result<Duration, String> {
+    text.trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|ms| *ms >= 0.0)
+        .and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok())
+        .ok_or_else(|| format!("{text:?} is not a number of milliseconds such as 125 or 0.375"))
+}
+
+/// "110.3 KB", in powers of ten as disks and networks are sold.
+pub(crate) fn bytes(amount: u64) -> String {
+    const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
+    if amount < 1_000 {
+        return format!("{amount} B");
+    }
+    let mut value = amount as f64 / 1e3;
+    let mut unit = 0;
+    // 999.95 would print as "1000.0" one decimal later.
+    while value >= 999.95 && unit + 1 < UNITS.len() {
+        value /= 1e3;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// "1,281,167".
+pub(crate) fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// "3 files", "1 file".
+pub(crate) fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", count(number))
+}
+
+/// "850 ns", "12.5 ms", "3.2 s", "4 min 10 s".
+pub(crate) fn seconds(time: f64) -> String {
+    match time {
+        t if t < 1e-6 => format!("{:.0} ns", t * 1e9),
+        t if t < 1e-3 => format!("{:.1} µs", t * 1e6),
+        t if t < 1.0 => format!("{:.1} ms", t * 1e3),
+        t if t < 120.0 => format!("{t:.2} s"),
+        t => format!("{} min {:02} s", t as u64 / 60, t as u64 % 60),
+    }
+}
+
+/// "97.3 %".
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, expected) in [
+            ("0", 0),
+            ("65536", 65_536),
+            ("4GB", 4_000_000_000),
+            ("4 GiB", 4 << 30),
+            ("1.5k", 1_500),
+            ("200gb", 200_000_000_000),
+            ("12B", 12),
+        ] {
+            assert_eq!(parse_bytes(text), Ok(expected), "{text}");
+        }
+        for text in ["", "GB", "-1GB", "four", "1e99GB", "nan", "99999999999GB"] {
+            assert!(parse_bytes(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn extents_and_times_are_read() {
+        assert_eq!(parse_extent("500x375"), Ok((500, 375)));
+        assert!(parse_extent("500").is_err() && parse_extent("0x4").is_err());
+        assert_eq!(parse_milliseconds("0.375"), Ok(Duration::from_micros(375)));
+        assert!(parse_milliseconds("-1").is_err() && parse_milliseconds("inf").is_err());
+    }
+
+    #[test]
+    fn amounts_are_shown_with_their_unit() {
+        assert_eq!(bytes(999), "999 B");
+        assert_eq!(bytes(110_312), "110.3 KB");
+        assert_eq!(bytes(999_999_999), "1.0 GB");
+        assert_eq!(count(1_281_167), "1,281,167");
+        assert_eq!(count(12), "12");
+        assert_eq!(counted(1, "file"), "1 file");
+        assert_eq!(seconds(0.0125), "12.5 ms");
+        assert_eq!(seconds(250.0), "4 min 10 s");
+    }
+}
