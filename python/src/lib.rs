@@ -7,6 +7,8 @@
 
 mod batch;
 mod capsule;
+#[path = "../../src/bin/forebay/cli.rs"]
+mod cli;
 mod column;
 mod dense;
 mod dlpack;
@@ -19,6 +21,7 @@ mod memory;
 mod nulls;
 mod numpy;
 mod objects;
+mod program;
 mod ragged;
 mod schema;
 
@@ -32,6 +35,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[pymodule]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<epoch::Epoch>()?;
