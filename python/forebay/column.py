@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
 from . import _forebay
 
@@ -21,4 +21,5 @@ class Column(_forebay.Column):
     __slots__ = ()
 
     def __buffer__(self, flags: int) -> memoryview:
-        return memoryview(np.asarray(self.__array__()))
+        array: Any = self.__array__()
+        return memoryview(array)

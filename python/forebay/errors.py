@@ -59,9 +59,7 @@ class ForebayError(Exception):
         return _rebuild, (type(self), self.message, place, getattr(self, "__notes__", None))
 
 
-def _rebuild(
-    kind: type[ForebayError], message: str, place: dict[str, Any], notes: list[str] | None
-) -> ForebayError:
+def _rebuild(kind: type[ForebayError], message: str, place: dict[str, Any], notes: list[str] | None) -> ForebayError:
     error = kind(message, **place)
     if notes:
         error.__notes__ = notes

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Batches", "batches"]
 
 
-def batches(
-    train: Loader, *, x: Any = "image", y: Any = "label", sample_weight: Any = None
-) -> Batches:
+def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight: Any = None) -> Batches:
     """The loader's batches as a ``keras.utils.PyDataset`` for ``fit``, ``evaluate`` and ``predict``.
 
     Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras epoch is the

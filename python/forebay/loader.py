@@ -193,7 +193,7 @@ class Loader:
         shown = [repr(arguments.pop("urls"))]
         # Options may hold keys and tokens.
         if arguments["storage_options"]:
-            arguments["storage_options"] = {name: "..." for name in arguments["storage_options"]}
+            arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
         shown += [f"{name}={value!r}" for name, value in arguments.items() if value != _DEFAULTS[name]]
         return f"forebay.Loader({', '.join(shown)})"
 

@@ -38,7 +38,8 @@ class Ragged:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of an item."""
-        return self.values.dtype
+        dtype: np.dtype[Any] = self.values.dtype
+        return dtype
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -58,9 +59,7 @@ class Ragged:
         lengths = self.lengths
         length = int(lengths[0]) if len(lengths) else 0
         if (lengths != length).any():
-            raise InvalidError(
-                f"rows of {lengths.min()} to {lengths.max()} items make no matrix (use .padded(fill=0))"
-            )
+            raise InvalidError(f"rows of {lengths.min()} to {lengths.max()} items make no matrix (use .padded(fill=0))")
         matrix = self.values.reshape(len(self), length)
         if dtype is not None:
             matrix = matrix.astype(dtype, copy=False)

@@ -68,7 +68,7 @@ def _value(value: Any) -> Any:
 
 
 def _signature(train: Loader) -> dict[str, Any]:
-    return {name: _spec(name, *rest) for name, *rest in train.schema.layout()}
+    return {column[0]: _spec(*column) for column in train.schema.layout()}
 
 
 def _spec(name: str, kind: str, element: str | None, shape: tuple[int, ...]) -> Any:

@@ -49,7 +49,12 @@ impl Column {
     }
 
     fn __repr__(&self) -> String {
-        format!("<forebay.Column {:?}: {}, {} rows>", self.name(), schema::describe(&self.field), self.array.len())
+        format!(
+            "<forebay.Column {:?}: {}, {} rows>",
+            self.name(),
+            schema::describe(&self.field),
+            self.array.len()
+        )
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -82,7 +87,9 @@ impl Column {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         if stream.is_some() {
-            return Err(PyValueError::new_err("a column lives in host memory, which has no streams: stream=None"));
+            return Err(PyValueError::new_err(
+                "a column lives in host memory, which has no streams: stream=None",
+            ));
         }
         if dl_device.is_some_and(|device| device != (dlpack::CPU, 0)) {
             return Err(PyBufferError::new_err("a column lives in host memory: move it with the framework"));

@@ -182,8 +182,13 @@ fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
     if field.metadata().get(EXTENSION_NAME)? != TENSOR {
         return None;
     }
-    let parameters: serde_json::Value = serde_json::from_str(field.metadata().get(EXTENSION_METADATA)?).ok()?;
-    let shape: Option<Vec<usize>> =
-        parameters.get("shape")?.as_array()?.iter().map(|side| usize::try_from(side.as_u64()?).ok()).collect();
+    let parameters: serde_json::Value =
+        serde_json::from_str(field.metadata().get(EXTENSION_METADATA)?).ok()?;
+    let shape: Option<Vec<usize>> = parameters
+        .get("shape")?
+        .as_array()?
+        .iter()
+        .map(|side| usize::try_from(side.as_u64()?).ok())
+        .collect();
     shape.filter(|shape| shape.iter().product::<usize>() == length)
 }

@@ -37,6 +37,9 @@ impl<T> Drop for Home<T> {
 }
 
 fn forked() -> Error {
-    Error::new(ErrorKind::Closed, "this loader was made before the process forked, and its threads stayed behind")
-        .hint("make the Loader in the child, or start workers with spawn or forkserver")
+    Error::new(
+        ErrorKind::Closed,
+        "this loader was made before the process forked, and its threads stayed behind",
+    )
+    .hint("make the Loader in the child, or start workers with spawn or forkserver")
 }

@@ -123,7 +123,9 @@ impl Image {
     /// The value that `_canonical` was taken from: what unpickling calls.
     #[staticmethod]
     fn _from_canonical(canonical: &str) -> PyResult<Self> {
-        serde_json::from_str(canonical).map(Image::with).map_err(|error| PyValueError::new_err(error.to_string()))
+        serde_json::from_str(canonical)
+            .map(Image::with)
+            .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
     /// One line of JSON, the same for equal values.
@@ -144,7 +146,8 @@ impl Image {
 
     /// As one would write it.
     fn __repr__(&self) -> PyResult<String> {
-        let spec: Value = serde_json::to_value(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let spec: Value =
+            serde_json::to_value(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
         let triple = |value: &Value| format!("({}, {}, {})", value[0], value[1], value[2]);
         let (height, width) = (&spec["size"]["height"], &spec["size"]["width"]);
@@ -179,7 +182,11 @@ impl Image {
         }
         if !spec["normalize"].is_null() {
             let normalize = &spec["normalize"];
-            code.push_str(&format!(".normalize({}, {})", triple(&normalize["mean"]), triple(&normalize["std"])));
+            code.push_str(&format!(
+                ".normalize({}, {})",
+                triple(&normalize["mean"]),
+                triple(&normalize["std"])
+            ));
         }
         for name in ["dtype", "layout"] {
             if differs(name) {

@@ -160,8 +160,9 @@ fn shuffle((mixing, seed, window_rows, lanes): ShuffleParts) -> Shuffle {
 }
 
 fn parse_filter(filter: &str) -> forebay::Result<Filter> {
-    serde_json::from_str(filter)
-        .map_err(|error| Error::invalid(format!("this is no filter: {error}")).hint("pass [(column, op, value), ...]"))
+    serde_json::from_str(filter).map_err(|error| {
+        Error::invalid(format!("this is no filter: {error}")).hint("pass [(column, op, value), ...]")
+    })
 }
 
 fn json(value: &impl serde::Serialize) -> forebay::Result<String> {

@@ -11,12 +11,15 @@ use crate::errors;
 pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array) -> PyResult<()> {
     let Some(row) = first_null(array) else { return Ok(()) };
     let name = field.name();
-    let error = Error::new(ErrorKind::BadRow, format!("row {row} of this batch is null, and an array has no nulls"))
-        .at(Place::default().column(name.as_str()))
-        .hint(format!(
-            "give the loader fill_null={{{name:?}: 0.0}}, or read the batch with its nulls through Arrow: \
+    let error = Error::new(
+        ErrorKind::BadRow,
+        format!("row {row} of this batch is null, and an array has no nulls"),
+    )
+    .at(Place::default().column(name.as_str()))
+    .hint(format!(
+        "give the loader fill_null={{{name:?}: 0.0}}, or read the batch with its nulls through Arrow: \
              pyarrow.record_batch(batch)"
-        ));
+    ));
     Err(errors::null(py, &error))
 }
 
@@ -35,7 +38,8 @@ fn first_null(array: &dyn Array) -> Option<usize> {
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let offsets = list.value_offsets();
-            let (first, last) = (usize::try_from(*offsets.first()?).ok()?, usize::try_from(*offsets.last()?).ok()?);
+            let (first, last) =
+                (usize::try_from(*offsets.first()?).ok()?, usize::try_from(*offsets.last()?).ok()?);
             let inner = first + first_null(list.values().slice(first, last - first).as_ref())?;
             offsets.iter().skip(1).position(|end| usize::try_from(*end).is_ok_and(|end| inner < end))
         }

@@ -43,7 +43,9 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
             let numbers = column.as_primitive::<Decimal256Type>();
             decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
         }
-        DataType::Struct(fields) => structs(py, fields.iter().zip(column.as_struct().columns()), column.len())?,
+        DataType::Struct(fields) => {
+            structs(py, fields.iter().zip(column.as_struct().columns()), column.len())?
+        }
         DataType::List(item) => lists::<i32>(py, item, column)?,
         DataType::LargeList(item) => lists::<i64>(py, item, column)?,
         DataType::Dictionary(..) => {
@@ -99,17 +101,16 @@ fn lists<'py, O: OffsetSizeTrait>(
     column: &ArrayRef,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let list = column.as_list::<O>();
-    (0..list.len())
-        .map(|row| Ok(PyList::new(py, values(py, item, &list.value(row))?)?.into_any()))
-        .collect()
+    (0..list.len()).map(|row| Ok(PyList::new(py, values(py, item, &list.value(row))?)?.into_any())).collect()
 }
 
 /// Numbers, times and lists of fixed length, whatever lies under a null.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
-        let error = Error::new(ErrorKind::Unsupported, format!("no numpy array for type {}", column.data_type()))
-            .at(Place::default().column(field.name().as_str()))
-            .hint("read it through Arrow: pyarrow.record_batch(batch)");
+        let error =
+            Error::new(ErrorKind::Unsupported, format!("no numpy array for type {}", column.data_type()))
+                .at(Place::default().column(field.name().as_str()))
+                .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));
     };
     let array = numpy::asarray(py, Memory::new(Dense { buffer, shape, element }))?;

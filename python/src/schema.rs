@@ -28,7 +28,10 @@ impl Schema {
 
     /// For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the numpy type of an
     /// element where it has one, and the shape of one row.
-    fn layout<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, &'static str, Option<String>, Bound<'py, PyTuple>)>> {
+    fn layout<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Vec<(String, &'static str, Option<String>, Bound<'py, PyTuple>)>> {
         self.schema
             .fields()
             .iter()
@@ -56,8 +59,12 @@ impl Schema {
     }
 
     fn __repr__(&self) -> String {
-        let lines: Vec<String> =
-            self.schema.fields().iter().map(|field| format!("{}: {}", field.name(), describe(field))).collect();
+        let lines: Vec<String> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| format!("{}: {}", field.name(), describe(field)))
+            .collect();
         lines.join("\n")
     }
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
 import subprocess
 import sys
 import textwrap
@@ -43,7 +45,7 @@ def test_torch_learns(photos: Path) -> None:
                     optimizer.zero_grad()
                     loss.backward()
                     optimizer.step()
-                    total += float(loss)
+                    total += loss.item()
                 losses.append(total / len(batches))
         assert train.state_dict()["epoch"] == 6
     assert losses[-1] < losses[0] / 4, losses
@@ -65,7 +67,10 @@ def test_torch_takes_every_column(plain: Path) -> None:
 
 def test_torch_takes_what_a_transform_made(photos: Path) -> None:
     torch = pytest.importorskip("torch")
-    transform = lambda batch: {"image": batch["image"][:, ::2], "made": torch.ones(3), "text": "x"}  # noqa: E731
+
+    def transform(batch: dict[str, np.ndarray]) -> dict[str, object]:
+        return {"image": batch["image"][:, ::2], "made": torch.ones(3), "text": "x"}
+
     decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
     with fb.Loader(photos, decode=decode, transform=transform) as train:
         batch = next(iter(fb.torch.batches(train)))
@@ -169,10 +174,10 @@ KERAS = """
 
 @pytest.mark.parametrize("backend", ["torch", "jax"])
 def test_keras_learns(photos: Path, backend: str) -> None:
-    pytest.importorskip("keras")
-    pytest.importorskip(backend)
-    import os
-
+    # Not imported here: Keras takes the backend from the environment once and for all.
+    for framework in ("keras", backend):
+        if importlib.util.find_spec(framework) is None:
+            pytest.skip(f"{framework} is not installed")
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(KERAS), str(photos)],
         capture_output=True,
