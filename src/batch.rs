@@ -19,28 +19,37 @@ pub(crate) use fixed::pattern as fill_pattern;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows to gather, in output order.
-pub(crate) enum Selection {
+pub enum Selection {
     /// A source, and a row in it.
     Rows(Vec<(u32, u32)>),
     /// Rows of the one source that there is: half as much to read for each value as a pair is.
     One(Vec<u32>),
     /// Consecutive rows of a source.
-    Runs { runs: Vec<Run>, rows: usize },
+    Runs {
+        /// In output order.
+        runs: Vec<Run>,
+        /// How many rows they have together.
+        rows: usize,
+    },
 }
 
 /// Consecutive rows of one source.
 #[derive(Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) source: u32,
-    pub(crate) start: u32,
-    pub(crate) rows: u32,
+pub struct Run {
+    /// Which source.
+    pub source: u32,
+    /// Its first row.
+    pub start: u32,
+    /// How many.
+    pub rows: u32,
 }
 
 /// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
 const WORTHWHILE_RUN: usize = 8;
 
 impl Selection {
-    pub(crate) fn new(picks: Vec<(u32, u32)>) -> Self {
+    /// The given sources and rows in them, in whichever form is fastest to copy.
+    pub fn new(picks: Vec<(u32, u32)>) -> Self {
         let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
         let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
         if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
@@ -159,7 +168,7 @@ pub(crate) fn delivered(field: &Field) -> FieldRef {
 ///
 /// # Errors
 /// The type is not one that is delivered, or `fill` is not a value of it.
-pub(crate) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
+pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
     let Some(first) = sources.first() else {
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
     };
