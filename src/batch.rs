@@ -11,7 +11,7 @@ mod lists;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray};
-use arrow::buffer::{Buffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use fixed::pattern as fill_pattern;
@@ -100,15 +100,28 @@ impl Selection {
         }
     }
 
+    /// One bit for each selected row.
+    fn bits(&self, bit: impl Fn(usize, usize) -> bool) -> BooleanBuffer {
+        match self {
+            Selection::Rows(picks) => {
+                BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
+            }
+            Selection::Runs { rows, .. } => {
+                let mut bits = BooleanBufferBuilder::new(*rows);
+                self.for_each(|source, row| bits.append(bit(source, row)));
+                bits.finish()
+            }
+        }
+    }
+
     /// The validity of the selected rows; `None` where all are valid.
     fn nulls(&self, sources: &[&dyn Array]) -> Option<NullBuffer> {
         let nulls: Vec<Option<&NullBuffer>> = sources.iter().map(|source| source.nulls()).collect();
         if nulls.iter().all(|nulls| nulls.is_none_or(|nulls| nulls.null_count() == 0)) {
             return None;
         }
-        let mut valid = BooleanBufferBuilder::new(self.len());
-        self.for_each(|source, row| valid.append(nulls[source].is_none_or(|nulls| nulls.is_valid(row))));
-        let nulls = NullBuffer::new(valid.finish());
+        let is_valid = |source: usize, row: usize| nulls[source].is_none_or(|nulls| nulls.is_valid(row));
+        let nulls = NullBuffer::new(self.bits(is_valid));
         (nulls.null_count() > 0).then_some(nulls)
     }
 }
@@ -144,9 +157,9 @@ pub(crate) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
 
 fn booleans(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let arrays: Vec<&BooleanArray> = downcast(sources)?;
-    let mut values = BooleanBufferBuilder::new(selection.len());
-    selection.for_each(|source, row| values.append(arrays[source].values().value(row)));
-    Ok(Arc::new(BooleanArray::new(values.finish(), selection.nulls(sources))))
+    let values: Vec<&BooleanBuffer> = arrays.iter().map(|array| array.values()).collect();
+    let values = selection.bits(|source, row| values[source].value(row));
+    Ok(Arc::new(BooleanArray::new(values, selection.nulls(sources))))
 }
 
 fn fixed_bytes(sources: &[&dyn Array], selection: &Selection, width: i32) -> Result<ArrayRef> {

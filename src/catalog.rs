@@ -204,7 +204,9 @@ impl Catalog {
 
     /// Bytes that the projected columns of `group` hold at most once they are decoded, as the footer tells it.
     ///
-    /// It is what a memory budget counts. A footer can lie: the reader checks it against the pages before it decodes.
+    /// It is what a memory budget counts. A footer can lie: the reader checks it against the pages before it decodes. Two
+    /// things it cannot tell: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each other, and small
+    /// buffers of views that grew page by page may have up to twice the room.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.leaves(group, projection)
             .map(|(_, chunk)| cost::held(chunk, group.rows))

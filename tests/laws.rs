@@ -37,7 +37,10 @@ impl Case {
 }
 
 fn rows_of(step: &Step) -> Vec<Row> {
-    step.picks.iter().map(|(part, row)| (part.group, part.start + row)).collect()
+    step.picks
+        .iter()
+        .map(|&(part, row)| (step.parts[part as usize].group, step.parts[part as usize].start + row))
+        .collect()
 }
 
 fn cases() -> impl Strategy<Value = Case> {
@@ -161,7 +164,7 @@ proptest! {
         let tail = case.steps(0, world, batch, false, start);
         prop_assert_eq!(tail.len(), whole.len() - k);
         for (a, b) in tail.iter().zip(&whole[k..]) {
-            prop_assert_eq!(&a.picks, &b.picks);
+            prop_assert_eq!((&a.parts, &a.picks), (&b.parts, &b.picks));
         }
         if let Some(first) = tail.first() {
             // Held by the undisturbed walk when it begins this step, or entering in it.
@@ -192,9 +195,9 @@ proptest! {
                 prop_assert!(ever.insert(*part), "{part:?} is read twice");
                 held.insert(*part);
             }
-            for (part, row) in &step.picks {
-                prop_assert!(held.contains(part));
-                prop_assert!(*row < part.rows);
+            prop_assert!(step.parts.iter().all(|part| held.contains(part)));
+            for &(part, row) in &step.picks {
+                prop_assert!(row < step.parts[part as usize].rows);
             }
             for part in &step.leaving {
                 prop_assert!(held.remove(part));

@@ -1,18 +1,24 @@
 //! One batch: rows gathered, images decoded into the batch's own slots.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, RecordBatch, RecordBatchOptions, make_array,
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, RecordBatch, RecordBatchOptions,
+    make_array,
 };
+use arrow::buffer::BooleanBuffer;
+use arrow::compute::filter;
 use arrow::datatypes::{DataType, Field, SchemaRef};
-use rayon::prelude::*;
+use bytes::BytesMut;
+use crossbeam_channel::Sender;
+use rayon::ThreadPool;
 
-use super::slab::Slabs;
+use super::slab::{Slab, Slabs};
 use super::stats::Counters;
-use super::{BadRow, OnBadRow};
+use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, gather};
 use crate::catalog::Catalog;
 use crate::decode::{Image, PixelType, RowKey, decode_into};
@@ -46,7 +52,7 @@ pub(crate) struct Recipe {
 /// The rows of one batch.
 pub(crate) struct Job {
     pub(crate) recipe: Arc<Recipe>,
-    /// The parts that rows come from; each keeps its memory permit until the job is done.
+    /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     /// Source and row in it.
     pub(crate) picks: Vec<(u32, u32)>,
@@ -60,118 +66,201 @@ pub(crate) struct Made {
     pub(crate) skipped: Vec<BadRow>,
 }
 
+/// Images that one task decodes: few, so that a slow one holds up few others, yet enough that tiny ones do not pay for a
+/// task each.
+const IMAGES_PER_TASK: usize = 8;
+
+/// A batch in the making: tasks of equal standing, of which the last to finish puts the batch together.
+///
+/// Tasks wait for nothing, so the pool works through batches in the order in which they were started. (With a join per
+/// batch, a thread that waits for a stolen half begins the next batch meanwhile, on top of its stack, and the first
+/// one is handed over when all are done.)
+struct Making {
+    job: Job,
+    selection: Selection,
+    state: Mutex<State>,
+    left: AtomicUsize,
+    done: Sender<Result<Made>>,
+}
+
+#[derive(Default)]
+struct State {
+    columns: Vec<Option<ArrayRef>>,
+    pixels: Vec<Pixels>,
+    /// Bad rows, as they were found.
+    bad: Vec<(usize, Error)>,
+    failure: Option<Error>,
+}
+
+/// The slots of an image column: taken apart among tasks, put back by each.
+struct Pixels {
+    column: usize,
+    slab: Slab,
+    pieces: Vec<Option<BytesMut>>,
+}
+
+enum Task {
+    /// Gathers a column.
+    Gather(usize),
+    /// Decodes the images of a piece of a column's slots: place of the column among the image columns, number of the
+    /// piece.
+    Decode(usize, usize, BytesMut),
+}
+
 impl Job {
-    /// Makes the batch; runs on the loader's pool.
-    pub(crate) fn run(mut self) -> Result<Made> {
-        let mut columns: Vec<Option<ArrayRef>> = vec![None; self.recipe.treatments.len()];
-        let mut pixels: Vec<(usize, Image, super::slab::Slab)> = Vec::new();
-        let mut bad: Vec<Option<Error>> = vec![None; self.picks.len()];
+    /// Hands the batch's tasks to the pool; the result goes to `done`.
+    pub(crate) fn start(self, pool: &ThreadPool, done: Sender<Result<Made>>) {
         let recipe = self.recipe.clone();
+        let mut tasks = Vec::new();
+        let mut state = State { columns: vec![None; recipe.treatments.len()], ..State::default() };
         for (column, treatment) in recipe.treatments.iter().enumerate() {
-            if let Treatment::Image(image) = treatment {
-                pixels.push((column, image.clone(), self.decode(column, image, &mut bad)?));
+            match treatment {
+                Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
+                Treatment::Image(image) => {
+                    let slot = image.bytes_per_image();
+                    let mut slab = recipe.slabs.take(slot * self.picks.len());
+                    let pieces = slab.split(slot * IMAGES_PER_TASK);
+                    let place = state.pixels.len();
+                    state.pixels.push(Pixels { column, slab, pieces: vec![None; pieces.len()] });
+                    tasks.extend(
+                        pieces
+                            .into_iter()
+                            .enumerate()
+                            .map(|(piece, slots)| Task::Decode(place, piece, slots)),
+                    );
+                }
             }
         }
-        let skipped = self.drop_bad(bad, &mut pixels)?;
-        for (column, image, slab) in pixels {
-            columns[column] =
-                Some(tensor(&self.recipe.schema.field(column).clone(), &image, slab, self.picks.len())?);
+        let making = Arc::new(Making {
+            selection: Selection::new(self.picks.clone()),
+            job: self,
+            state: Mutex::new(state),
+            left: AtomicUsize::new(tasks.len()),
+            done,
+        });
+        for task in tasks {
+            let making = making.clone();
+            pool.spawn_fifo(move || making.work(task));
         }
-        self.gather(&mut columns)?;
-        let columns: Vec<ArrayRef> = columns.into_iter().flatten().collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(self.picks.len()));
-        let batch = RecordBatch::try_new_with_options(self.recipe.schema.clone(), columns, &options)?;
-        Ok(Made { batch, skipped })
     }
 
-    /// Decodes one column into a fresh slab, one slot to a row; failures go to `bad`.
-    fn decode(&self, column: usize, image: &Image, bad: &mut [Option<Error>]) -> Result<super::slab::Slab> {
-        let started = Instant::now();
-        let slot = image.bytes_per_image();
-        let mut slab = self.recipe.slabs.take(slot * self.picks.len());
-        let encoded: Vec<Encoded<'_>> = self
-            .sources
-            .iter()
-            .map(|source| Encoded::of(source.rows.column(column).as_ref()))
-            .collect::<Result<_>>()?;
-        let epoch = self.epoch;
-        // One image per task: a slow image never has others queued behind it.
-        slab.as_mut_slice()
-            .par_chunks_exact_mut(slot)
-            .zip(&self.picks)
-            .zip(bad.par_iter_mut())
-            .with_max_len(1)
-            .try_for_each(|((slot, &(source, row)), bad)| {
-                if self.cancelled.load(Relaxed) {
-                    return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
-                }
-                let resident = &self.sources[source as usize];
-                let key = RowKey(row_key(self.recipe.seed, epoch, self.recipe.ordinal(resident, row)));
-                let decoded = match encoded[source as usize].get(row as usize) {
-                    Some(bytes) => decode_into(image, bytes, key, slot),
-                    None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
-                };
-                if let Err(error) = decoded {
-                    *bad = bad.take().or(Some(error.at(self.recipe.place(resident, row, column))));
-                }
-                Ok(())
-            })?;
-        let seconds = started.elapsed().as_secs_f64();
-        self.recipe.counters.decode.add(self.picks.len() as u64, (slot * self.picks.len()) as u64, seconds);
-        Ok(slab)
-    }
-
-    /// Raises the first bad row, or takes all of them out of the batch.
-    fn drop_bad(
-        &mut self,
-        bad: Vec<Option<Error>>,
-        pixels: &mut [(usize, Image, super::slab::Slab)],
-    ) -> Result<Vec<BadRow>> {
-        if bad.iter().all(Option::is_none) {
-            return Ok(Vec::new());
-        }
-        if matches!(self.recipe.on_bad_row, OnBadRow::Raise) {
-            let first = bad.into_iter().flatten().next();
-            return Err(first
-                .unwrap_or_else(|| Error::new(ErrorKind::Internal, "a bad row without a cause"))
-                .hint("to count and skip such rows, say so with on_bad_row"));
-        }
-        for (_, image, slab) in pixels {
-            let slot = image.bytes_per_image();
-            let mut kept = 0;
-            for row in (0..bad.len()).filter(|&row| bad[row].is_none()) {
-                slab.as_mut_slice().copy_within(row * slot..(row + 1) * slot, kept * slot);
-                kept += 1;
-            }
-            slab.truncate(kept * slot);
-        }
-        let mut present = bad.iter().map(Option::is_none);
-        self.picks.retain(|_| present.next().unwrap_or(true));
-        Ok(bad.into_iter().flatten().map(|error| BadRow { error }).collect())
-    }
-
-    /// Gathers the columns that are not images, in parallel.
-    fn gather(&mut self, columns: &mut [Option<ArrayRef>]) -> Result<()> {
-        let started = Instant::now();
-        let selection = Selection::new(self.picks.clone());
+    /// Decodes images `from..` into their slots; the failures come back with their rows.
+    fn decode(
+        &self,
+        column: usize,
+        image: &Image,
+        from: usize,
+        slots: &mut [u8],
+    ) -> Result<Vec<(usize, Error)>> {
         let recipe = &self.recipe;
-        let sources = &self.sources;
-        columns.par_iter_mut().zip(&recipe.treatments).enumerate().with_max_len(1).try_for_each(
-            |(column, (slot, treatment))| {
-                if let Treatment::Plain { fill } = treatment {
-                    let arrays: Vec<&dyn Array> =
-                        sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
-                    let gathered = gather(&arrays, &selection, *fill);
-                    *slot = Some(gathered.map_err(|error| {
-                        error.at(Place::default().column(recipe.schema.field(column).name().as_str()))
-                    })?);
-                }
-                Ok::<_, Error>(())
-            },
-        )?;
-        let bytes = columns.iter().flatten().map(|column| column.get_buffer_memory_size() as u64).sum();
-        recipe.counters.gather.add(self.picks.len() as u64, bytes, started.elapsed().as_secs_f64());
+        let mut bad = Vec::new();
+        for (at, slot) in slots.chunks_exact_mut(image.bytes_per_image()).enumerate() {
+            if self.cancelled.load(Relaxed) {
+                return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
+            }
+            let (source, row) = self.picks[from + at];
+            let resident = &self.sources[source as usize];
+            let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
+            let decoded = match Encoded::of(resident.rows.column(column).as_ref())?.get(row as usize) {
+                Some(bytes) => decode_into(image, bytes, key, slot),
+                None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
+            };
+            if let Err(error) = decoded {
+                bad.push((from + at, error.at(recipe.place(resident, row, column))));
+            }
+        }
+        Ok(bad)
+    }
+}
+
+impl Making {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self, task: Task) {
+        if let Err(error) = caught(|| self.perform(task)) {
+            self.lock().failure.get_or_insert(error);
+        }
+        if self.left.fetch_sub(1, AcqRel) == 1 {
+            // Nobody listens any more where the epoch was left.
+            let _ = self.done.send(caught(|| self.finish()));
+        }
+    }
+
+    fn perform(&self, task: Task) -> Result<()> {
+        let recipe = &self.job.recipe;
+        let started = Instant::now();
+        match task {
+            Task::Gather(column) => {
+                let Treatment::Plain { fill } = &recipe.treatments[column] else { return Ok(()) };
+                let arrays: Vec<&dyn Array> =
+                    self.job.sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
+                let name = recipe.schema.field(column).name();
+                let gathered = gather(&arrays, &self.selection, *fill);
+                let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
+                let bytes = gathered.get_buffer_memory_size() as u64;
+                recipe.counters.gather.add(
+                    self.job.picks.len() as u64,
+                    bytes,
+                    started.elapsed().as_secs_f64(),
+                );
+                self.lock().columns[column] = Some(gathered);
+            }
+            Task::Decode(place, piece, mut slots) => {
+                let column = self.lock().pixels[place].column;
+                let Treatment::Image(image) = &recipe.treatments[column] else { return Ok(()) };
+                let bad = self.job.decode(column, image, piece * IMAGES_PER_TASK, &mut slots)?;
+                let images = slots.len() / image.bytes_per_image();
+                recipe.counters.decode.add(
+                    images as u64,
+                    slots.len() as u64,
+                    started.elapsed().as_secs_f64(),
+                );
+                let mut state = self.lock();
+                state.pixels[place].pieces[piece] = Some(slots);
+                state.bad.extend(bad);
+            }
+        }
         Ok(())
+    }
+
+    /// Puts the batch together.
+    fn finish(&self) -> Result<Made> {
+        let State { mut columns, pixels, mut bad, failure } = std::mem::take(&mut *self.lock());
+        if let Some(failure) = failure {
+            return Err(failure);
+        }
+        let recipe = &self.job.recipe;
+        bad.sort_by_key(|(row, _)| *row);
+        if matches!(recipe.on_bad_row, OnBadRow::Raise)
+            && let Some((_, first)) = bad.first()
+        {
+            return Err(first.clone().hint("to count and skip such rows, say so with on_bad_row"));
+        }
+        bad.dedup_by_key(|(row, _)| *row);
+        let rows = self.job.picks.len();
+        let is_bad = |row: usize| bad.binary_search_by_key(&row, |(row, _)| *row).is_ok();
+        for Pixels { column, mut slab, pieces } in pixels {
+            let Treatment::Image(image) = &recipe.treatments[column] else { continue };
+            slab.join(pieces.into_iter().flatten());
+            if !bad.is_empty() {
+                slab.retain(image.bytes_per_image(), |row| !is_bad(row));
+            }
+            columns[column] = Some(tensor(recipe.schema.field(column), image, slab, rows - bad.len())?);
+        }
+        if !bad.is_empty() {
+            let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
+            for (column, treatment) in columns.iter_mut().zip(&recipe.treatments) {
+                if let (Some(gathered), Treatment::Plain { .. }) = (&column, treatment) {
+                    *column = Some(filter(gathered, &kept)?);
+                }
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
+        let columns = columns.into_iter().flatten().collect();
+        let batch = RecordBatch::try_new_with_options(recipe.schema.clone(), columns, &options)?;
+        Ok(Made { batch, skipped: bad.into_iter().map(|(_, error)| BadRow { error }).collect() })
     }
 }
 
@@ -263,14 +352,16 @@ pub(crate) fn tensor_field(name: &str, image: &Image) -> Field {
     Field::new(name, list, false).with_metadata(metadata)
 }
 
-fn tensor(field: &Field, image: &Image, slab: super::slab::Slab, rows: usize) -> Result<ArrayRef> {
+fn tensor(field: &Field, image: &Image, slab: Slab, rows: usize) -> Result<ArrayRef> {
     let DataType::FixedSizeList(item, length) = field.data_type() else {
         return Err(Error::new(ErrorKind::Internal, "an image column that is no tensor"));
     };
     let values: usize = image.shape().iter().product();
-    let data = arrow::array::ArrayData::builder(item.data_type().clone())
+    let data = ArrayData::builder(item.data_type().clone())
         .len(values * rows)
         .add_buffer(slab.into_buffer())
+        // Allocators align large buffers for every pixel type, but do not promise it for bytes.
+        .align_buffers(true)
         .build()?;
     Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None)?))
 }

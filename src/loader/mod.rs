@@ -17,6 +17,7 @@ mod slab;
 mod stats;
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
@@ -267,6 +268,15 @@ fn forked() -> Error {
         "this loader was built before the process forked; its threads stayed in the parent",
     )
     .hint("build the loader in the child, or start workers with spawn or forkserver")
+}
+
+/// Runs a task of the pool; a panic, which would end the process, becomes an error.
+fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
+        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
+        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
+        Err(Error::new(ErrorKind::Internal, format!("a bug in forebay: {words}")))
+    })
 }
 
 impl fmt::Debug for Loader {

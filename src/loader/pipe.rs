@@ -9,25 +9,29 @@
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 
-use std::collections::HashSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use crossbeam_channel::{Receiver, Sender, bounded, select, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use super::batcher::{Job, Made, Recipe};
+use super::caught;
 use super::stats::{Counters, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::{Fetched, Fetcher};
 use crate::reader::select::Selected;
 use crate::reader::{self, Resident};
 use crate::shard::{Part, Step, Walk};
-use crate::shuffle::{Picks, Window};
+use crate::shuffle::Window;
+
+/// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
+/// enough that they are still in the processor's caches.
+const READ_AHEAD: usize = 2;
 
 /// Threads that wait for storage; they do not work.
 const RUNTIME_THREADS: usize = 1;
@@ -164,7 +168,7 @@ impl Engine {
         let off = Arc::new(AtomicBool::new(false));
         let switch =
             Arc::new(Switch { off: off.clone(), alive: Mutex::new(Some(alive)), fetch: Mutex::default() });
-        let (arrive, arriving) = unbounded();
+        let (arrive, arriving) = mpsc::channel(READ_AHEAD);
         let (hand_over, batches) = bounded(work.ahead);
         let Work { number, scout, walk, fetcher, selected, recipe, counters, limit, .. } = work;
 
@@ -177,8 +181,11 @@ impl Engine {
         };
         let parts = scout.flat_map(|step| step.entering);
         let source = fetcher.clone();
-        let pass_on = move |fetched: Result<Fetched>| {
-            arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
+        let pass_on = async move |fetched: Result<Fetched>| {
+            // A place first: what waits for one has not been decoded yet.
+            let Ok(place) = arrive.reserve().await else { return false };
+            place.send(fetched.map(|fetched| reading.start(fetched)));
+            true
         };
         let fetch = runtime.spawn(async move { source.run(parts, pass_on).await });
         *switch.fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch.abort_handle());
@@ -258,7 +265,7 @@ struct Assembly {
     number: u64,
     off: Arc<AtomicBool>,
     stopped: Receiver<()>,
-    arriving: Receiver<Result<Arriving>>,
+    arriving: mpsc::Receiver<Result<Arriving>>,
     window: Window<Resident>,
     hand_over: Sender<Pending>,
 }
@@ -284,9 +291,7 @@ impl Assembly {
             match self.assemble(step) {
                 Ok(job) => {
                     let (send, made) = bounded(1);
-                    self.pool.spawn_fifo(move || {
-                        let _ = send.send(caught(|| job.run()));
-                    });
+                    job.start(&self.pool, send);
                     if self.pass_on(Pending { made, end, padded }).is_err() {
                         return;
                     }
@@ -305,22 +310,17 @@ impl Assembly {
     /// Waits for the parts of a step and lists its rows.
     fn assemble(&mut self, step: Step) -> Result<Job, Stop> {
         let mut leaving = step.leaving;
-        let mut picks = Picks::with_capacity(step.picks.len());
-        for (at, &(part, row)) in step.picks.iter().enumerate() {
-            let source = match picks.source(&part) {
-                Some(source) => source,
-                None => {
-                    if self.window.get(&part).is_none() && self.is_short_of(&part) {
-                        self.make_room(&mut leaving, &step.picks[at..], &mut picks)?;
-                    }
-                    picks.add_source(part, self.resident(&part)?)
-                }
-            };
-            picks.rows.push((source, row));
+        let mut picks = step.picks;
+        let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
+        for part in &step.parts {
+            if self.window.get(part).is_none() && self.is_short_of(part) {
+                self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
+            }
+            sources.push(self.resident(part)?);
         }
         leaving.iter().for_each(|part| self.window.let_go(part));
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
-        Ok(Job { recipe, sources: picks.sources, picks: picks.rows, epoch: self.number, cancelled })
+        Ok(Job { recipe, sources, picks, epoch: self.number, cancelled })
     }
 
     /// Waits until the rows of `part` are at hand.
@@ -330,10 +330,10 @@ impl Assembly {
                 return Ok(resident.clone());
             }
             self.counters.owned_by(Stage::Fetch);
-            let (arrived, rows) = match self.arriving.recv() {
-                Ok(arriving) => arriving?,
-                Err(_) if self.off.load(Relaxed) => return Err(Stop::Left),
-                Err(_) => {
+            let (arrived, rows) = match self.arriving.blocking_recv() {
+                Some(arriving) => arriving?,
+                None if self.off.load(Relaxed) => return Err(Stop::Left),
+                None => {
                     return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
                 }
             };
@@ -353,20 +353,25 @@ impl Assembly {
         self.arriving.is_empty() && self.fetcher.budget.is_short_of(self.fetcher.cost(part))
     }
 
-    /// Copies the few rows that this step took of parts that are about to leave, and lets them go already. Only row
-    /// groups of the budget's own size need it: they pass one at a time, and a batch may straddle two of them.
+    /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only row groups
+    /// of the budget's own size need it: they pass one at a time, and a batch may straddle two of them.
     fn make_room(
         &mut self,
         leaving: &mut Vec<Part>,
-        ahead: &[(Part, u32)],
-        picks: &mut Picks<Resident>,
+        parts: &[Part],
+        sources: &mut [Arc<Resident>],
+        picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        let needed: HashSet<Part> = ahead.iter().map(|(part, _)| *part).collect();
-        let (stay, go): (Vec<Part>, Vec<Part>) = leaving.iter().partition(|part| needed.contains(part));
-        *leaving = stay;
-        for part in go {
-            self.window.let_go(&part);
-            picks.detach(&part, Resident::detach)?;
+        let (here, to_come) = parts.split_at(sources.len());
+        for gone in leaving.extract_if(.., |part| !to_come.contains(part)) {
+            self.window.let_go(&gone);
+            let Some(source) = here.iter().position(|part| *part == gone) else { continue };
+            let mut rows = Vec::new();
+            for pick in picks.iter_mut().filter(|pick| pick.0 as usize == source) {
+                rows.push(pick.1);
+                pick.1 = rows.len() as u32 - 1;
+            }
+            sources[source] = Arc::new(sources[source].detach(&rows)?);
         }
         Ok(())
     }
@@ -378,13 +383,4 @@ impl Assembly {
             recv(self.stopped) -> _ => Err(Stop::Left),
         }
     }
-}
-
-/// Runs a task of the pool; a panic, which would end the process, becomes an error.
-fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Error::new(ErrorKind::Internal, format!("a bug in forebay: {words}")))
-    })
 }

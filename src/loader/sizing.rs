@@ -4,9 +4,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::Fetcher;
 use crate::shard::{OrderSpec, Split};
 
-/// Batches that are made ahead of the consumer where memory allows: one being used, one ready, and one for each side's
-/// hiccups.
-const AHEAD: usize = 4;
+/// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for each side's hiccups.
+const AHEAD: u64 = 3;
+
+/// Small batches are made further ahead, up to this many: decoding one row group holds up many of them.
+const AHEAD_SMALL: u64 = 32;
+
+/// Of the budget, the share that small batches made ahead may take.
+const SMALL_SHARE: u64 = 32;
 
 /// Of the budget, the share that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
@@ -30,8 +35,9 @@ pub(super) struct Sizing {
 impl Sizing {
     /// Shares `memory` out, for batches of `batch_bytes`.
     pub(super) fn new(memory: u64, batch_bytes: u64) -> Self {
-        let fitting = (memory / BATCHES_SHARE / batch_bytes.max(1)).saturating_sub(BEYOND_QUEUE);
-        let ahead = fitting.clamp(1, AHEAD as u64);
+        let batch_bytes = batch_bytes.max(1);
+        let fitting = (memory / BATCHES_SHARE / batch_bytes).saturating_sub(BEYOND_QUEUE);
+        let ahead = (memory / SMALL_SHARE / batch_bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting).max(1);
         let batches = ((ahead + BEYOND_QUEUE) * batch_bytes).min(memory / BATCHES_SHARE);
         Sizing { memory, batches, row_groups: memory - batches, ahead: ahead as usize }
     }

@@ -2,18 +2,19 @@
 //!
 //! A batch of pixels is tens of megabytes. Taken from the allocator each time, its pages are mapped, faulted in, zeroed
 //! and unmapped once per batch; kept, they are written and nothing else.
+//!
+//! While a batch is made its buffer is [split](Slab::split) among tasks, each of which owns its rows' slots, and
+//! [joined](Slab::join) again by the last: without a copy and without a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::buffer::Buffer;
-
-/// Words of a buffer, aligned for every pixel type.
-type Words = Vec<u64>;
+use bytes::{Bytes, BytesMut};
 
 /// Buffers kept for the next batches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slabs {
-    free: Arc<Mutex<Vec<Words>>>,
+    free: Arc<Mutex<Vec<BytesMut>>>,
     keep: usize,
 }
 
@@ -23,43 +24,59 @@ impl Slabs {
         Slabs { free: Arc::default(), keep }
     }
 
-    /// A buffer of at least `bytes`. Its content is arbitrary.
+    /// A buffer of `bytes`. Its content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> Slab {
-        let words = bytes.div_ceil(size_of::<u64>());
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = free.iter().position(|kept| kept.len() == words).map(|at| free.swap_remove(at));
+        let kept = free.iter().position(|kept| kept.len() == bytes).map(|at| free.swap_remove(at));
         drop(free);
-        Slab { words: kept.unwrap_or_else(|| vec![0; words]), bytes, home: self.clone() }
+        Slab { buffer: kept.unwrap_or_else(|| BytesMut::zeroed(bytes)), used: bytes, home: self.clone() }
     }
 }
 
 /// A buffer that goes back to its [`Slabs`] when the last user drops it.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    words: Words,
-    bytes: usize,
+    buffer: BytesMut,
+    used: usize,
     home: Slabs,
 }
 
 impl Slab {
-    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.words)[..self.bytes]
+    /// Takes the buffer apart into pieces of `bytes`, the last one shorter.
+    pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
+        let mut pieces = Vec::with_capacity(self.buffer.len().div_ceil(bytes.max(1)));
+        while !self.buffer.is_empty() {
+            pieces.push(self.buffer.split_to(bytes.clamp(1, self.buffer.len())));
+        }
+        pieces
     }
 
-    /// Shortens the buffer to its first `bytes`.
-    pub(crate) fn truncate(&mut self, bytes: usize) {
-        self.bytes = self.bytes.min(bytes);
+    /// Puts the pieces back, in order.
+    pub(crate) fn join(&mut self, pieces: impl IntoIterator<Item = BytesMut>) {
+        let mut whole = BytesMut::new();
+        pieces.into_iter().for_each(|piece| whole.unsplit(piece));
+        self.buffer = whole;
+    }
+
+    /// Keeps the rows of `bytes` each for which `keep` is true.
+    pub(crate) fn retain(&mut self, bytes: usize, keep: impl Fn(usize) -> bool) {
+        let mut kept = 0;
+        for row in (0..self.used / bytes).filter(|row| keep(*row)) {
+            self.buffer.copy_within(row * bytes..(row + 1) * bytes, kept * bytes);
+            kept += 1;
+        }
+        self.used = kept * bytes;
     }
 
     /// The same memory as an Arrow buffer.
     pub(crate) fn into_buffer(self) -> Buffer {
-        Buffer::from(bytes::Bytes::from_owner(self))
+        Buffer::from(Bytes::from_owner(self))
     }
 }
 
 impl AsRef<[u8]> for Slab {
     fn as_ref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.words)[..self.bytes]
+        &self.buffer[..self.used]
     }
 }
 
@@ -67,7 +84,7 @@ impl Drop for Slab {
     fn drop(&mut self) {
         let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
         if free.len() < self.home.keep {
-            free.push(std::mem::take(&mut self.words));
+            free.push(std::mem::take(&mut self.buffer));
         }
     }
 }
@@ -88,5 +105,21 @@ mod tests {
         let again = slabs.take(100);
         assert_eq!(again.as_ref().as_ptr(), first);
         assert_eq!(again.as_ref().len(), 100);
+    }
+
+    #[test]
+    fn pieces_join_without_a_copy() {
+        let slabs = Slabs::new(1);
+        let mut slab = slabs.take(100);
+        let at = slab.as_ref().as_ptr();
+        let mut pieces = slab.split(30);
+        assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [30, 30, 30, 10]);
+        for (number, piece) in pieces.iter_mut().enumerate() {
+            piece.fill(number as u8);
+        }
+        slab.join(pieces);
+        assert_eq!((slab.as_ref().as_ptr(), slab.as_ref().len()), (at, 100));
+        slab.retain(10, |row| row % 3 == 2);
+        assert_eq!(slab.as_ref(), [[0; 10], [1; 10], [2; 10]].concat());
     }
 }

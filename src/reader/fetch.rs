@@ -57,7 +57,7 @@ impl Fetcher {
     pub(crate) async fn run(
         &self,
         parts: impl Iterator<Item = Part> + Send,
-        mut pass_on: impl FnMut(Result<Fetched>) -> bool + Send,
+        pass_on: impl AsyncFn(Result<Fetched>) -> bool + Send,
     ) {
         let fetched = stream::iter(parts)
             .then(|part| {
@@ -72,7 +72,7 @@ impl Fetcher {
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
             let failed = result.is_err();
-            if !pass_on(result) || failed {
+            if !pass_on(result).await || failed {
                 return;
             }
         }

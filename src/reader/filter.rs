@@ -1,28 +1,278 @@
-//! stub
-#[derive(Clone, Debug)]
-pub struct Filter;
-pub(crate) enum Verdict {
+//! Which rows are wanted: a filter over columns, told in the DNF lists that pyarrow, Petastorm and Hugging Face use.
+//!
+//! A filter is used twice: on a row group's statistics, to leave out what cannot match, and on rows. The two must agree, so
+//! statistics only ever decide where no value, null or NaN could tell otherwise.
+
+mod evaluate;
+mod prune;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::BooleanBuffer;
+use arrow::datatypes::DataType;
+use parquet::arrow::arrow_reader::RowSelection;
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Rows for which all terms of at least one of several lists hold.
+///
+/// A comparison with null never holds, also not `!=` and `not in`; neither does one with NaN, except `!=` and `not in`.
+/// That is what pyarrow does, but for `not in`, which holds for null there alone. Narrow floats are compared as 64-bit
+/// ones: no stored 32-bit float equals 0.1.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Filter {
+    any_of: Vec<Vec<Term>>,
+}
+
+/// A comparison of a column with a value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Term {
+    /// Name of the column.
+    pub column: String,
+    /// How to compare.
+    pub op: Op,
+    /// What to compare with: a list for `in` and `not in`, one value for all others.
+    pub value: Value,
+}
+
+impl Term {
+    /// A comparison; whether it makes sense is seen in [`Filter::validate`].
+    pub fn new(column: impl Into<String>, op: Op, value: impl Into<Value>) -> Self {
+        Term { column: column.into(), op, value: value.into() }
+    }
+}
+
+/// A way to compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Op {
+    /// `=`
+    #[serde(rename = "=")]
+    Eq,
+    /// `!=`
+    #[serde(rename = "!=")]
+    NotEq,
+    /// `<`
+    #[serde(rename = "<")]
+    Less,
+    /// `<=`
+    #[serde(rename = "<=")]
+    LessEq,
+    /// `>`
+    #[serde(rename = ">")]
+    Greater,
+    /// `>=`
+    #[serde(rename = ">=")]
+    GreaterEq,
+    /// `in`
+    #[serde(rename = "in")]
+    In,
+    /// `not in`
+    #[serde(rename = "not in")]
+    NotIn,
+}
+
+impl std::str::FromStr for Op {
+    type Err = Error;
+
+    /// Reads `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`; `Invalid` for any other.
+    fn from_str(text: &str) -> Result<Self> {
+        Ok(match text {
+            "=" | "==" => Op::Eq,
+            "!=" => Op::NotEq,
+            "<" => Op::Less,
+            "<=" => Op::LessEq,
+            ">" => Op::Greater,
+            ">=" => Op::GreaterEq,
+            "in" => Op::In,
+            "not in" => Op::NotIn,
+            other => {
+                return Err(Error::invalid(format!("a filter cannot compare with {other:?}"))
+                    .hint("use =, ==, !=, <, <=, >, >=, in or not in"));
+            }
+        })
+    }
+}
+
+/// A value to compare with.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// Compares with booleans.
+    Bool(bool),
+    /// Compares with integers and floats.
+    Int(i64),
+    /// Compares with floats and, exactly, with integers. Never NaN or infinite.
+    Float(f64),
+    /// Compares with strings and binary, byte by byte.
+    Text(String),
+    /// For `in` and `not in`.
+    List(Vec<Value>),
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Value::Bool(value)
+    }
+}
+
+impl From<i64> for Value {
+    fn from(value: i64) -> Self {
+        Value::Int(value)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Value::Float(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Value::Text(value.to_owned())
+    }
+}
+
+impl<T: Into<Value>> From<Vec<T>> for Value {
+    fn from(values: Vec<T>) -> Self {
+        Value::List(values.into_iter().map(Into::into).collect())
+    }
+}
+
+/// What a row group's statistics tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No row matches.
     None,
+    /// Every row matches.
     All,
+    /// Rows must be looked at.
     Some,
 }
+
 impl Filter {
-    pub fn canonical(&self) -> String {
-        String::new()
+    /// Rows for which all of the terms hold.
+    pub fn all_of(terms: impl IntoIterator<Item = Term>) -> Self {
+        Filter::any_of([terms.into_iter().collect()])
     }
+
+    /// Rows for which all terms of at least one list hold.
+    pub fn any_of(lists: impl IntoIterator<Item = Vec<Term>>) -> Self {
+        Filter { any_of: lists.into_iter().collect() }
+    }
+
+    /// The columns that it compares, each once, in the order in which they are first named.
     pub fn columns(&self) -> Vec<String> {
-        vec![]
+        let mut names: Vec<String> = Vec::new();
+        for term in self.terms() {
+            if !names.contains(&term.column) {
+                names.push(term.column.clone());
+            }
+        }
+        names
     }
-    pub fn validate(&self, _: &crate::catalog::Catalog) -> crate::Result<()> {
+
+    /// A string that is the same for the same filter: part of what identifies an order.
+    pub fn canonical(&self) -> String {
+        // Values are finite and keys are strings, so this cannot fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
+    /// does not go with the column's type or the operator, NaN and infinity.
+    pub fn validate(&self, catalog: &Catalog) -> Result<()> {
+        if self.any_of.is_empty() || self.any_of.iter().any(Vec::is_empty) {
+            return Err(Error::invalid("the filter has an empty list").hint("pass None to take all rows"));
+        }
+        for term in self.terms() {
+            let column = catalog.column(&term.column)?;
+            check(term, catalog.schema.field(column).data_type())
+                .map_err(|error| error.at(Place::default().column(term.column.as_str())))?;
+        }
         Ok(())
     }
-    pub(crate) fn prune(&self, _: &crate::catalog::Catalog, _: usize) -> Verdict {
-        Verdict::Some
+
+    /// What the statistics of a row group, an index into [`Catalog::groups`], tell. The filter must be valid for the
+    /// catalogue.
+    pub fn prune(&self, catalog: &Catalog, group: usize) -> Verdict {
+        let Some(group) = catalog.groups.get(group) else {
+            return Verdict::Some;
+        };
+        let lists = self.any_of.iter().map(|terms| {
+            let verdicts = terms.iter().map(|term| prune::term(catalog, group, term));
+            verdicts.fold(Verdict::All, |all, one| match (all, one) {
+                (Verdict::None, _) | (_, Verdict::None) => Verdict::None,
+                (Verdict::All, Verdict::All) => Verdict::All,
+                _ => Verdict::Some,
+            })
+        });
+        lists.fold(Verdict::None, |any, one| match (any, one) {
+            (Verdict::All, _) | (_, Verdict::All) => Verdict::All,
+            (Verdict::None, Verdict::None) => Verdict::None,
+            _ => Verdict::Some,
+        })
     }
-    pub(crate) fn evaluate(
-        &self,
-        _: &arrow::array::RecordBatch,
-    ) -> crate::Result<arrow::buffer::BooleanBuffer> {
-        unimplemented!()
+
+    /// For each row of a batch, which must have the filter's columns, whether it matches.
+    pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
+        let mut any = BooleanBuffer::new_unset(batch.num_rows());
+        for terms in &self.any_of {
+            let mut all = BooleanBuffer::new_set(batch.num_rows());
+            for term in terms {
+                let array = batch.column_by_name(&term.column).ok_or_else(|| {
+                    Error::new(ErrorKind::Internal, format!("column {:?} was not read", term.column))
+                })?;
+                all = &all & &evaluate::term(array, term)?;
+            }
+            any = &any | &all;
+        }
+        Ok(any)
     }
+
+    /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and how many they are.
+    pub fn select(&self, batch: &RecordBatch) -> Result<(RowSelection, u64)> {
+        let matching = self.evaluate(batch)?;
+        let rows = matching.set_slices().map(|(from, to)| from..to);
+        let selection = RowSelection::from_consecutive_ranges(rows, batch.num_rows());
+        Ok((selection, matching.count_set_bits() as u64))
+    }
+
+    fn terms(&self) -> impl Iterator<Item = &Term> {
+        self.any_of.iter().flatten()
+    }
+}
+
+fn check(term: &Term, data_type: &DataType) -> Result<()> {
+    match (term.op, &term.value) {
+        (Op::In | Op::NotIn, Value::List(values)) => {
+            values.iter().try_for_each(|value| check_value(value, data_type))
+        }
+        (Op::In | Op::NotIn, _) => Err(Error::invalid("in and not in take a list of values")),
+        (_, Value::List(_)) => Err(Error::invalid("a list is compared with in or not in")),
+        (_, value) => check_value(value, data_type),
+    }
+}
+
+fn check_value(value: &Value, data_type: &DataType) -> Result<()> {
+    let fits = match value {
+        Value::Bool(_) => *data_type == DataType::Boolean,
+        Value::Int(_) => data_type.is_integer() || data_type.is_floating(),
+        Value::Float(float) => {
+            if !float.is_finite() {
+                return Err(Error::invalid(format!("a filter cannot compare with {float}")));
+            }
+            data_type.is_integer() || data_type.is_floating()
+        }
+        Value::Text(_) => matches!(data_type, DataType::Utf8View | DataType::BinaryView),
+        Value::List(_) => return Err(Error::invalid("a list holds another list")),
+    };
+    if fits {
+        return Ok(());
+    }
+    let shown = serde_json::to_string(value).unwrap_or_default();
+    Err(Error::invalid(format!(
+        "the column has type {data_type}, which a filter cannot compare with {shown}"
+    ))
+    .hint("filters compare booleans, numbers and strings"))
 }

@@ -11,7 +11,7 @@
 
 pub(crate) mod budget;
 pub(crate) mod fetch;
-mod filter;
+pub mod filter;
 mod pages;
 pub mod rows;
 pub(crate) mod select;

@@ -28,7 +28,8 @@ const COUNTING_STEP: usize = 64 << 10;
 /// Definition and repetition levels, 16 bits each, that the decoder keeps for each value of a nested column.
 const LEVEL_BYTES: u64 = 4;
 
-/// The fewest bytes that a value in a dictionary page takes: a 32-bit number, or the length of a string.
+/// The fewest bytes that a value in a dictionary page takes, if its width is not of a fixed number of bytes: those of a
+/// 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
 /// What decoding one column chunk takes.
@@ -87,12 +88,16 @@ pub(super) fn demand(chunk: &ColumnChunkMetaData, bytes: &[u8], rows: u64, limit
         };
         let (body, after) = rest.split_at(length);
         rest = after;
-        if page.uncompressed > limit {
+        if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
         }
         match page.kind {
             DICTIONARY_PAGE => {
-                if page.values.saturating_mul(SMALLEST_DICTIONARY_VALUE) > page.uncompressed {
+                let smallest = match descriptor.physical_type() {
+                    Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
+                    _ => SMALLEST_DICTIONARY_VALUE,
+                };
+                if page.values.saturating_mul(smallest) > page.uncompressed {
                     let cause =
                         format!("a dictionary of {} values in {} bytes", page.values, page.uncompressed);
                     return Err(corrupt(cause));
@@ -212,4 +217,88 @@ fn corrupt(cause: String) -> Error {
 /// The refusal of what would take more memory than allowed.
 pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
     Error::new(ErrorKind::TooLarge, format!("decoding takes {bytes} bytes, {limit} are allowed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::Arc;
+
+    use parquet::basic::{BrotliLevel, GzipLevel};
+    use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as SchemaType};
+
+    use super::*;
+
+    fn chunk(compression: Compression, values: i64) -> ColumnChunkMetaData {
+        let of = SchemaType::primitive_type_builder("c", Type::BYTE_ARRAY).build().unwrap();
+        let descriptor = ColumnDescriptor::new(Arc::new(of), 0, 0, ColumnPath::from("c"));
+        ColumnChunkMetaData::builder(Arc::new(descriptor))
+            .set_compression(compression)
+            .set_num_values(values)
+            .build()
+            .unwrap()
+    }
+
+    fn varint(out: &mut Vec<u8>, value: u64) {
+        let mut rest = value << 1;
+        while rest > 0x7f {
+            out.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        out.push(rest as u8);
+    }
+
+    /// A page of one kind with sizes as claimed.
+    fn page(kind: u64, uncompressed: u64, values: u64, body: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for value in [kind, uncompressed, body.len() as u64] {
+            bytes.push(0x15);
+            varint(&mut bytes, value);
+        }
+        bytes.push(if kind == DICTIONARY_PAGE as u64 { 0x4c } else { 0x2c });
+        bytes.push(0x15);
+        varint(&mut bytes, values);
+        bytes.extend([0x15, 0, 0, 0]);
+        bytes.extend(body);
+        bytes
+    }
+
+    fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
+        demand(&chunk(compression, 1), bytes, 1, limit).unwrap_err().kind()
+    }
+
+    #[test]
+    fn a_stream_that_gives_more_than_it_claims_is_refused() {
+        let zeros = vec![0; 8 << 20];
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(&zeros).unwrap();
+        let gzip = gzip.finish().unwrap();
+        let mut brotli = Vec::new();
+        brotli::CompressorWriter::new(&mut brotli, 4096, 5, 22).write_all(&zeros).unwrap();
+        let limit = 1 << 20;
+        for (compression, body) in [
+            (Compression::GZIP(GzipLevel::default()), gzip),
+            (Compression::BROTLI(BrotliLevel::default()), brotli),
+        ] {
+            assert_eq!(kind(compression, &page(0, 100, 1, &body), limit), ErrorKind::Corrupt);
+            let honest = page(0, zeros.len() as u64, 1, &body);
+            assert_eq!(kind(compression, &honest, limit), ErrorKind::TooLarge);
+            assert!(demand(&chunk(compression, 1), &honest, 1, 16 << 20).is_ok());
+        }
+        let lz4 = [&LZ4_FRAME[..], &[0; 10_000]].concat();
+        assert_eq!(kind(Compression::LZ4, &page(0, 100, 1, &lz4), limit), ErrorKind::TooLarge);
+    }
+
+    #[test]
+    fn a_dictionary_cannot_have_more_values_than_bytes() {
+        let bytes = page(2, 100, 1 << 30, &[0; 100]);
+        assert_eq!(kind(Compression::UNCOMPRESSED, &bytes, u64::MAX), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn a_page_that_is_longer_than_its_chunk_is_refused() {
+        let bytes = page(0, 100, 1, &[0; 100]);
+        assert_eq!(kind(Compression::UNCOMPRESSED, &bytes[..50], u64::MAX), ErrorKind::Corrupt);
+        assert_eq!(kind(Compression::UNCOMPRESSED, &bytes[..4], u64::MAX), ErrorKind::Corrupt);
+    }
 }

@@ -4,18 +4,21 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, make_array};
 use arrow::compute::concat_batches;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType};
 use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+use parquet::basic::Type;
 
 use super::pages;
 use crate::catalog::{Catalog, File, Group, Projection};
 use crate::error::{Error, ErrorKind, Place, Result};
+
+const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
 ///
@@ -64,6 +67,7 @@ impl Part<'_> {
         }
         let roots = self.roots(self.projection.columns());
         let batch = self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
+        self.check_int96(&batch, &roots, step, limit)?;
         if batch.num_rows() != rows {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
             return Err(Error::new(ErrorKind::Corrupt, cause));
@@ -93,12 +97,12 @@ impl Part<'_> {
 
     /// Decodes the columns at `roots`, ascending, of the file.
     fn decode(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        guarded(|| self.decode_unguarded(roots, step, limit))
+        guarded(|| self.decode_as(&self.file.layout.schema, roots, step, limit))
     }
 
-    fn decode_unguarded(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
+    fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let layout = &self.file.layout;
-        let options = ArrowReaderOptions::new().with_schema(layout.schema.clone());
+        let options = ArrowReaderOptions::new().with_schema(schema.clone());
         let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options)?;
         let mask = ProjectionMask::roots(&layout.parquet, roots.iter().copied());
         let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
@@ -134,6 +138,43 @@ impl Part<'_> {
             0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
             _ => Ok(concat_batches(&batches[0].schema(), &batches)?),
         }
+    }
+
+    /// Refuses times in the old 96-bit form that nanoseconds in 64 bits cannot tell: the Parquet crate wraps them around.
+    ///
+    /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and narrow.
+    fn check_int96(&self, batch: &RecordBatch, roots: &[usize], step: usize, limit: u64) -> Result<()> {
+        let layout = &self.file.layout;
+        let is_int96 = |root: usize| {
+            let mut leaves = (0..layout.parquet.num_columns())
+                .filter(|&leaf| layout.parquet.get_column_root_idx(leaf) == root);
+            leaves.any(|leaf| layout.parquet.column(leaf).physical_type() == Type::INT96)
+        };
+        for (column, &root) in roots.iter().enumerate().filter(|(_, root)| is_int96(**root)) {
+            let Some(nanoseconds) = batch.column(column).as_primitive_opt::<TimestampNanosecondType>() else {
+                continue;
+            };
+            let mut fields = layout.schema.fields().to_vec();
+            let field = fields[root].as_ref().clone();
+            fields[root] = Arc::new(field.with_data_type(DataType::Timestamp(TimeUnit::Second, None)));
+            let schema = Arc::new(Schema::new(fields));
+            let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
+            let seconds = coarse.column(0).as_primitive::<TimestampSecondType>();
+            let wrapped = (0..seconds.len()).find(|&row| {
+                seconds.is_valid(row)
+                    && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
+            });
+            if let Some(row) = wrapped {
+                let place = Place::default().column(layout.schema.field(root).name().as_str());
+                let place = if self.selection.is_none() { place.row(row as u64) } else { place };
+                let cause =
+                    "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
+                return Err(Error::new(ErrorKind::Unsupported, cause).at(place).hint(
+                    "write the column as timestamps of microseconds, or leave it out with columns=[...]",
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// The bytes of a range, which must lie in one of the chunks.

@@ -12,8 +12,10 @@ use super::split::Split;
 pub struct Step {
     /// Parts that are needed from this step on, in the order in which to fetch them.
     pub entering: Vec<Part>,
-    /// The rows of the batch: a part, and a row in it.
-    pub picks: Vec<(Part, u32)>,
+    /// Parts that rows of the batch come from, in the order of first use.
+    pub parts: Vec<Part>,
+    /// The rows of the batch: an index into `parts`, and a row in that part.
+    pub picks: Vec<(u32, u32)>,
     /// Parts that no later step needs.
     pub leaving: Vec<Part>,
     /// How many rows.
@@ -37,6 +39,8 @@ pub struct Walk {
     holders: HashMap<Part, u32>,
     draw_rows: bool,
     scratch: Vec<Pick>,
+    /// Where a lane's parts are among the step's, from the span's first resident on.
+    places: Vec<u32>,
 }
 
 #[derive(Debug)]
@@ -59,6 +63,7 @@ impl Walk {
             holders: HashMap::new(),
             draw_rows: true,
             scratch: Vec::new(),
+            places: Vec::new(),
         }
     }
 
@@ -115,7 +120,7 @@ impl Iterator for Walk {
                 self.scratch.clear();
                 state.cursor.seek(span.from);
                 state.cursor.take(span.to, &mut self.scratch);
-                step.picks.extend(self.scratch.iter().map(|pick| (parts[pick.part as usize], pick.row)));
+                list(&self.scratch, parts, &mut self.places, &mut step);
             }
         }
         self.start = share.end;
@@ -123,5 +128,25 @@ impl Iterator for Walk {
             step.leaving.extend(self.holders.drain().map(|(part, _)| part));
         }
         Some(step)
+    }
+}
+
+/// Adds a lane's picks to a step, each with its part's place among the step's parts.
+fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut Step) {
+    const NOT_YET: u32 = u32::MAX;
+    let (Some(first), Some(last)) = (picks.iter().map(|p| p.part).min(), picks.iter().map(|p| p.part).max())
+    else {
+        return;
+    };
+    places.clear();
+    places.resize((last - first + 1) as usize, NOT_YET);
+    step.picks.reserve(picks.len());
+    for pick in picks {
+        let place = &mut places[(pick.part - first) as usize];
+        if *place == NOT_YET {
+            *place = step.parts.len() as u32;
+            step.parts.push(parts[pick.part as usize]);
+        }
+        step.picks.push((*place, pick.row));
     }
 }

@@ -138,9 +138,11 @@ fn read(found: Found, layouts: &Layouts, is_first: bool) -> Result<Footer> {
     let about = metadata.file_metadata();
     let key_values = if is_first { about.key_value_metadata().cloned() } else { None };
     // The key-value metadata (pandas, Spark, Hugging Face) can outweigh all else, and is the same in every file.
+    // The rows are counted afresh: some writers leave the total at 0, and the decoder stops where it says.
+    let rows = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).fold(0, i64::saturating_add);
     let slim = FileMetaData::new(
         about.version(),
-        about.num_rows(),
+        rows,
         about.created_by().map(str::to_owned),
         None,
         layout.parquet.clone(),
@@ -259,25 +261,16 @@ fn check_structure(bytes: &[u8]) -> Result<()> {
 /// Whether what the footer says can be: every later room relies on it.
 fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
-    let mut rows = 0i64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
         let corrupt =
             |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(Place::default().row_group(index)));
         if group.num_rows() < 0 {
             return corrupt(format!("{} rows are declared", group.num_rows()));
         }
-        rows = rows.saturating_add(group.num_rows());
         if group.num_columns() != columns {
             return corrupt(format!("{} column chunks for {columns} columns", group.num_columns()));
         }
         check_chunks(group, size).map_err(|error| error.at(Place::default().row_group(index)))?;
-    }
-    if rows != metadata.file_metadata().num_rows() {
-        let declared = metadata.file_metadata().num_rows();
-        return Err(Error::new(
-            ErrorKind::Corrupt,
-            format!("the footer counts {declared} rows, its row groups {rows}"),
-        ));
     }
     Ok(())
 }

@@ -1,0 +1,268 @@
+//! Parquet that others wrote, sound and damaged: each file has its expected outcome in `parquet_outcomes.txt`.
+//!
+//! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
+//! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
+//! skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, says what it skips, and is its own loader"
+)]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow::array::cast::AsArray;
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::datatypes as types;
+use arrow::datatypes::{ArrowPrimitiveType, DataType};
+use forebay::Result;
+use forebay::catalog::{Catalog, Projection};
+use forebay::reader::rows::read_part;
+use forebay::source::{Store, open};
+use xxhash_rust::xxh3::Xxh3;
+
+const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];
+
+/// What decoding one row group of these small files may take.
+const LIMIT: u64 = 64 << 20;
+
+/// What an array takes by itself, in its structures and the rounding of its buffers.
+const SLACK: u64 = 4096;
+
+/// The longest that one file may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+#[test]
+fn every_foreign_file_has_its_outcome() {
+    let Some(data) = shared_data() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let expected = table();
+    let mut seen = BTreeMap::new();
+    for folder in FOLDERS {
+        for file in files_below(&data.join(folder)) {
+            let name = file.strip_prefix(&data).unwrap().to_str().unwrap().to_owned();
+            let start = Instant::now();
+            let outcome = outcome(&file);
+            assert!(start.elapsed() < PATIENCE, "{name} took {:?}", start.elapsed());
+            seen.insert(name, outcome);
+        }
+    }
+    if let Ok(path) = std::env::var("FOREBAY_OUTCOMES") {
+        let lines: String = seen.iter().map(|(name, outcome)| format!("{name}  {outcome}\n")).collect();
+        std::fs::write(path, lines).unwrap();
+    }
+    let names: BTreeSet<&String> = seen.keys().chain(expected.keys()).collect();
+    let wrong: Vec<String> = names
+        .into_iter()
+        .filter(|name| !matches(seen.get(*name), expected.get(*name)))
+        .map(|name| format!("{name}\n  want {:?}\n  got  {:?}", expected.get(name), seen.get(name)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The checksum covers a page's body; its header, which comes first, has none.
+#[test]
+fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
+    const HEADER: usize = 64;
+    const STEP: usize = 53;
+    let Some(data) = shared_data() else {
+        println!("skipped: no shared data");
+        return;
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let mut flips = 0;
+    for name in ["datapage_v1-uncompressed-checksum", "datapage_v1-snappy-compressed-checksum"] {
+        let path = data.join(format!("parquet-testing/data/{name}.parquet"));
+        let location = path.to_str().unwrap().to_owned();
+        let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new())).unwrap();
+        for field in catalog.schema.fields() {
+            let column = catalog.project(&[field.name()]).unwrap();
+            let range = catalog.byte_ranges(&catalog.groups[0], &column).remove(0);
+            let bytes = runtime
+                .block_on(store.read_ranges(&catalog.files[0], std::slice::from_ref(&range)))
+                .unwrap()
+                .remove(0);
+            let sound =
+                read_part(&catalog, &column, 0, None, vec![(range.clone(), bytes.clone())], LIMIT).unwrap();
+            for at in (HEADER..bytes.len()).step_by(STEP) {
+                let mut flipped = bytes.to_vec();
+                flipped[at] ^= 1 << (at % 8);
+                match read_part(&catalog, &column, 0, None, vec![(range.clone(), flipped.into())], LIMIT) {
+                    Ok(rows) => assert_eq!(rows, sound, "{name} {at}"),
+                    Err(error) => {
+                        assert_eq!(error.place().column.as_deref(), Some(field.name().as_str()), "{error}");
+                        flips += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(flips > 500, "{flips}");
+}
+
+/// Whether an outcome is the expected one: rows to the letter, of a refusal a part of the sentence.
+fn matches(seen: Option<&String>, expected: Option<&String>) -> bool {
+    match (seen, expected) {
+        (Some(seen), Some(expected)) => {
+            match (seen.strip_prefix("refused: "), expected.strip_prefix("refused: ")) {
+                (Some(sentence), Some(part)) => sentence.contains(part),
+                _ => seen == expected,
+            }
+        }
+        _ => false,
+    }
+}
+
+fn table() -> BTreeMap<String, String> {
+    include_str!("parquet_outcomes.txt")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.split_once("  ").unwrap_or_else(|| panic!("no outcome in {line:?}")))
+        .map(|(name, outcome)| (name.to_owned(), outcome.trim().to_owned()))
+        .collect()
+}
+
+fn shared_data() -> Option<PathBuf> {
+    let folder = match std::env::var_os("FOREBAY_TEST_DATA") {
+        Some(folder) => PathBuf::from(folder),
+        None => Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data"),
+    };
+    let folder = folder.canonicalize().ok()?;
+    FOLDERS.iter().all(|name| folder.join(name).is_dir()).then_some(folder)
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for item in std::fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files
+}
+
+/// Rows, columns and a hash of all values of those columns that are read, or the sentence of the refusal.
+fn outcome(file: &Path) -> String {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let location = file.to_str().unwrap().to_owned();
+    let (store, catalog) = match runtime.block_on(open(&[location], &BTreeMap::new())) {
+        Ok(opened) => opened,
+        Err(error) => return format!("refused: {:?}: {}", error.kind(), error.cause()),
+    };
+    let (mut read, mut refused) = (Vec::new(), String::new());
+    for field in catalog.schema.fields() {
+        let column = catalog.project(&[field.name()]);
+        match column.and_then(|column| text(&runtime, &store, &catalog, &column)) {
+            Ok(text) => read.push((field.name(), text)),
+            Err(error) => _ = write!(refused, "; {}: {:?}: {}", field.name(), error.kind(), error.cause()),
+        }
+    }
+    let mut hash = Xxh3::new();
+    for (name, text) in &read {
+        hash.update(name.as_bytes());
+        hash.update(text.as_bytes());
+    }
+    if let Ok(folder) = std::env::var("FOREBAY_TEXTS") {
+        let folder = Path::new(&folder).join(file.strip_prefix("/").unwrap());
+        std::fs::create_dir_all(&folder).unwrap();
+        for (name, text) in &read {
+            std::fs::write(folder.join(name.replace('/', "_")), text).unwrap();
+        }
+    }
+    let rows = catalog.rows();
+    let columns = read.len();
+    format!("rows={rows} cols={columns} hash={:016x}{refused}", hash.digest())
+}
+
+/// All values of a column, one a line.
+fn text(
+    runtime: &tokio::runtime::Runtime,
+    store: &Store,
+    catalog: &Catalog,
+    column: &Projection,
+) -> Result<String> {
+    let mut text = String::new();
+    for (index, group) in catalog.groups.iter().enumerate() {
+        let ranges = catalog.byte_ranges(group, column);
+        let bytes = runtime.block_on(store.read_ranges(&catalog.files[group.file], &ranges))?;
+        let chunks = ranges.into_iter().zip(bytes).collect();
+        let batch: RecordBatch = read_part(catalog, column, index, None, chunks, LIMIT)?;
+        assert_eq!(&batch.schema(), column.schema());
+        assert_eq!(batch.num_rows() as u64, group.rows);
+        let array = batch.column(0);
+        let (held, taken) = (catalog.held_bytes(group, column), array.get_array_memory_size() as u64);
+        assert!(taken <= 2 * held + SLACK, "{held} bytes were foreseen, {taken} taken");
+        for row in 0..batch.num_rows() {
+            value(&mut text, array, row);
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}
+
+/// A value in a form that another program can give as well: numbers as they are stored, floats and bytes in hexadecimal.
+fn value(out: &mut String, array: &ArrayRef, row: usize) {
+    if array.is_null(row) {
+        out.push_str("null");
+        return;
+    }
+    let hex = |out: &mut String, bytes: &[u8]| bytes.iter().for_each(|byte| _ = write!(out, "{byte:02x}"));
+    match array.data_type() {
+        DataType::Boolean => _ = write!(out, "{}", array.as_boolean().value(row)),
+        DataType::Int8 => number::<types::Int8Type>(out, array, row),
+        DataType::Int16 => number::<types::Int16Type>(out, array, row),
+        DataType::Int32 => number::<types::Int32Type>(out, array, row),
+        DataType::Int64 => number::<types::Int64Type>(out, array, row),
+        DataType::UInt8 => number::<types::UInt8Type>(out, array, row),
+        DataType::UInt16 => number::<types::UInt16Type>(out, array, row),
+        DataType::UInt32 => number::<types::UInt32Type>(out, array, row),
+        DataType::UInt64 => number::<types::UInt64Type>(out, array, row),
+        DataType::Float16 => {
+            _ = write!(out, "{:04x}", array.as_primitive::<types::Float16Type>().value(row).to_bits());
+        }
+        DataType::Float32 => {
+            _ = write!(out, "{:08x}", array.as_primitive::<types::Float32Type>().value(row).to_bits());
+        }
+        DataType::Float64 => {
+            _ = write!(out, "{:016x}", array.as_primitive::<types::Float64Type>().value(row).to_bits());
+        }
+        DataType::Decimal128(..) => number::<types::Decimal128Type>(out, array, row),
+        DataType::Date32 | DataType::Time32(_) => {
+            let data = array.to_data();
+            _ = write!(out, "{}", data.buffer::<i32>(0)[row]);
+        }
+        DataType::Date64 | DataType::Time64(_) | DataType::Timestamp(..) | DataType::Duration(_) => {
+            let data = array.to_data();
+            _ = write!(out, "{}", data.buffer::<i64>(0)[row]);
+        }
+        DataType::Utf8View => hex(out, array.as_string_view().value(row).as_bytes()),
+        DataType::BinaryView => hex(out, array.as_binary_view().value(row)),
+        DataType::FixedSizeBinary(_) => hex(out, array.as_fixed_size_binary().value(row)),
+        DataType::List(_) => items(out, &array.as_list::<i32>().value(row)),
+        DataType::LargeList(_) => items(out, &array.as_list::<i64>().value(row)),
+        DataType::FixedSizeList(..) => items(out, &array.as_fixed_size_list().value(row)),
+        other => panic!("no form for {other}"),
+    }
+}
+
+fn number<T: ArrowPrimitiveType>(out: &mut String, array: &ArrayRef, row: usize)
+where
+    T::Native: std::fmt::Display,
+{
+    _ = write!(out, "{}", array.as_primitive::<T>().value(row));
+}
+
+fn items(out: &mut String, items: &ArrayRef) {
+    out.push('[');
+    for row in 0..items.len() {
+        value(out, items, row);
+        out.push(' ');
+    }
+    out.push(']');
+}
