@@ -1,5 +1,7 @@
 //! The program as a user runs it: what it answers, how it refuses, and what goes to which stream.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop, and say where")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

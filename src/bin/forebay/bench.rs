@@ -6,6 +6,7 @@ mod fetch;
 mod machine;
 mod meeting;
 mod report;
+mod simulated;
 mod tally;
 mod verdict;
 

@@ -10,6 +10,7 @@ mod material;
 mod random;
 mod scene;
 mod shape;
+mod solid;
 mod table;
 mod write;
 

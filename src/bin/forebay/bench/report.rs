@@ -7,10 +7,11 @@ use forebay::Loader;
 use forebay::loader::StageStats;
 use serde::Serialize;
 
-use super::tally::{self, Lap, Utilisation, Waits};
+use super::simulated::Simulated;
+use super::tally::{self, Lap, Waits};
 use super::{Args, Until, machine, verdict};
 use crate::cli::options::Order;
-use crate::cli::units::{bytes, count, counted, percent, seconds};
+use crate::cli::units::{bytes, count, counted, seconds};
 
 /// A run of `forebay bench`.
 #[derive(Serialize)]
@@ -45,18 +46,6 @@ pub(super) struct Report {
     skipped_rows: u64,
     padded_rows: u64,
     bottleneck: String,
-}
-
-/// How the simulated accelerator fared.
-#[derive(Serialize)]
-pub(super) struct Simulated {
-    step_ms: f64,
-    /// What the simulation itself adds to a step; taken off.
-    floor_ms: f64,
-    pub(super) utilisation_min: f64,
-    /// What the loader gives without steps over what the accelerator takes.
-    pub(super) margin: Option<f64>,
-    ranks: Vec<Utilisation>,
 }
 
 /// Seconds that the ranks waited, by the stage that held them up.
@@ -152,15 +141,9 @@ impl Report {
 
     /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
     pub(super) fn set_margin(&mut self, free: &[Vec<Lap>]) {
-        let Some(simulated) = &mut self.accelerator else { return };
-        // The wait for the first batch is a start, not a rate.
-        let steps_per_second = free.iter().filter_map(|laps| {
-            let (first, last) = (laps.first()?, laps.last()?);
-            let time = last.ended - first.ended;
-            (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
-        });
-        let slowest = steps_per_second.fold(f64::INFINITY, f64::min);
-        simulated.margin = slowest.is_finite().then_some(slowest * simulated.step_ms / 1e3);
+        if let Some(simulated) = &mut self.accelerator {
+            simulated.set_margin(free);
+        }
     }
 
     /// Adds the sentence that names the bottleneck.
@@ -173,21 +156,6 @@ impl Report {
             threads: self.threads,
             accelerator: self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin)),
         });
-    }
-}
-
-impl Simulated {
-    fn new(ranks: &[Vec<Lap>], step: Duration, floor: Duration) -> Self {
-        let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
-        let ranks: Vec<Utilisation> =
-            ranks.iter().filter_map(|laps| tally::utilisation(laps, step, floor)).collect();
-        Simulated {
-            step_ms: step * 1e3,
-            floor_ms: floor * 1e3,
-            utilisation_min: ranks.iter().map(|rank| rank.mean).fold(1.0, f64::min),
-            margin: None,
-            ranks,
-        }
     }
 }
 
@@ -247,24 +215,5 @@ impl fmt::Display for Report {
             )?;
         }
         write!(f, "{}", self.bottleneck)
-    }
-}
-
-impl fmt::Display for Simulated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "accelerator     busy {}", percent(self.utilisation_min))?;
-        if self.ranks.len() > 1 {
-            write!(f, " on the worst rank")?;
-        }
-        write!(f, " with steps of {}", seconds(self.step_ms / 1e3))?;
-        let worst = self.ranks.iter().filter_map(|rank| rank.worst_second).reduce(f64::min);
-        let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
-        if let (Some(worst), Some(variation)) = (worst, variation) {
-            write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
-        }
-        match self.margin {
-            Some(margin) => write!(f, ", margin {margin:.2}"),
-            None => Ok(()),
-        }
     }
 }
