@@ -2,7 +2,8 @@
 //!
 //! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
 //! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
-//! skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form.
+//! skipped. `FOREBAY_OUTCOMES=file` writes what was seen to a file in the table's form, `FOREBAY_TEXTS=folder` all values
+//! that were read, to compare them with another reader's.
 
 #![allow(
     clippy::unwrap_used,

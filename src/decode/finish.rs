@@ -158,3 +158,80 @@ impl Pass {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two rows of three pixels, each channel of its own value.
+    const PIXELS: [u8; 18] = [0, 1, 2, 10, 11, 12, 20, 21, 22, 100, 101, 102, 110, 111, 112, 253, 254, 255];
+
+    fn finished(image: &Image, flip: bool) -> Vec<u8> {
+        let mut slot = vec![0; image.bytes_per_image()];
+        finish(image, &PIXELS[..image.channels() * 6], flip, &mut Table::default(), &mut slot);
+        slot
+    }
+
+    fn floats(bytes: &[u8]) -> Vec<f32> {
+        bytes.as_chunks().0.iter().map(|four| f32::from_ne_bytes(*four)).collect()
+    }
+
+    #[test]
+    fn planes_are_the_channels_in_turn() {
+        let image = Image::resize(2, 3).layout(Layout::Nchw);
+        assert_eq!(finished(&image, false)[..6], [0, 10, 20, 100, 110, 253]);
+        assert_eq!(finished(&image, true)[..6], [20, 10, 0, 253, 110, 100]);
+        assert_eq!(finished(&image, false)[12..], [2, 12, 22, 102, 112, 255]);
+    }
+
+    #[test]
+    fn a_flip_keeps_the_channels_of_a_pixel_together() {
+        let mut pixels = PIXELS;
+        flip_in_place(&mut pixels, Size { height: 2, width: 3 }, RGB);
+        assert_eq!(pixels[..9], [20, 21, 22, 10, 11, 12, 0, 1, 2]);
+        let mut grey = [1, 2, 3, 4, 5, 6];
+        flip_in_place(&mut grey, Size { height: 2, width: 3 }, LUMA);
+        assert_eq!(grey, [3, 2, 1, 6, 5, 4]);
+    }
+
+    #[test]
+    fn floats_without_normalize_are_those_of_to_tensor() {
+        let image = Image::resize(2, 3).dtype(PixelType::F32);
+        assert_eq!(floats(&finished(&image, false)), PIXELS.map(|x| f32::from(x) / 255.0));
+    }
+
+    #[test]
+    fn normalized_floats_are_torchvisions_to_the_bit() {
+        let (mean, std) = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+        let image = Image::resize(2, 3).dtype(PixelType::F32).normalize(mean, std);
+        let expected: Vec<f32> = PIXELS
+            .iter()
+            .enumerate()
+            .map(|(i, x)| (f32::from(*x) / 255.0 - mean[i % 3]) / std[i % 3])
+            .collect();
+        assert_eq!(floats(&finished(&image, false)), expected);
+    }
+
+    #[test]
+    fn halves_are_the_rounded_floats() {
+        for (dtype, bits) in [
+            (PixelType::F16, (|x| f16::from_f32(x).to_bits()) as fn(f32) -> u16),
+            (PixelType::BF16, |x| bf16::from_f32(x).to_bits()),
+        ] {
+            let slot = finished(&Image::resize(2, 3).dtype(dtype), false);
+            let halves: Vec<u16> = slot.as_chunks().0.iter().map(|two| u16::from_ne_bytes(*two)).collect();
+            assert_eq!(halves, PIXELS.map(|x| bits(f32::from(x) / 255.0)));
+        }
+    }
+
+    #[test]
+    fn a_table_is_made_anew_for_another_image() {
+        let mut table = Table::default();
+        let mut slot = vec![0; 72];
+        let plain = Image::resize(2, 3).dtype(PixelType::F32);
+        finish(&plain.clone().normalize([0.5; 3], [0.5; 3]), &PIXELS, false, &mut table, &mut slot);
+        assert_eq!(floats(&slot)[0], -1.0);
+        finish(&plain, &PIXELS, false, &mut table, &mut slot);
+        assert_eq!(floats(&slot)[0], 0.0);
+    }
+}

@@ -142,3 +142,85 @@ fn with_support(start: u32, length: u32, scale: f64, limit: u32) -> (u32, u32) {
 fn rounded(x: f64) -> u32 {
     x.round_ties_even() as u32
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(image: &Image, width: u32, height: u32, key: u64) -> Frame {
+        Frame::draw(image, width, height, RowKey(key))
+    }
+
+    #[test]
+    fn crops_are_pinned() {
+        let image = Image::random_resized_crop(224).flip();
+        let drawn: Vec<(Rect, bool)> = (0..5)
+            .map(|key| frame(&image, 500, 375, key))
+            .map(|frame| (frame.sampling.view, frame.flip))
+            .collect();
+        let rect = |x, y, width, height| Rect { x, y, width, height };
+        assert_eq!(drawn, GOLDEN.map(|([x, y, width, height], flip)| (rect(x, y, width, height), flip)));
+    }
+
+    /// Recomputed by an independent program (SplitMix64 and torchvision's loop in Python).
+    const GOLDEN: [([u32; 4], bool); 5] = [
+        ([25, 32, 261, 343], false),
+        ([29, 19, 434, 331], false),
+        ([34, 5, 390, 369], false),
+        ([25, 1, 381, 357], true),
+        ([17, 2, 456, 371], true),
+    ];
+
+    #[test]
+    fn a_crop_lies_inside_and_keeps_its_area_and_ratio() {
+        let image = Image::random_resized_crop(224);
+        for key in 0..5_000 {
+            let Rect { x, y, width, height } = frame(&image, 500, 375, key).sampling.view;
+            assert!(x + width <= 500 && y + height <= 375);
+            let share = f64::from(width * height) / (500.0 * 375.0);
+            assert!((0.078..=1.0).contains(&share), "{share}");
+            let ratio = f64::from(width) / f64::from(height);
+            assert!((0.74..=1.35).contains(&ratio), "{ratio}");
+        }
+    }
+
+    #[test]
+    fn an_impossible_ratio_falls_back_to_the_centre() {
+        let image = Image::random_resized_crop(224);
+        let Sampling { view, .. } = frame(&image, 1000, 10, 1).sampling;
+        assert_eq!(view, Rect { x: 493, y: 0, width: 13, height: 10 });
+        let Sampling { view, .. } = frame(&image, 1, 1000, 1).sampling;
+        assert_eq!(view, Rect { x: 0, y: 499, width: 1, height: 1 });
+    }
+
+    #[test]
+    fn a_flip_does_not_move_the_crop() {
+        let (plain, flipped) = (Image::random_resized_crop(32), Image::random_resized_crop(32).flip());
+        for key in 0..100 {
+            assert_eq!(frame(&plain, 90, 70, key).sampling, frame(&flipped, 90, 70, key).sampling);
+        }
+    }
+
+    #[test]
+    fn a_centre_crop_is_torchvisions_box() {
+        // 500x375 becomes 341x256; round(58.5) = 58 columns are cut, as Python rounds, and 16 rows.
+        let Sampling { left, top, width, height, view } =
+            frame(&Image::center_crop(224), 500, 375, 0).sampling;
+        let (x, y) = (500.0 / 341.0, 375.0 / 256.0);
+        assert_eq!((left, top, width, height), (58.0 * x, 16.0 * y, 224.0 * x, 224.0 * y));
+        assert!(view.x == 82 && view.y == 20, "{view:?}");
+    }
+
+    #[test]
+    fn every_target_pixel_has_a_source_in_images_of_any_shape() {
+        for (width, height) in [(1, 1), (1, 3000), (3000, 1), (7, 5), (65_535, 2)] {
+            for image in [Image::center_crop(224), Image::resize(3, 4), Image::random_resized_crop(5)] {
+                let Sampling { left, top, width: w, height: h, view } =
+                    frame(&image, width, height, 3).sampling;
+                assert!(view.width > 0 && view.x + view.width <= width);
+                assert!(view.height > 0 && view.y + view.height <= height);
+                assert!(w > 0.0 && h > 0.0 && left >= 0.0 && top >= 0.0);
+            }
+        }
+    }
+}

@@ -24,6 +24,7 @@ mod raster;
 mod resample;
 mod scratch;
 mod spec;
+mod validate;
 
 pub use draws::RowKey;
 pub use header::{Format, Header, probe};

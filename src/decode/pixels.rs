@@ -82,3 +82,49 @@ pub(super) fn orient(
     }
     (turned.0 as u32, turned.1 as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grey_is_its_own_luma_and_colours_have_itu_601_weights() {
+        for level in 0..=u8::MAX {
+            let mut pixel = [level; RGB];
+            luma_in_place(&mut pixel, 1);
+            assert_eq!(pixel[0], level);
+        }
+        let mut pixels = [255, 0, 0, 0, 255, 0, 0, 0, 255];
+        luma_in_place(&mut pixels, 3);
+        assert_eq!(pixels[..3], [76, 150, 29]);
+    }
+
+    #[test]
+    fn inverted_cmyk_without_ink_is_white_and_with_black_is_black() {
+        let mut pixels = [255, 255, 255, 255, 9, 9, 9, 0, 0, 255, 255, 255];
+        inverted_cmyk_to_rgb_in_place(&mut pixels, 3);
+        assert_eq!(pixels[..9], [255, 255, 255, 0, 0, 0, 0, 255, 255]);
+    }
+
+    /// The images that EXIF's eight numbers store for one seen as `1 2 3 / 4 5 6`.
+    #[test]
+    fn all_eight_orientations_are_seen_alike() {
+        let seen = [1, 2, 3, 4, 5, 6];
+        let stored: [(u8, u32, [u8; 6]); 8] = [
+            (1, 3, [1, 2, 3, 4, 5, 6]),
+            (2, 3, [3, 2, 1, 6, 5, 4]),
+            (3, 3, [6, 5, 4, 3, 2, 1]),
+            (4, 3, [4, 5, 6, 1, 2, 3]),
+            (5, 2, [1, 4, 2, 5, 3, 6]),
+            (6, 2, [3, 6, 2, 5, 1, 4]),
+            (7, 2, [6, 3, 5, 2, 4, 1]),
+            (8, 2, [4, 1, 5, 2, 6, 3]),
+        ];
+        for (exif, width, pixels) in stored {
+            let orientation = Orientation::from_exif(exif).unwrap();
+            let mut to = [0; 6];
+            let size = orient(&pixels, Rect::whole(width, 6 / width), 1, orientation, &mut to);
+            assert_eq!((size, to), ((3, 2), seen), "orientation {exif}");
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! PNG, WebP, GIF, BMP and TIFF: whole images through the `image` crate.
 //!
 //! Pixels are those of Pillow's `convert("RGB")`: alpha is dropped without blending, palettes are expanded, 16-bit
-//! channels keep their high byte. (Of 16-bit grey Pillow itself has changed its mind over the years; the high byte is
-//! what its colour images do.)
+//! channels keep their high byte. The one difference: of 16-bit grey Pillow makes white wherever the value is above 255,
+//! which loses nearly all of it; here it keeps its high byte, as colour does in both.
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +22,11 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Memory that a decoder may take per pixel of the limit: 16-bit RGBA.
 const DECODER_BYTES_PER_PIXEL: u64 = 8;
+
+/// How the `image` crate begins its sentence: "Format error decoding Png: ".
+const CRATE_PREFIX: &str = "Format error decoding ";
+/// How its BMP decoder refuses a size.
+const CRATE_TOO_LARGE: &str = "Image too large";
 
 /// The header of an image that is no JPEG.
 pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
@@ -124,6 +129,47 @@ fn failed(format: Format, error: ImageError) -> Error {
                 .hint("raise max_pixels if such images are expected"),
         },
         ImageError::Unsupported(what) => bad_row(format!("unsupported {format}: {what}")),
-        other => bad_row(format!("corrupt {format}: {other}")),
+        other => {
+            let text = other.to_string();
+            let bare = text
+                .rsplit_once(CRATE_PREFIX)
+                .and_then(|(_, rest)| rest.split_once(": "))
+                .map_or(text.as_str(), |(_, bare)| bare);
+            match bare.contains(CRATE_TOO_LARGE) {
+                true => Error::new(ErrorKind::TooLarge, format!("{format}: {bare}")),
+                false => bad_row(format!("corrupt {format}: {}", bare.trim_end_matches('.'))),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rgb(raw: &[u8], color: ColorType) -> Vec<u8> {
+        let mut pixels = Buffer::default();
+        to_rgb(raw, color, 1, &mut pixels);
+        pixels.get(RGB).to_vec()
+    }
+
+    #[test]
+    fn alpha_is_dropped_and_grey_repeated() {
+        assert_eq!(rgb(&[7], ColorType::L8), [7, 7, 7]);
+        assert_eq!(rgb(&[7, 0], ColorType::La8), [7, 7, 7]);
+        assert_eq!(rgb(&[1, 2, 3, 0], ColorType::Rgba8), [1, 2, 3]);
+    }
+
+    #[test]
+    fn sixteen_bits_keep_the_high_byte() {
+        let wide: Vec<u8> = [0x12FFu16, 0x3480, 0xFFFF].into_iter().flat_map(u16::to_ne_bytes).collect();
+        assert_eq!(rgb(&wide, ColorType::Rgb16), [0x12, 0x34, 0xFF]);
+        assert_eq!(rgb(&wide[..2], ColorType::L16), [0x12; 3]);
+    }
+
+    #[test]
+    fn a_panic_of_a_decoder_is_a_bad_row() {
+        let error = caught(Format::Gif, || -> Result<()> { panic!("index out of bounds") }).unwrap_err();
+        assert_eq!(error.to_string(), "corrupt GIF: the decoder panicked");
     }
 }

@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::pixel_type::{Layout, PixelType};
-use crate::error::{Error, Result};
 
 /// Channels of a colour image.
 pub(super) const RGB: usize = 3;
@@ -21,8 +20,6 @@ const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
 /// Where Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
 const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
-/// Longest side of a target: what a JPEG can have, and far from overflowing any product.
-const MAX_SIDE: u32 = 65_535;
 
 /// Height and width in pixels. A single number is a square.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -81,11 +78,11 @@ pub struct Image {
     pub(super) framing: Framing,
     pub(super) size: Size,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    scale: Option<(f64, f64)>,
+    pub(super) scale: Option<(f64, f64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    ratio: Option<(f64, f64)>,
+    pub(super) ratio: Option<(f64, f64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    shorter: Option<u32>,
+    pub(super) shorter: Option<u32>,
     #[serde(default)]
     pub(super) flip: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,75 +217,6 @@ impl Image {
         Image { max_pixels: pixels, ..self }
     }
 
-    /// Refuses what can never work.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::Invalid`], with the next move.
-    pub fn validate(&self) -> Result<()> {
-        self.validate_size()?;
-        self.validate_framing()?;
-        self.validate_values()
-    }
-
-    fn validate_size(&self) -> Result<()> {
-        let Size { height, width } = self.size;
-        if height == 0 || width == 0 || height.max(width) > MAX_SIDE {
-            return Err(Error::invalid(format!("an image size of {height}x{width}"))
-                .hint(format!("each side is 1 to {MAX_SIDE} pixels")));
-        }
-        if self.max_pixels == 0 {
-            return Err(Error::invalid("max_pixels of 0 refuses every image"));
-        }
-        Ok(())
-    }
-
-    fn validate_framing(&self) -> Result<()> {
-        let random = self.framing == Framing::RandomResizedCrop;
-        for (name, range) in [("scale", self.scale), ("ratio", self.ratio)] {
-            let Some((low, high)) = range else { continue };
-            if !random {
-                return Err(Error::invalid(format!("{name} without a random crop"))
-                    .hint("it belongs to random_resized_crop"));
-            }
-            if !(low > 0.0 && low <= high && high.is_finite()) {
-                return Err(Error::invalid(format!("a {name} of ({low}, {high})"))
-                    .hint("the least comes first, and both are above 0"));
-            }
-        }
-        let centre = self.framing == Framing::CenterCrop;
-        if self.shorter.is_some() && !centre {
-            return Err(
-                Error::invalid("resize_shorter without a centre crop").hint("it belongs to center_crop")
-            );
-        }
-        let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
-        if centre && (longest > shorter || shorter > MAX_SIDE) {
-            return Err(Error::invalid(format!(
-                "a centre crop of {}x{} from a shorter side of {shorter}",
-                self.size.height, self.size.width
-            ))
-            .hint(format!("resize the shorter side to {longest} pixels or more")));
-        }
-        Ok(())
-    }
-
-    fn validate_values(&self) -> Result<()> {
-        if !(0.0..=1.0).contains(&self.flip) {
-            return Err(Error::invalid(format!("a flip with probability {}", self.flip))
-                .hint("a probability lies between 0 and 1"));
-        }
-        let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
-        if self.dtype == PixelType::U8 {
-            return Err(Error::invalid("normalize with dtype uint8")
-                .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
-        }
-        if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
-            return Err(Error::invalid(format!("normalize with mean {mean:?} and std {std:?}"))
-                .hint("every mean is finite and every std is above 0, for values in [0, 1]"));
-        }
-        Ok(())
-    }
-
     /// Shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
     pub fn shape(&self) -> [usize; 3] {
         let (height, width) = (self.size.height as usize, self.size.width as usize);
@@ -370,5 +298,55 @@ impl fmt::Display for Image {
             write!(f, ".normalize({mean:?}, {std:?})")?;
         }
         write!(f, ".dtype({}).layout({})", self.dtype, self.layout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_follow_the_layout() {
+        let image = Image::resize(30, 20);
+        assert_eq!(image.shape(), [30, 20, 3]);
+        assert_eq!(image.bytes_per_image(), 30 * 20 * 3);
+        let planes = image.layout(Layout::Nchw).grayscale().dtype(PixelType::F32);
+        assert_eq!(planes.shape(), [1, 30, 20]);
+        assert_eq!(planes.bytes_per_image(), 30 * 20 * 4);
+    }
+
+    #[test]
+    fn only_a_draw_makes_an_image_random() {
+        assert!(Image::random_resized_crop(8).is_random());
+        assert!(Image::resize(8, 8).flip().is_random());
+        assert!(!Image::resize(8, 8).flip_with(1.0).is_random());
+        assert!(!Image::center_crop(8).is_random());
+    }
+
+    #[test]
+    fn the_canonical_form_is_pinned_and_read_back() {
+        let image = Image::random_resized_crop((224, 192)).scale((0.25, 1.0)).flip();
+        let canonical = image.canonical();
+        assert_eq!(
+            canonical,
+            r#"{"framing":"random_resized_crop","size":{"height":224,"width":192},"scale":[0.25,1.0],"flip":0.5,"dtype":"uint8","layout":"NHWC","grayscale":false,"exif_orientation":false,"max_pixels":178956970}"#
+        );
+        assert_eq!(serde_json::from_str::<Image>(&canonical).unwrap(), image);
+        let normalized = Image::center_crop(224).normalize([0.485; 3], [0.229; 3]).dtype(PixelType::BF16);
+        assert_eq!(serde_json::from_str::<Image>(&normalized.canonical()).unwrap(), normalized);
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused() {
+        let text = r#"{"framing":"resize","size":{"height":1,"width":1},"colour":true}"#;
+        assert!(serde_json::from_str::<Image>(text).is_err());
+    }
+
+    #[test]
+    fn it_reads_as_it_is_written() {
+        assert_eq!(
+            Image::center_crop(224).flip().grayscale().to_string(),
+            "center_crop(224x224, resize=256).flip(0.5).grayscale().dtype(uint8).layout(NHWC)"
+        );
     }
 }

@@ -190,8 +190,21 @@ impl Drop for Decompressor {
     }
 }
 
-/// Encodes RGB pixels (`height * width * 3` bytes) as a baseline JPEG with 4:2:0 chroma.
-pub(super) fn compress(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<Vec<u8>, Message> {
+/// Chroma at half the width and height: 4:2:0.
+pub(super) const HALVED_CHROMA: c_int = tj::TJSAMP_TJSAMP_420;
+
+/// TurboJPEG's chroma samplings, numbered from 0.
+#[cfg(test)]
+pub(super) const CHROMA_SAMPLINGS: c_int = tj::TJ_NUMSAMP as c_int;
+
+/// Encodes RGB pixels (`height * width * 3` bytes) as a baseline JPEG with one of TurboJPEG's chroma samplings.
+pub(super) fn compress(
+    rgb: &[u8],
+    width: u32,
+    height: u32,
+    quality: u8,
+    sampling: c_int,
+) -> Result<Vec<u8>, Message> {
     assert_eq!(
         rgb.len(),
         width as usize * height as usize * Samples::Rgb.per_pixel(),
@@ -209,7 +222,7 @@ pub(super) fn compress(rgb: &[u8], width: u32, height: u32, quality: u8) -> Resu
     let mut encoded = std::ptr::null_mut();
     let mut length = 0;
     let done = set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))
-        .and_then(|()| set(tj::TJPARAM_TJPARAM_SUBSAMP, tj::TJSAMP_TJSAMP_420))
+        .and_then(|()| set(tj::TJPARAM_TJPARAM_SUBSAMP, sampling))
         .and_then(|()| {
             // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and the library
             // allocates the result.

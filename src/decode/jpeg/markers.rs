@@ -2,13 +2,14 @@
 
 use image::metadata::Orientation;
 
-const PREFIX: u8 = 0xFF;
-const SOI: u8 = 0xD8;
-const EOI: u8 = 0xD9;
-const SOS: u8 = 0xDA;
+pub(super) const PREFIX: u8 = 0xFF;
+pub(super) const SOI: u8 = 0xD8;
+pub(super) const EOI: u8 = 0xD9;
+pub(super) const SOS: u8 = 0xDA;
 const DRI: u8 = 0xDD;
-const APP0: u8 = 0xE0;
+pub(super) const APP0: u8 = 0xE0;
 const APP1: u8 = 0xE1;
+pub(super) const APP14: u8 = 0xEE;
 const EXIF: &[u8] = b"Exif\0\0";
 
 /// What lies before the first scan's data.
@@ -31,15 +32,15 @@ pub(super) struct Markers<'a> {
 }
 
 /// One segment: its marker, and its content without the length.
-struct Segment<'a> {
-    marker: u8,
-    content: &'a [u8],
+pub(super) struct Segment<'a> {
+    pub(super) marker: u8,
+    pub(super) content: &'a [u8],
     /// Where the next one begins.
-    end: usize,
+    pub(super) end: usize,
 }
 
 /// The segment at or after `from`. Bytes between segments are passed over, as libjpeg does.
-fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
+pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
     let prefix = from + encoded.get(from..)?.iter().position(|byte| *byte == PREFIX)?;
     let at = prefix + encoded[prefix..].iter().position(|byte| *byte != PREFIX)?;
     let marker = encoded[at];
@@ -103,44 +104,5 @@ impl<'a> Markers<'a> {
     /// Scans of the file, counted up to `limit`.
     pub(super) fn scans(&self, encoded: &[u8], limit: usize) -> usize {
         1 + encoded[self.scan..].windows(2).filter(|pair| *pair == [PREFIX, SOS]).take(limit).count()
-    }
-}
-
-/// The same JPEG with only the segments before its first scan that decoding needs, in well-formed framing.
-///
-/// For files whose decoding stopped at a harmless oddity there: stray bytes between segments, an application's segment
-/// that breaks its own rules. The scans are byte for byte the same, so that damage in them is still found.
-pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
-    /// What JFIF 1.02 calls its version.
-    const JFIF_VERSION: [u8; 2] = [1, 2];
-    const JFIF: &[u8] = b"JFIF\0";
-    let mut clean = vec![PREFIX, SOI];
-    let mut at = 0;
-    loop {
-        let Segment { marker, content, end } = segment(encoded, at)?;
-        at = end;
-        let kept = match marker {
-            0x00..=0x01 | 0xD0..=SOI => continue,
-            EOI => return None,
-            // The version does not change how a file is decoded; that there is one decides between YCbCr and RGB.
-            APP0 => match content.strip_prefix(JFIF) {
-                Some([_, _, rest @ ..]) => Some([JFIF, &JFIF_VERSION, rest].concat()),
-                _ => None,
-            },
-            // Adobe's is the other one that decides the colours.
-            0xEE => Some(content.to_vec()),
-            0xE1..=0xEF | 0xFE => None,
-            _ => Some(content.to_vec()),
-        };
-        if let Some(kept) = kept {
-            let length = u16::try_from(kept.len() + size_of::<u16>()).ok()?;
-            clean.extend([PREFIX, marker]);
-            clean.extend(length.to_be_bytes());
-            clean.extend(kept);
-        }
-        if marker == SOS {
-            clean.extend(&encoded[end..]);
-            return Some(clean);
-        }
     }
 }

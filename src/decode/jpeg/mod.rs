@@ -8,6 +8,9 @@ mod damage;
 mod ffi;
 mod markers;
 mod region;
+mod repair;
+#[cfg(test)]
+mod tests;
 
 use image::metadata::Orientation;
 
@@ -104,7 +107,7 @@ pub(super) fn decode_into(
 ) -> Result<()> {
     match decode_strictly(image, encoded, key, slot, scratch) {
         Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
-            let clean = markers::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
+            let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
             decode_strictly(image, &clean, key, slot, scratch).map_err(Failure::into_error)
         }
         other => other.map_err(Failure::into_error),
@@ -196,6 +199,6 @@ pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<V
     if rgb.len() as u64 != u64::from(width) * u64::from(height) * RGB as u64 {
         return Err(Error::invalid(format!("{} bytes for {width}x{height} RGB pixels", rgb.len())));
     }
-    ffi::compress(rgb, width, height, quality)
+    ffi::compress(rgb, width, height, quality, ffi::HALVED_CHROMA)
         .map_err(|message| Error::invalid(format!("JPEG encoder: {message}")))
 }

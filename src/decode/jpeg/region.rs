@@ -8,9 +8,12 @@ use super::ffi::{Info, Region};
 /// Reductions that the library does with SIMD; others are slower than none.
 const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
-/// How many times the target a box must be after the reduction, so that the mean difference to the exact result stays
-/// below one level of 255.
-const KEPT_DETAIL: f64 = 2.0;
+/// How many times the target a box must still be after the reduction.
+///
+/// The library's reduction is a sharper filter than the bilinear one that it stands in for. Against the exact result, on
+/// 24 photographs of 768x512 at quality 92, the mean difference in levels of 255, and that of the worst photograph:
+/// at 1.0 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7. Less than 1 is promised.
+const KEPT_DETAIL: f64 = 3.0;
 
 /// Columns beside the crop that are decoded with it: chroma upsampling looks at the neighbour two pixels away, and at the
 /// border of the decoded region it has none.

@@ -1,0 +1,243 @@
+//! Decoding alone, one thread: JPEG bytes in memory to one training image, against two other ways of getting it.
+//!
+//! - `forebay`: this library.
+//! - `bare`: libjpeg-turbo and the resize called by hand with the same crops, without checks, limits or options: what is
+//!   left to gain.
+//! - `whole`: decode the whole image, then crop and resize: what most loaders do.
+//!
+//! The contestants take turns image by image, and each is timed only for its own, so that a noisy neighbour or a change
+//! of clock meets all of them alike.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use forebay::decode::{RowKey, decode_into, encode_jpeg};
+use forebay::{Image, Layout, PixelType};
+
+/// The shape and about the bytes of an ImageNet photograph: 100 KB.
+const WIDTH: u32 = 500;
+const HEIGHT: u32 = 375;
+const QUALITY: u8 = 93;
+/// Different photographs, so that the branch predictor does not learn one.
+const PHOTOS: u64 = 32;
+const TARGET: u32 = 224;
+
+const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+const STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// SplitMix64, as the library draws.
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, below: u32) -> u32 {
+        ((u128::from(self.next()) * u128::from(below)) >> 64) as u32
+    }
+}
+
+/// Noise of every size with amplitudes in proportion to it, as photographs have, per colour.
+fn photo(seed: u64) -> Vec<u8> {
+    const LARGEST: u32 = 256;
+    let mut draws = Draws(seed);
+    let mut levels = vec![128f64; (WIDTH * HEIGHT * 3) as usize];
+    let mut cell = LARGEST;
+    while cell >= 1 {
+        let (columns, rows) = (WIDTH / cell + 2, HEIGHT / cell + 2);
+        let amplitude = 34.0 * f64::from(cell).powf(0.2);
+        for (channel, share) in [1.0, 0.95, 0.9].into_iter().enumerate() {
+            let grid: Vec<f64> =
+                (0..columns * rows).map(|_| (draws.unit() - 0.5) * amplitude * share).collect();
+            let at = |x: u32, y: u32| grid[(y * columns + x) as usize];
+            for y in 0..HEIGHT {
+                let (row, down) = (y / cell, f64::from(y % cell) / f64::from(cell));
+                for x in 0..WIDTH {
+                    let (column, right) = (x / cell, f64::from(x % cell) / f64::from(cell));
+                    let top = at(column, row) * (1.0 - right) + at(column + 1, row) * right;
+                    let bottom = at(column, row + 1) * (1.0 - right) + at(column + 1, row + 1) * right;
+                    levels[((y * WIDTH + x) * 3) as usize + channel] += top * (1.0 - down) + bottom * down;
+                }
+            }
+        }
+        cell /= 2;
+    }
+    let pixels: Vec<u8> = levels.iter().map(|level| level.clamp(0.0, 255.0) as u8).collect();
+    encode_jpeg(&pixels, WIDTH, HEIGHT, QUALITY).expect("a JPEG")
+}
+
+/// The loop that nothing but the two libraries runs in.
+mod bare {
+    // The bare loop is the foreign calls themselves; the library's own are in `decode::jpeg::ffi`.
+    #![allow(unsafe_code)]
+
+    use super::{Draws, HEIGHT, MEAN, STD, TARGET, WIDTH};
+    use fast_image_resize as fir;
+    use turbojpeg_sys as tj;
+
+    /// 4:2:0.
+    const MCU: u32 = 16;
+
+    pub(super) struct Loop {
+        handle: tj::tjhandle,
+        resizer: fir::Resizer,
+        pixels: Vec<u8>,
+        target: Vec<u8>,
+    }
+
+    fn crop(draws: &mut Draws) -> (u32, u32, u32, u32) {
+        for _ in 0..10 {
+            let area = f64::from(WIDTH * HEIGHT) * (0.08 + 0.92 * draws.unit());
+            let (low, high) = ((3f64 / 4.0).ln(), (4f64 / 3.0).ln());
+            let aspect = (low + (high - low) * draws.unit()).exp();
+            let (w, h) = ((area * aspect).sqrt().round() as u32, (area / aspect).sqrt().round() as u32);
+            if w <= WIDTH && h <= HEIGHT {
+                let y = draws.below(HEIGHT - h + 1);
+                return (draws.below(WIDTH - w + 1), y, w, h);
+            }
+        }
+        (0, 0, WIDTH, HEIGHT)
+    }
+
+    impl Loop {
+        pub(super) fn new() -> Self {
+            // SAFETY: no precondition.
+            let handle = unsafe { tj::tj3Init(tj::TJINIT_TJINIT_DECOMPRESS as i32) };
+            let target = vec![0; (TARGET * TARGET * 3) as usize];
+            Loop {
+                handle,
+                resizer: fir::Resizer::new(),
+                pixels: vec![0; (WIDTH * HEIGHT * 3) as usize],
+                target,
+            }
+        }
+
+        /// Decodes the crop of `key`, or all of the image, and resizes the crop into `slot`.
+        pub(super) fn bytes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
+            let mut draws = Draws(key);
+            let flip = draws.unit() < 0.5;
+            let (x, y, w, h) = crop(&mut draws);
+            let (region_x, region_y, region_w, region_h) = match in_decoder {
+                true => (x / MCU * MCU, y, x + w - x / MCU * MCU, h),
+                false => (0, 0, WIDTH, HEIGHT),
+            };
+            let region = tj::tjregion {
+                x: region_x as i32,
+                y: region_y as i32,
+                w: region_w as i32,
+                h: region_h as i32,
+            };
+            // SAFETY: the handle is live, `pixels` has room for the whole image, and the region lies inside of it.
+            let rc = unsafe {
+                tj::tj3DecompressHeader(self.handle, encoded.as_ptr(), encoded.len() as _)
+                    + tj::tj3SetCroppingRegion(self.handle, region)
+                    + tj::tj3Decompress8(
+                        self.handle,
+                        encoded.as_ptr(),
+                        encoded.len() as _,
+                        self.pixels.as_mut_ptr(),
+                        0,
+                        tj::TJPF_TJPF_RGB,
+                    )
+            };
+            assert_eq!(rc, 0);
+            let source = fir::images::ImageRef::new(region_w, region_h, &self.pixels, fir::PixelType::U8x3);
+            let mut target = fir::images::Image::from_slice_u8(TARGET, TARGET, slot, fir::PixelType::U8x3);
+            let options = fir::ResizeOptions::new()
+                .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
+                .crop(f64::from(x - region_x), f64::from(y - region_y), f64::from(w), f64::from(h));
+            let (source, target) = (source.expect("a source"), target.as_mut().expect("a target"));
+            self.resizer.resize(&source, target, &options).expect("a resize");
+            if flip {
+                slot.as_chunks_mut::<3>().0.chunks_exact_mut(TARGET as usize).for_each(<[_]>::reverse);
+            }
+        }
+
+        /// The same as normalised planes of float32.
+        pub(super) fn planes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
+            let mut target = std::mem::take(&mut self.target);
+            self.bytes(encoded, key, in_decoder, &mut target);
+            let plane = (TARGET * TARGET) as usize * size_of::<f32>();
+            for (channel, to) in slot.chunks_exact_mut(plane).enumerate() {
+                let (scale, offset) = (1.0 / (255.0 * STD[channel]), -MEAN[channel] / STD[channel]);
+                for (to, from) in to.as_chunks_mut().0.iter_mut().zip(target.as_chunks::<3>().0) {
+                    *to = (f32::from(from[channel]) * scale + offset).to_ne_bytes();
+                }
+            }
+            self.target = target;
+        }
+    }
+}
+
+type Contestant<'a> = (&'static str, Box<dyn FnMut(&[u8], u64, &mut [u8]) + 'a>);
+
+fn contest(c: &mut Criterion, name: &str, slot: usize, contestants: &mut [Contestant<'_>]) {
+    let photos: Vec<Vec<u8>> = (0..PHOTOS).map(photo).collect();
+    let mut slot = vec![0u8; slot];
+    let mut group = c.benchmark_group(name);
+    group.throughput(Throughput::Elements(1));
+    for timed in 0..contestants.len() {
+        group.bench_function(contestants[timed].0, |bencher| {
+            bencher.iter_custom(|rounds| {
+                let mut total = Duration::ZERO;
+                for key in 0..rounds {
+                    for (index, (_, run)) in contestants.iter_mut().enumerate() {
+                        let started = Instant::now();
+                        run(&photos[(key % PHOTOS) as usize], key, &mut slot);
+                        black_box(&mut slot);
+                        if index == timed {
+                            total += started.elapsed();
+                        }
+                    }
+                }
+                total
+            });
+        });
+    }
+    group.finish();
+}
+
+fn benches(c: &mut Criterion) {
+    let forebay = |image: Image| {
+        move |photo: &[u8], key: u64, slot: &mut [u8]| {
+            decode_into(&image, photo, RowKey(key), slot).expect("a photograph");
+        }
+    };
+    let bytes = Image::random_resized_crop(TARGET).flip();
+    let planes = bytes.clone().normalize(MEAN, STD).dtype(PixelType::F32).layout(Layout::Nchw);
+    let mut ours = bare::Loop::new();
+    let mut whole = bare::Loop::new();
+    contest(
+        c,
+        "uint8 NHWC",
+        bytes.bytes_per_image(),
+        &mut [
+            ("forebay", Box::new(forebay(bytes.clone()))),
+            ("bare", Box::new(|photo, key, slot| ours.bytes(photo, key, true, slot))),
+            ("whole", Box::new(|photo, key, slot| whole.bytes(photo, key, false, slot))),
+        ],
+    );
+    contest(
+        c,
+        "float32 NCHW",
+        planes.bytes_per_image(),
+        &mut [
+            ("forebay", Box::new(forebay(planes.clone()))),
+            ("bare", Box::new(|photo, key, slot| ours.planes(photo, key, true, slot))),
+            ("whole", Box::new(|photo, key, slot| whole.planes(photo, key, false, slot))),
+        ],
+    );
+}
+
+criterion_group!(decode, benches);
+criterion_main!(decode);

@@ -1,0 +1,181 @@
+//! What a crop decode must be: the pixels of the whole decode, for every sampling, box and reduction.
+
+use super::*;
+use crate::decode::draws::Draws;
+use crate::decode::geometry::{Rect, Sampling};
+use crate::decode::resample::reduced;
+use crate::decode::spec::Size;
+
+const WIDTH: u32 = 203;
+const HEIGHT: u32 = 151;
+
+/// Smooth colour, edges and noise: something for every part of a decoder.
+fn pixels() -> Vec<u8> {
+    let mut draws = Draws::new(RowKey(5));
+    let mut pixels = Vec::new();
+    for y in 0..HEIGHT {
+        for x in 0..WIDTH {
+            let edge = if (x / 13 + y / 7) % 2 == 0 { 60 } else { 0 };
+            let noise = draws.below(40);
+            pixels.extend([x + edge, y + noise, (x + y) / 2 + edge].map(|level| level.min(255) as u8));
+        }
+    }
+    pixels
+}
+
+fn jpegs() -> Vec<Vec<u8>> {
+    let pixels = pixels();
+    (0..ffi::CHROMA_SAMPLINGS)
+        .map(|sampling| ffi::compress(&pixels, WIDTH, HEIGHT, 90, sampling).unwrap())
+        .collect()
+}
+
+fn decoded(encoded: &[u8], channels: usize, part: impl Fn(&ffi::Info) -> Part) -> (Part, Vec<u8>) {
+    let mut decoder = Decoder::default();
+    let mut pixels = Buffer::default();
+    let opened = decoder.open(encoded, 1 << 20).unwrap();
+    let part = part(&opened.info());
+    let markers = Markers::read(encoded).unwrap();
+    decode(opened, &part, &markers, channels, (&mut decoder, &mut pixels)).unwrap();
+    let bytes = part.rect.width as usize * part.rect.height as usize * channels;
+    (part, pixels.get(bytes).to_vec())
+}
+
+/// The pixels of `rect` out of those of `part`.
+fn cut(pixels: &[u8], part: &Part, rect: Rect, channels: usize) -> Vec<u8> {
+    let stride = part.rect.width as usize * channels;
+    let left = (rect.x - part.rect.x) as usize * channels;
+    (rect.y..rect.y + rect.height)
+        .flat_map(|y| {
+            let start = (y - part.rect.y) as usize * stride + left;
+            &pixels[start..start + rect.width as usize * channels]
+        })
+        .copied()
+        .collect()
+}
+
+/// A sampling of `view` that is reduced by exactly `reduction`.
+fn sampling(view: Rect, reduction: u32) -> (Sampling, Size) {
+    let (width, height) = (f64::from(view.width), f64::from(view.height));
+    let target = match reduction {
+        1 => Size { height: view.height, width: view.width },
+        _ => {
+            Size { height: 1.max(view.height / (4 * reduction)), width: 1.max(view.width / (4 * reduction)) }
+        }
+    };
+    (Sampling { left: f64::from(view.x), top: f64::from(view.y), width, height, view }, target)
+}
+
+#[test]
+fn a_crop_has_the_pixels_of_the_whole() {
+    let mut draws = Draws::new(RowKey(11));
+    for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
+        let all = Rect::whole(WIDTH, HEIGHT);
+        let (wide, target) = sampling(all, reduction);
+        let (whole, expected) = decoded(encoded, RGB, |info| Part::of(info, &wide, target));
+        for _ in 0..60 {
+            let least = 8 * reduction;
+            let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
+            let height = least.min(HEIGHT) + draws.below(HEIGHT - least.min(HEIGHT) + 1);
+            let view = Rect {
+                x: draws.below(WIDTH - width + 1),
+                y: draws.below(HEIGHT - height + 1),
+                width,
+                height,
+            };
+            let (box_of, target) = sampling(view, reduction);
+            let (part, pixels) = decoded(encoded, RGB, |info| Part::of(info, &box_of, target));
+            if part.reduction != whole.reduction {
+                continue;
+            }
+            let seen = reduced(view, part.reduction);
+            assert!(
+                cut(&pixels, &part, seen, RGB) == cut(&expected, &whole, seen, RGB),
+                "{view:?} reduced by {reduction}: {part:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn reductions_are_taken_where_enough_is_left() {
+    let encoded = &jpegs()[2];
+    for (target, reduction) in [(60, 1), (26, 1), (25, 2), (13, 2), (12, 4), (6, 8)] {
+        let view = Rect::whole(WIDTH, HEIGHT);
+        let (sampling, _) = sampling(view, 1);
+        let size = Size { height: target, width: target };
+        let (part, _) = decoded(encoded, RGB, |info| Part::of(info, &sampling, size));
+        assert_eq!(part.reduction, reduction, "to {target}");
+    }
+}
+
+#[test]
+fn only_the_needed_columns_and_rows_are_decoded() {
+    let view = Rect { x: 100, y: 70, width: 20, height: 10 };
+    let (sampling, target) = sampling(view, 1);
+    let (part, _) = decoded(&jpegs()[2], RGB, |info| Part::of(info, &sampling, target));
+    assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
+}
+
+#[test]
+fn luma_of_a_grey_jpeg_is_its_only_channel() {
+    let grey = &jpegs()[3];
+    let (part, rgb) = decoded(grey, RGB, Part::whole);
+    let (_, luma) = decoded(grey, 1, Part::whole);
+    assert_eq!(part.rect, Rect::whole(WIDTH, HEIGHT));
+    assert!(rgb.chunks_exact(3).zip(&luma).all(|(rgb, luma)| rgb == [*luma; 3]));
+}
+
+#[test]
+fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
+    let encoded = &jpegs()[2];
+    let image = Image::resize(20, 20);
+    let mut slot = vec![0; image.bytes_per_image()];
+    let mut scratch = Scratch::default();
+    let mut decode =
+        |bytes: &[u8]| decode_into(&image, bytes, RowKey(0), &mut slot, &mut scratch).map(|()| slot.clone());
+    let expected = decode(encoded).unwrap();
+    for length in 3..encoded.len() - 1 {
+        if length % 97 == 0 {
+            assert_eq!(decode(&encoded[..length]).unwrap_err().kind(), ErrorKind::BadRow, "cut at {length}");
+        }
+    }
+    assert!(decode(encoded).unwrap() == expected);
+}
+
+#[test]
+fn what_comes_after_the_end_is_ignored() {
+    let mut encoded = jpegs().swap_remove(2);
+    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    encoded.extend([0, 0xFF, 7]);
+    let (_, padded) = decoded(&encoded, RGB, Part::whole);
+    assert!(padded == expected);
+}
+
+#[test]
+fn padding_before_the_end_is_harmless() {
+    let encoded = jpegs().swap_remove(2);
+    let image = Image::resize(HEIGHT, WIDTH);
+    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    let mut padded = encoded[..encoded.len() - 2].to_vec();
+    padded.extend([0x11; 40]);
+    padded.extend([0xFF, 0xD9]);
+    let mut slot = vec![0; image.bytes_per_image()];
+    decode_into(&image, &padded, RowKey(0), &mut slot, &mut Scratch::default()).unwrap();
+    assert!(slot == expected);
+}
+
+#[test]
+fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
+    let encoded = jpegs().swap_remove(2);
+    let image = Image::resize(HEIGHT, WIDTH);
+    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    let stray = [&encoded[..2], &[1, 2, 3], &encoded[2..]].concat();
+    assert!(stray[..2] == [0xFF, 0xD8]);
+    let mut slot = vec![0; image.bytes_per_image()];
+    decode_into(&image, &stray, RowKey(0), &mut slot, &mut Scratch::default()).unwrap();
+    assert!(slot == expected);
+    let half = [&stray[..stray.len() / 2], &[0xFF, 0xD9]].concat();
+    let error = decode_into(&image, &half, RowKey(0), &mut slot, &mut Scratch::default()).unwrap_err();
+    assert_eq!(error.cause(), "corrupt JPEG: premature end of data segment");
+}

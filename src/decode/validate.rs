@@ -1,0 +1,134 @@
+//! What can never work, said before the first row.
+
+use super::pixel_type::PixelType;
+use super::spec::{Framing, Image, Normalize, Size};
+use crate::error::{Error, Result};
+
+/// Longest side of a target: what a JPEG can have, and far from overflowing any product.
+const MAX_SIDE: u32 = 65_535;
+
+impl Image {
+    /// Refuses what can never work.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`], with the next move.
+    pub fn validate(&self) -> Result<()> {
+        self.validate_size()?;
+        self.validate_framing()?;
+        self.validate_values()
+    }
+
+    fn validate_size(&self) -> Result<()> {
+        let Size { height, width } = self.size;
+        if height == 0 || width == 0 || height.max(width) > MAX_SIDE {
+            return Err(Error::invalid(format!("an image size of {height}x{width}"))
+                .hint(format!("each side is 1 to {MAX_SIDE} pixels")));
+        }
+        if self.max_pixels == 0 {
+            return Err(Error::invalid("max_pixels of 0 refuses every image"));
+        }
+        Ok(())
+    }
+
+    fn validate_framing(&self) -> Result<()> {
+        let random = self.framing == Framing::RandomResizedCrop;
+        for (name, range) in [("scale", self.scale), ("ratio", self.ratio)] {
+            let Some((low, high)) = range else { continue };
+            if !random {
+                return Err(Error::invalid(format!("{name} without a random crop"))
+                    .hint("it belongs to random_resized_crop"));
+            }
+            if !(low > 0.0 && low <= high && high.is_finite()) {
+                return Err(Error::invalid(format!("a {name} of ({low}, {high})"))
+                    .hint("the least comes first, and both are above 0"));
+            }
+        }
+        let centre = self.framing == Framing::CenterCrop;
+        if self.shorter.is_some() && !centre {
+            return Err(
+                Error::invalid("resize_shorter without a centre crop").hint("it belongs to center_crop")
+            );
+        }
+        let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
+        if centre && (longest > shorter || shorter > MAX_SIDE) {
+            return Err(Error::invalid(format!(
+                "a centre crop of {}x{} from a shorter side of {shorter}",
+                self.size.height, self.size.width
+            ))
+            .hint(format!("resize the shorter side to {longest} pixels or more")));
+        }
+        Ok(())
+    }
+
+    fn validate_values(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.flip) {
+            return Err(Error::invalid(format!("a flip with probability {}", self.flip))
+                .hint("a probability lies between 0 and 1"));
+        }
+        let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
+        if self.pixel_type() == PixelType::U8 {
+            return Err(Error::invalid("normalize with dtype uint8")
+                .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
+        }
+        if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
+            return Err(Error::invalid(format!("normalize with mean {mean:?} and std {std:?}"))
+                .hint("every mean is finite and every std is above 0, for values in [0, 1]"));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+
+    #[test]
+    fn what_works_is_accepted() {
+        for image in [
+            Image::resize(1, 65_535),
+            Image::random_resized_crop(224).scale((0.5, 0.5)).ratio((1.0, 1.0)).flip_with(1.0),
+            Image::center_crop((200, 256)),
+            Image::center_crop(288).resize_shorter(320),
+            Image::resize(8, 8).normalize([0.5; 3], [0.5; 3]).dtype(PixelType::F16),
+        ] {
+            image.validate().unwrap();
+        }
+    }
+
+    #[test]
+    fn what_can_never_work_is_refused_with_the_next_move() {
+        let crop = || Image::random_resized_crop(224);
+        for (image, said) in [
+            (Image::resize(0, 5), "an image size of 0x5 (each side is 1 to 65535 pixels)"),
+            (Image::resize(5, 65_536), "an image size of 5x65536 (each side is 1 to 65535 pixels)"),
+            (crop().max_pixels(0), "max_pixels of 0 refuses every image"),
+            (crop().scale((1.0, 0.08)), "a scale of (1, 0.08) (the least comes first, and both are above 0)"),
+            (crop().ratio((0.0, 1.0)), "a ratio of (0, 1) (the least comes first, and both are above 0)"),
+            (
+                crop().ratio((1.0, f64::NAN)),
+                "a ratio of (1, NaN) (the least comes first, and both are above 0)",
+            ),
+            (
+                Image::resize(8, 8).scale((0.1, 1.0)),
+                "scale without a random crop (it belongs to random_resized_crop)",
+            ),
+            (crop().resize_shorter(256), "resize_shorter without a centre crop (it belongs to center_crop)"),
+            (
+                Image::center_crop(300),
+                "a centre crop of 300x300 from a shorter side of 256 (resize the shorter side to 300 pixels or more)",
+            ),
+            (crop().flip_with(1.5), "a flip with probability 1.5 (a probability lies between 0 and 1)"),
+            (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability lies between 0 and 1)"),
+            (
+                crop().normalize([0.5; 3], [0.5; 3]),
+                "normalize with dtype uint8 (pass dtype float32, float16 or bfloat16, or normalise on the accelerator)",
+            ),
+        ] {
+            let error = image.validate().unwrap_err();
+            assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, said));
+        }
+        let zero = crop().dtype(PixelType::F32).normalize([0.5; 3], [0.5, 0.0, 0.5]);
+        assert_eq!(zero.validate().unwrap_err().kind(), ErrorKind::Invalid);
+    }
+}

@@ -1,0 +1,146 @@
+//! Other people's images: each decodes, or is refused with the outcome that `decode_outcomes.txt` lists.
+//!
+//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests say so and pass.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a helper of a test stops it, and a skipped test says so"
+)]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forebay::decode::{RowKey, decode_into, probe};
+use forebay::{ErrorKind, Image, Result};
+
+/// Longest time for one file, good or bad.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Mean differences, in levels of 255, of the orientation photographs to the first of them: each was graded a little
+/// differently (13 to 14), and one seen wrongly is far off (40 to 71).
+const NEAR: f64 = 20.0;
+const FAR: f64 = 30.0;
+
+fn shared_data() -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data");
+    let data = std::env::var_os("FOREBAY_TEST_DATA").map_or_else(beside, PathBuf::from);
+    if data.is_dir() {
+        return Some(data);
+    }
+    println!("skipped: no shared data");
+    None
+}
+
+fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files.extend(files_below(&path)) } else { files.push(path) }
+    }
+    files.sort();
+    files
+}
+
+fn is_image(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "jpg" || extension == "png")
+}
+
+fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {
+    let mut slot = vec![0; image.bytes_per_image()];
+    let started = Instant::now();
+    let done = decode_into(image, encoded, RowKey(1), &mut slot);
+    assert!(started.elapsed() < PATIENCE, "took {:?}", started.elapsed());
+    done.map(|()| slot)
+}
+
+/// The whole image at its own size.
+fn decode_whole(encoded: &[u8]) -> Result<Vec<u8>> {
+    let header = probe(encoded)?;
+    decode(&Image::resize(header.height.max(1), header.width.max(1)), encoded)
+}
+
+#[test]
+fn every_good_image_decodes() {
+    let Some(data) = shared_data() else { return };
+    for folder in ["bccd", "cc0-photos-png", "exif-orientation", "jpeg-variants", "kodak", "pngsuite"] {
+        let mut seen = 0;
+        for path in files_below(&data.join(folder)).into_iter().filter(|path| is_image(path)) {
+            let encoded = std::fs::read(&path).unwrap();
+            let corrupt =
+                folder == "pngsuite" && path.file_name().unwrap().to_str().unwrap().starts_with('x');
+            for image in [Image::random_resized_crop(64).flip(), Image::center_crop(32)] {
+                match decode(&image, &encoded) {
+                    Ok(_) => assert!(!corrupt, "{} should be refused", path.display()),
+                    Err(error) => {
+                        assert!(corrupt && error.kind() == ErrorKind::BadRow, "{}: {error}", path.display());
+                    }
+                }
+            }
+            seen += 1;
+        }
+        assert!(seen > 0, "{folder} is empty");
+    }
+}
+
+#[test]
+fn all_eight_orientations_are_seen_alike() {
+    let Some(data) = shared_data() else { return };
+    let turned = |n: usize| {
+        let encoded = std::fs::read(data.join(format!("exif-orientation/Landscape_{n}.jpg"))).unwrap();
+        let upright = decode(&Image::resize(45, 60).exif_orientation(true), &encoded).unwrap();
+        (upright, decode(&Image::resize(45, 60), &encoded).unwrap())
+    };
+    let difference = |a: &[u8], b: &[u8]| {
+        a.iter().zip(b).map(|(a, b)| f64::from(a.abs_diff(*b))).sum::<f64>() / a.len() as f64
+    };
+    let (first, _) = turned(1);
+    for n in 2..=8 {
+        let (upright, stored) = turned(n);
+        assert!(difference(&first, &upright) < NEAR, "orientation {n}");
+        assert!(difference(&first, &stored) > FAR, "orientation {n} is applied without being asked for");
+    }
+}
+
+#[test]
+fn a_jpeg_cut_short_is_always_found() {
+    let Some(data) = shared_data() else { return };
+    let folders = ["bccd", "exif-orientation", "jpeg-variants"];
+    let paths = folders.iter().flat_map(|folder| files_below(&data.join(folder)));
+    for path in paths.filter(|path| path.extension().is_some_and(|extension| extension == "jpg")) {
+        let encoded = std::fs::read(&path).unwrap();
+        for percent in [25, 50, 75, 90, 99] {
+            let cut = &encoded[..encoded.len() * percent / 100];
+            for image in [Image::random_resized_crop(32), Image::resize(32, 32)] {
+                let error = decode(&image, cut).expect_err("a cut file decodes");
+                assert_eq!(error.kind(), ErrorKind::BadRow, "{} at {percent} %: {error}", path.display());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_malformed_file_has_its_outcome() {
+    let Some(data) = shared_data() else { return };
+    let mut expected: BTreeMap<&str, &str> = include_str!("decode_outcomes.txt")
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| line.split_once(" => ").expect("a line is `path => outcome`"))
+        .collect();
+    let mut wrong = Vec::new();
+    for folder in ["image-rs-bad", "jpeg-crashtest"] {
+        for path in files_below(&data.join(folder)) {
+            let encoded = std::fs::read(&path).unwrap();
+            let outcome = match decode_whole(&encoded) {
+                Ok(_) => "decodes".to_owned(),
+                Err(error) => format!("{:?}: {}", error.kind(), error.cause()),
+            };
+            let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
+            if expected.remove(name) != Some(outcome.as_str()) {
+                wrong.push(format!("{name} => {outcome}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "not the listed outcome:\n{}", wrong.join("\n"));
+    assert!(expected.is_empty(), "listed, but not there: {expected:?}");
+}
