@@ -17,6 +17,7 @@ use forebay::{Error, Loader, Result, Shard};
 
 use self::accelerator::Accelerator;
 use self::drive::{Course, drive};
+use self::machine::Clock;
 use self::report::Report;
 use super::console::Console;
 use super::options::{LoaderOptions, Order};
@@ -98,15 +99,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn measure(args: &Args, console: &Console) -> Result<Report> {
     let accelerator = Accelerator::new(args.step_ms.unwrap_or_default());
     let floor = accelerator.floor();
-    let (origin, cpu) = (Instant::now(), machine::cpu_seconds());
+    let (origin, clock) = (Instant::now(), Clock::now());
     let loaders = args.loaders()?;
     let steps = args.steps(loaders.first().map_or(0, Loader::len));
     let course = Course { accelerator, epochs: 0..args.epochs, steps: Some(steps), at_most: None };
     let mut progress = console.progress("running", "steps", steps);
     let ranks = drive(&loaders, &course, origin, || progress.advance(1))?;
     drop(progress);
-    let cpu = cpu.and_then(|before| Some(machine::cpu_seconds()? - before));
-    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor, cpu);
+    let spent = Clock::spent_since(clock);
+    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor, spent);
     if args.step_ms.is_some() {
         let epochs = args.epochs..u64::MAX;
         let free = Course {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::tally::{self, Lap, Utilisation};
+use super::drive::Run;
+use super::tally::{self, Utilisation};
 use crate::cli::units::{percent, seconds};
 
 /// How the simulated accelerator fared.
@@ -22,10 +23,10 @@ pub(super) struct Simulated {
 
 impl Simulated {
     /// Sums up `ranks`, run with steps of `step` when the harness adds `floor` to each.
-    pub(super) fn new(ranks: &[Vec<Lap>], step: Duration, floor: Duration) -> Self {
+    pub(super) fn new(ranks: &[Run], step: Duration, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =
-            ranks.iter().filter_map(|laps| tally::utilisation(laps, step, floor)).collect();
+            ranks.iter().filter_map(|run| tally::utilisation(&run.laps, step, floor)).collect();
         Simulated {
             step_ms: step * 1e3,
             floor_ms: floor * 1e3,
@@ -36,9 +37,9 @@ impl Simulated {
     }
 
     /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
-    pub(super) fn set_margin(&mut self, free: &[Vec<Lap>]) {
+    pub(super) fn set_margin(&mut self, free: &[Run]) {
         // The wait for the first batch is a start, not a rate.
-        let steps_per_second = free.iter().filter_map(|laps| {
+        let steps_per_second = free.iter().filter_map(|Run { laps, .. }| {
             let (first, last) = (laps.first()?, laps.last()?);
             let time = last.ended - first.ended;
             (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
