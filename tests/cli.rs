@@ -103,8 +103,10 @@ fn synth_does_not_write_into_a_folder_that_holds_something() {
     let again = format!("synth {} --rows 5", dir.display());
     assert!(refused(&again).contains("--force"));
     assert_eq!(before, contents(&dir));
+    std::fs::write(dir.join("notes.txt"), "the user's own").unwrap();
     succeed(&format!("{again} --image 16x16 --force"));
-    assert!(contents(&dir).keys().all(|name| name.ends_with(".parquet")), "unfinished files were left");
+    // The earlier set is gone, nothing unfinished is left, and what is not synth's is not touched.
+    assert_eq!(contents(&dir).keys().collect::<Vec<_>>(), ["notes.txt", "part-00000-of-00001.parquet"]);
 }
 
 #[test]

@@ -54,15 +54,15 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay bench /data/train --image image=rrc224                       as fast as it goes
-  forebay bench /data/train --image image=rrc224 --step-ms 125         would a GPU with 125 ms a step wait?
+  forebay bench /data/train --image image=rrc224                   as fast as it goes
+  forebay bench /data/train --image image=rrc224 --step-ms 125     would a GPU wait?
   forebay bench /data/train --image image=rrc224 --world 2 --step-ms 125
-  forebay bench /data/train --image image=rrc224 --until rows          without shuffling and decoding
-  forebay bench /data/clicks --batch-size 8192 --json -                one JSON object on standard output
+  forebay bench /data/train --image image=rrc224 --until rows      no shuffle, no decoding
+  forebay bench /data/clicks --batch-size 8192 --json -            one JSON object
 
-A step begins when all ranks have their batch and takes a fixed time; utilisation is the sum of the steps over the time
-from the first batch to the end, less what the simulation itself costs. Throughput is taken without steps, in the same
-run where --step-ms is not given, else for a few seconds after it.";
+A step begins when all ranks have their batch, and takes a fixed time. Utilisation is the sum of the \
+steps over the time from the first batch to the end, less what the simulation itself costs. The margin \
+is what the loader gives without steps, taken for a few seconds afterwards, over what the steps take.";
 
 /// The last stage that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
