@@ -9,6 +9,9 @@ use super::drive::Run;
 use super::tally::{self, Utilisation};
 use crate::cli::units::{percent, seconds};
 
+/// Late wake-ups that cost less are not worth a word.
+const NOTABLE: f64 = 0.002;
+
 /// How the simulated accelerator fared.
 #[derive(Serialize)]
 pub(super) struct Simulated {
@@ -60,6 +63,10 @@ impl fmt::Display for Simulated {
         let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
         if let (Some(worst), Some(variation)) = (worst, variation) {
             write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
+        }
+        let late = self.ranks.iter().map(|rank| rank.late).fold(0.0, f64::max);
+        if late > NOTABLE {
+            write!(f, ", {} lost to late wake-ups", percent(late))?;
         }
         match self.margin {
             Some(margin) => write!(f, ", margin {margin:.2}"),
