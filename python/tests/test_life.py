@@ -95,6 +95,34 @@ def test_iterators_may_be_dropped_at_any_batch(plain: Path) -> None:
         assert threading.active_count() == threads
 
 
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads and handles through /proc")
+@pytest.mark.parametrize("end", ["close", "drop"])
+def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
+    def counts() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    def once() -> None:
+        loader = small(plain, transform=lambda batch: batch)
+        next(iter(loader))
+        for batch in loader:
+            assert batch["id"].size
+        epoch = iter(loader)
+        next(epoch)
+        if end == "close":
+            loader.close()
+
+    once()
+    gc.collect()
+    before = counts()
+    for _ in range(5):
+        once()
+    gc.collect()
+    deadline = time.monotonic() + 1
+    while counts() != before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert counts() == before
+
+
 @pytest.mark.parametrize(
     "leave",
     [
