@@ -74,9 +74,9 @@ fn laps(
     for number in course.epochs.clone() {
         // Beginning an epoch is part of the wait for its first batch.
         let mut asked = Instant::now();
-        let mut epoch = loader.epoch(number)?;
+        let epoch = loader.epoch(number)?;
         let mut first = true;
-        while let Some(batch) = epoch.next() {
+        for batch in epoch {
             let batch = std::hint::black_box(batch?);
             let got = Instant::now();
             if !meeting.meet() {
