@@ -1,1 +1,48 @@
-//! The Python door.
+//! The Python door: it converts, detaches, listens and maps.
+//!
+//! It *converts* arguments and batches without copying what is large, *detaches* from the interpreter while it waits,
+//! *listens* for Ctrl-C meanwhile, and *maps* each error to an exception that people already catch. It holds no logic
+//! of its own: what is not about the border belongs in the library. The public names live in the Python package
+//! `forebay`, which wraps this module; nothing here is imported by users.
+
+mod batch;
+mod capsule;
+#[path = "../../src/bin/forebay/cli.rs"]
+mod cli;
+mod column;
+mod dense;
+mod dlpack;
+mod epoch;
+mod errors;
+mod home;
+mod image;
+mod loader;
+mod memory;
+mod nulls;
+mod numpy;
+mod objects;
+mod program;
+mod ragged;
+mod schema;
+
+use pyo3::prelude::*;
+
+/// The allocator of the whole wheel: batches are large, short-lived and made by many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The compiled half of the `forebay` package.
+#[pymodule]
+fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(program::main, module)?)?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<column::Column>()?;
+    module.add_class::<epoch::Epoch>()?;
+    module.add_class::<epoch::Step>()?;
+    module.add_class::<loader::Loader>()?;
+    module.add_class::<image::Image>()?;
+    module.add_class::<memory::Memory>()?;
+    module.add_class::<schema::Schema>()?;
+    Ok(())
+}

@@ -1,0 +1,99 @@
+"""What the modules for frameworks share: epochs of converted batches, counted when they are handed over."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .column import Column
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["Batches"]
+
+T = TypeVar("T")
+
+
+class Batches(Generic[T]):
+    """A loader's batches in a framework's own type: iterable once per epoch, with a length.
+
+    A framework that copies to a device does so ``ahead`` batches before the training step asks, and has a ``finish``
+    for the moment when it does; the loader's state still counts only what the training step got.
+    """
+
+    def __init__(
+        self,
+        loader: Loader,
+        convert: Callable[[Any], Any],
+        *,
+        ahead: int = 0,
+        finish: Callable[[Any], T] = lambda converted: converted,
+    ) -> None:
+        self.loader = loader
+        self._convert = convert
+        self._finish = finish
+        self._ahead = ahead
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[T]:
+        """The next epoch."""
+        return self._walk(None)
+
+    def epoch(self, number: int) -> Iterator[T]:
+        """The epoch with this number."""
+        return self._walk(number)
+
+    def _walk(self, number: int | None) -> Iterator[T]:
+        epoch = iter(self.loader) if number is None else self.loader.epoch(number)
+        waiting: deque[tuple[Any, Any]] = deque()
+        failure: Exception | None = None
+        more = True
+        try:
+            while more or waiting:
+                while more and len(waiting) <= self._ahead:
+                    try:
+                        pulled = epoch._pull()
+                        more = pulled is not None
+                        if pulled is not None:
+                            waiting.append((pulled, self._convert(pulled.batch)))
+                    except Exception as error:
+                        # It belongs to its own batch: those before it are handed over first.
+                        failure, more = error, False
+                if waiting:
+                    pulled, converted = waiting.popleft()
+                    epoch._hand_over(pulled)
+                    yield self._finish(converted)
+            if failure is not None:
+                raise failure
+        finally:
+            epoch.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} of {self.loader!r}>"
+
+
+def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]]:
+    """Name, array, and where the batch is the loader's own also the column, of each entry."""
+    column = getattr(batch, "column", None)
+    for name in batch:
+        yield name, batch[name], None if column is None else column(name)
+
+
+def pick(batch: Mapping[str, Any], what: Any) -> Any:
+    """The entries that a name, a list of names, a dict of names or a function selects."""
+    if isinstance(what, str):
+        return batch[what]
+    if callable(what):
+        return what(batch)
+    if isinstance(what, Mapping):
+        return {key: pick(batch, one) for key, one in what.items()}
+    return type(what)(pick(batch, one) for one in what)
+
+
+def missing(module: str, framework: str, install: str) -> ImportError:
+    """The error of a module whose framework is not installed."""
+    return ImportError(f"forebay.{module} needs {framework}, which is not installed (pip install {install})")

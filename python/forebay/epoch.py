@@ -1,0 +1,173 @@
+"""One pass over a rank's share, with or without a Python function between."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .errors import ClosedError
+
+if TYPE_CHECKING:
+    from . import _forebay
+    from .loader import Loader
+
+__all__ = ["Epoch"]
+
+#: Batches that a transform works ahead: enough to even out its times, few enough to cost little memory.
+AHEAD = 2
+
+#: Seconds between two looks whether the other side is still there.
+LOOK = 0.05
+
+#: Seconds that closing waits for the thread of a transform, which may be in the middle of a user's function.
+PATIENCE = 0.15
+
+
+class Pulled(NamedTuple):
+    """What the training step gets, and what it is counted by."""
+
+    batch: Any
+    step: _forebay.Step
+
+
+class Epoch(Iterator[Any]):
+    """The batches of one epoch, in order.
+
+    Each is a :class:`forebay.Batch`, or what the loader's ``transform`` made of it. It counts as handed over, for
+    ``state_dict()``, when ``next`` returns it. After an exception the epoch is over; the next one works.
+    """
+
+    def __init__(self, loader: Loader, native: _forebay.Epoch, transform: Callable[..., Any] | None) -> None:
+        self._loader = loader
+        self._native = native
+        self._generation = loader._generation
+        self._process = os.getpid()
+        self._closed = False
+        self._transformed = None if transform is None else _Transformed(native, transform)
+
+    @property
+    def number(self) -> int:
+        """Which epoch this is, from 0."""
+        return self._native.number
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __next__(self) -> Any:
+        pulled = self._pull()
+        if pulled is None:
+            raise StopIteration
+        self._hand_over(pulled)
+        return pulled.batch
+
+    def _pull(self) -> Pulled | None:
+        """The next batch, which does not count as handed over yet; ``None`` after the last."""
+        self._loader._check_process()
+        if self._generation != self._loader._generation:
+            raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
+        if self._transformed is not None:
+            return self._transformed.pull()
+        step = self._native.pull()
+        return None if step is None else Pulled(step.batch, step)
+
+    def _hand_over(self, pulled: Pulled) -> None:
+        """Counts a batch, and all before it."""
+        self._loader._native.handed_over(pulled.step)
+
+    def close(self) -> None:
+        """Ends the epoch, and what is prepared for it."""
+        if self._closed or self._process != os.getpid():
+            return
+        self._closed = True
+        self._native.close()
+        if self._transformed is not None:
+            self._transformed.close()
+
+    def __del__(self) -> None:
+        # Not all attributes are there if the constructor raised, nor all modules when the interpreter exits.
+        if getattr(self, "_transformed", None) is not None and os is not None:
+            self.close()
+
+    def __repr__(self) -> str:
+        return f"<forebay.Epoch {self.number} of {self._loader!r}>"
+
+
+class _Transformed:
+    """A transform at work on its own thread, a few batches ahead."""
+
+    def __init__(self, native: _forebay.Epoch, transform: Callable[..., Any]) -> None:
+        self._made: queue.Queue[Pulled | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
+        self._hung_up = threading.Event()
+        # The thread knows the queue and not this object, so that dropping the iterator ends it.
+        self._thread = threading.Thread(
+            target=_work,
+            args=(native, transform, self._made, self._hung_up),
+            name="forebay-transform",
+            daemon=True,
+        )
+        self._over = False
+        self._thread.start()
+
+    def pull(self) -> Pulled | None:
+        while not self._over:
+            if self._hung_up.is_set():
+                raise ClosedError("the epoch was closed")
+            try:
+                made = self._made.get(timeout=LOOK)
+            except queue.Empty:
+                continue
+            if isinstance(made, Pulled):
+                return made
+            self._over = True
+            if made is not None:
+                raise made
+        return None
+
+    def close(self) -> None:
+        self._hung_up.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(PATIENCE)
+
+
+def _work(
+    native: _forebay.Epoch,
+    transform: Callable[..., Any],
+    made: queue.Queue[Pulled | BaseException | None],
+    hung_up: threading.Event,
+) -> None:
+    """Pulls, transforms and passes on until the epoch ends, something raises, or nobody listens any more."""
+    number = 0
+    more = True
+    while more and not hung_up.is_set():
+        result: Pulled | BaseException | None
+        try:
+            step = native.pull()
+            if step is None:
+                result = None
+            else:
+                result = Pulled(_apply(transform, step.batch, number, native.number), step)
+                number += 1
+        except BaseException as error:  # it belongs to whoever waits for this batch
+            result = error
+        more = isinstance(result, Pulled)
+        while not hung_up.is_set():
+            try:
+                made.put(result, timeout=LOOK)
+                break
+            except queue.Full:
+                continue
+
+
+def _apply(transform: Callable[..., Any], batch: _forebay.Batch, number: int, epoch: int) -> dict[str, Any]:
+    try:
+        result = transform({name: batch[name] for name in batch})
+        if not isinstance(result, Mapping):
+            raise TypeError(f"a transform returns a dict of arrays, not {type(result).__name__}")
+        return dict(result)
+    except BaseException as error:
+        if hasattr(error, "add_note"):  # from Python 3.11
+            error.add_note(f"forebay: in the transform of batch {number} (as counted in this run) of epoch {epoch}")
+        raise

@@ -1,0 +1,62 @@
+"""Batches as JAX arrays.
+
+>>> for batch in forebay.jax.batches(train):  # doctest: +SKIP
+...     state = step(state, batch["image"], batch["label"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .adapt import Batches, columns, missing
+
+try:
+    import jax
+except ImportError as error:
+    raise missing("jax", "JAX", "jax") from error
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["batches"]
+
+#: Batches sent to the device before the training step asks for them.
+AHEAD = 1
+
+
+def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batches[dict[str, Any]]:
+    """The loader's batches as dicts of ``jax.Array``, one epoch per iteration.
+
+    Copies to an accelerator are begun one batch ahead of the training step; on the CPU, JAX reads the batch's own
+    memory where its alignment allows. As always in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is
+    set. What JAX has no type for stays what it is: text and bytes are arrays of objects, times are numpy arrays, lists
+    of differing lengths are :class:`forebay.Ragged`.
+
+    Args:
+        train: The loader.
+        device: Where the arrays shall lie. Default: JAX's own choice.
+        sharding: With several processes, the sharding of the global batch of which each loader has its part.
+    """
+    if device is not None and sharding is not None:
+        raise ValueError("pass a device or a sharding, not both")
+
+    def convert(batch: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}
+
+    on_host = sharding is None and (device or jax.devices()[0]).platform == "cpu"
+    return Batches(train, convert, ahead=0 if on_host else AHEAD)
+
+
+def _array(value: Any, device: Any, sharding: Any) -> Any:
+    if isinstance(value, jax.Array):  # made by a transform
+        return value
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind not in "biufc" and value.dtype.name != "bfloat16":
+        return value
+    if sharding is not None:
+        return jax.make_array_from_process_local_data(sharding, value)
+    return jax.device_put(value, device)

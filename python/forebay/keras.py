@@ -1,0 +1,123 @@
+"""Batches for Keras 3, on whichever backend it runs.
+
+>>> model.fit(forebay.keras.batches(train), validation_data=forebay.keras.batches(val), epochs=3)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .adapt import missing, pick
+from .errors import InternalError
+
+try:
+    import keras
+except ImportError as error:
+    raise missing("keras", "Keras 3", "keras") from error
+
+if TYPE_CHECKING:
+    from .epoch import Epoch
+    from .loader import Loader
+
+__all__ = ["Batches", "batches"]
+
+
+def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight: Any = None) -> Batches:
+    """The loader's batches as a ``keras.utils.PyDataset`` for ``fit``, ``evaluate`` and ``predict``.
+
+    Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras epoch is the
+    loader's next epoch, and the order is the loader's: the ``shuffle=`` of ``fit`` has no effect.
+
+    Args:
+        train: The loader.
+        x: Which columns are the input: a name, a list or dict of names, or a function of the batch.
+        y: Which are the target, likewise; ``None`` for none.
+        sample_weight: Which weighs the samples, likewise.
+    """
+    return Batches(train, x, y, sample_weight)
+
+
+#: Most batches that Keras draws only to see what they look like: one to build a model, two for TensorFlow's types.
+_LOOKED_AT = 2
+
+
+class Batches(keras.utils.PyDataset):  # type: ignore[misc]
+    """A loader as Keras reads it: a stream of batches, ``len(train)`` of them to an epoch.
+
+    Keras asks for batches by number, in an order of its own, and before it trains it may draw some only to see what
+    they look like. The numbers are ignored, and what was only looked at is given again.
+    """
+
+    def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
+        super().__init__(workers=1, use_multiprocessing=False)
+        self.loader = loader
+        self._columns = (x, y, sample_weight)
+        self._epoch: Epoch | None = None
+        # The first batches since Keras last began or ended an epoch, and how many there were in all.
+        self._given: list[Any] = []
+        self._count = 0
+        # What was only looked at, to be given again.
+        self._again: list[Any] = []
+        # Keras began no epoch yet since `fit` or `evaluate` was called; is in an epoch; is in one to build the model.
+        self._fresh = self._within = self._building = False
+
+    @property
+    def num_batches(self) -> int:
+        """Batches in an epoch."""
+        return len(self.loader)
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    @property
+    def workers(self) -> int:
+        """One, always. Keras asks for it at the beginning of each ``fit``, ``evaluate`` or ``predict``."""
+        self._fresh = True
+        self._forget()
+        self._again = []
+        return 1
+
+    def __getitem__(self, index: int) -> Any:
+        batch = self._again.pop(0) if self._again else self._next()
+        self._count += 1
+        if self._count <= _LOOKED_AT:
+            self._given.append(batch)
+        return batch
+
+    def on_epoch_begin(self) -> None:
+        """Keras begins to draw. What it drew outside of an epoch, it only looked at."""
+        if not self._within:
+            self._give_again()
+        # Before the first epoch that trains, Keras resets: it ends an epoch. If it begins one without, that is to
+        # build the model.
+        self._building, self._fresh, self._within = self._fresh, False, True
+
+    def on_epoch_end(self) -> None:
+        """Keras has drawn enough."""
+        if self._within and self._building:
+            self._give_again()
+        elif self._within:
+            self._forget()
+        self._building = self._fresh = self._within = False
+
+    def _give_again(self) -> None:
+        if self._count <= _LOOKED_AT:
+            self._again = self._given + self._again
+        self._forget()
+
+    def _forget(self) -> None:
+        self._given, self._count = [], 0
+
+    def _next(self) -> Any:
+        """The next batch of the stream, which goes from one epoch to the next."""
+        stale = self._epoch is not None and self._epoch._generation != self.loader._generation
+        batch = None if self._epoch is None or stale else next(self._epoch, None)
+        if batch is None:
+            self._epoch = iter(self.loader)
+            batch = next(self._epoch, None)
+        if batch is None:
+            raise InternalError("an epoch without batches")
+        x, y, sample_weight = (None if what is None else pick(batch, what) for what in self._columns)
+        if sample_weight is not None:
+            return x, y, sample_weight
+        return (x,) if y is None else (x, y)

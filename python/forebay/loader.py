@@ -1,0 +1,253 @@
+"""The loader: arguments in, epochs out."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from . import _forebay, filters
+from .epoch import Epoch
+from .errors import ClosedError, InvalidError, StateMismatchError, UnsupportedError
+from .reports import Plan, Stats
+from .shard import Shard
+from .sizes import parse_bytes
+from .values import DiskCache, Shuffle, Skip, whole
+
+__all__ = ["Loader"]
+
+Location = str | os.PathLike[str]
+Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
+
+# Loaders that are still alive when the interpreter exits. Their threads have to end before Python does.
+_ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Loader:
+    """Batches for one training process, straight from Parquet.
+
+    Args:
+        urls: A path, URL or glob, or a list of them.
+        columns: What to read, in the order of delivery. Default: all columns.
+        decode: How to decode which image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``.
+        batch_size: Rows in a batch of this process.
+        drop_last: Leave out the rows that do not fill a batch on every rank.
+        filter: Which rows to read: ``[("label", "<", 100)]``, or a list of such lists, one of which must hold.
+        shuffle: ``forebay.Shuffle(seed=17)``, ``forebay.Shuffle.exact(17)``, or ``None`` for the stored order.
+        shard: Which share is this process's: ``forebay.Shard(rank=3, world=8)`` or ``forebay.Shard.from_env()``.
+        cache: Not available in this version.
+        memory: One budget for all that is in flight, as ``"12GB"``, ``"4GiB"`` or a number of bytes.
+        transform: A function from a dict of arrays to a dict of arrays. It runs on one thread of its own, so it may
+            be slow as long as it lets other threads run, and its results arrive in order.
+        threads: Threads that decode. Default: as many as there are processors.
+        storage_options: For the store, as in pandas and fsspec.
+        on_bad_row: ``"raise"``, or ``forebay.Skip(at_most=...)`` to leave out and count.
+        fill_null: Values instead of nulls: ``{"x": 0.0}``.
+
+    Iterating yields one epoch, and iterating again the next one. One epoch is under way at a time.
+    """
+
+    def __init__(
+        self,
+        urls: Location | Iterable[Location],
+        *,
+        columns: Iterable[str] | None = None,
+        decode: Mapping[str, _forebay.Image] | None = None,
+        batch_size: int = 32,
+        drop_last: bool = False,
+        filter: Iterable[Any] | None = None,
+        shuffle: Shuffle | None = None,
+        shard: Shard | None = None,
+        cache: DiskCache | None = None,
+        memory: str | int | None = None,
+        transform: Transform | None = None,
+        threads: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        on_bad_row: str | Skip = "raise",
+        fill_null: Mapping[str, float] | None = None,
+    ) -> None:
+        self._arguments: dict[str, Any] = {
+            "urls": urls if isinstance(urls, (str, os.PathLike)) else list(urls),
+            "columns": columns if columns is None or isinstance(columns, str) else list(columns),
+            "decode": None if decode is None else dict(decode),
+            "batch_size": batch_size,
+            "drop_last": drop_last,
+            "filter": filter,
+            "shuffle": shuffle,
+            "shard": shard,
+            "cache": cache,
+            "memory": memory,
+            "transform": transform,
+            "threads": threads,
+            "storage_options": None if storage_options is None else dict(storage_options),
+            "on_bad_row": on_bad_row,
+            "fill_null": None if fill_null is None else dict(fill_null),
+        }
+        if transform is not None and not callable(transform):
+            raise InvalidError(f"transform={transform!r} is no function")
+        self._transform = transform
+        self._process = os.getpid()
+        # Rises when a state is loaded: epochs that were begun before have nothing more to say.
+        self._generation = 0
+        self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
+        self._native = _forebay.Loader(_checked(self._arguments))
+        _ALIVE.add(self)
+
+    # Batches
+
+    def __iter__(self) -> Epoch:
+        """The next epoch, or the rest of the one that a loaded state lies in."""
+        return self._begin(None)
+
+    def epoch(self, number: int) -> Epoch:
+        """The epoch with this number, or the rest of it if a loaded state lies in it."""
+        return self._begin(whole(number, "epoch", 0))
+
+    def _begin(self, number: int | None) -> Epoch:
+        self._check_process()
+        # One epoch at a time: what an earlier one still prepares would only be in the way.
+        for earlier in list(self._epochs):
+            earlier.close()
+        epoch = Epoch(self, self._native.epoch(number), self._transform)
+        self._epochs.add(epoch)
+        return epoch
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch of this rank: exact, and the same on every rank."""
+        return self._native.steps()
+
+    # Reports
+
+    @property
+    def schema(self) -> _forebay.Schema:
+        """Names and types of what is delivered, before ``transform``. ``pyarrow.schema(loader.schema)`` reads it."""
+        return self._native.schema()
+
+    def plan(self, epoch: int = 0) -> Plan:
+        """What this rank reads in an epoch: from the footers alone."""
+        return Plan(*self._native.plan(whole(epoch, "epoch", 0)))
+
+    def stats(self) -> Stats:
+        """What was read, decoded and waited for so far."""
+        return Stats(*self._native.stats())
+
+    # State
+
+    def state_dict(self) -> dict[str, Any]:
+        """How far the training got, in JSON types only and the same on every rank.
+
+        It counts the batches that were handed over, not those that were prepared ahead.
+        """
+        state: dict[str, Any] = json.loads(self._native.position())
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes to a saved state: the next epoch that is begun continues there.
+
+        Raises:
+            StateMismatchError: The state is of another data set, seed, filter or order, or no state at all.
+        """
+        self._check_process()
+        try:
+            position = json.dumps(dict(state))
+        except (TypeError, ValueError) as error:
+            raise StateMismatchError(
+                f"this is no state of a loader: {error} (pass what state_dict() returned)"
+            ) from None
+        for epoch in list(self._epochs):
+            epoch.close()
+        self._native.restore(position)
+        self._generation += 1
+
+    # Life
+
+    def close(self) -> None:
+        """Ends the epoch that is under way, and the loader's threads. Every later use raises ``ClosedError``."""
+        if self._process != os.getpid():
+            return
+        for epoch in list(self._epochs):
+            epoch.close()
+        self._native.close()
+
+    def __enter__(self) -> Loader:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _check_process(self) -> None:
+        if self._process != os.getpid():
+            raise ClosedError(
+                "this loader was made before the process forked, and its threads stayed behind "
+                "(make the Loader in the child, or start workers with spawn or forkserver)"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (dict(self._arguments),)
+
+    def __repr__(self) -> str:
+        arguments = dict(self._arguments)
+        shown = [repr(arguments.pop("urls"))]
+        # Options may hold keys and tokens.
+        if arguments["storage_options"]:
+            arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
+        shown += [f"{name}={value!r}" for name, value in arguments.items() if value != _DEFAULTS[name]]
+        return f"forebay.Loader({', '.join(shown)})"
+
+
+_DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
+
+
+def _rebuild(arguments: dict[str, Any]) -> Loader:
+    return Loader(**arguments)
+
+
+def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as the compiled half takes them, each refused by its name if it can never work."""
+    urls = arguments["urls"]
+    cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
+    shuffle, shard = arguments["shuffle"], arguments["shard"]
+    if cache is not None:
+        if not isinstance(cache, DiskCache):
+            raise InvalidError(f"cache={cache!r} is no forebay.DiskCache")
+        raise UnsupportedError("the row cache is not available in this version (leave out cache=)")
+    if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
+        raise InvalidError(f"on_bad_row={on_bad_row!r} (pass 'raise' or forebay.Skip(at_most=...))")
+    if shuffle is not None and not isinstance(shuffle, Shuffle):
+        raise InvalidError(f"shuffle={shuffle!r} is no forebay.Shuffle (pass forebay.Shuffle(seed=...))")
+    if shard is not None and not isinstance(shard, Shard):
+        raise InvalidError(f"shard={shard!r} is no forebay.Shard (pass forebay.Shard(rank=..., world=...))")
+    columns = arguments["columns"]
+    if isinstance(columns, str):
+        raise InvalidError(f"columns={columns!r} is one string (pass [{columns!r}])")
+    decode = arguments["decode"] or {}
+    for name, image in decode.items():
+        if not isinstance(image, _forebay.Image):
+            raise InvalidError(f"decode={{{name!r}: {image!r}}} is no forebay.Image")
+    memory, threads = arguments["memory"], arguments["threads"]
+    options = arguments["storage_options"] or {}
+    fill_null = arguments["fill_null"] or {}
+    return {
+        "urls": [os.fspath(url) for url in ([urls] if isinstance(urls, (str, os.PathLike)) else urls)],
+        "columns": columns,
+        "decode": list(decode.items()),
+        "batch_size": whole(arguments["batch_size"], "batch_size", 1),
+        "drop_last": bool(arguments["drop_last"]),
+        "filter": filters.to_json(arguments["filter"]),
+        "shuffle": shuffle and (shuffle.mixing, shuffle.seed, shuffle.window_rows, shuffle.lanes),
+        "shard": shard and (shard.rank, shard.world),
+        "memory": None if memory is None else parse_bytes(memory, "memory"),
+        "threads": None if threads is None else whole(threads, "threads", 1),
+        "storage_options": {str(name): str(value) for name, value in options.items()},
+        "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
+        "fill_null": [(name, float(value)) for name, value in fill_null.items()],
+    }
+
+
+@atexit.register
+def _close_all() -> None:
+    for loader in list(_ALIVE):
+        loader.close()

@@ -1,0 +1,88 @@
+"""Which share of the data set this process trains on."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .errors import InvalidError
+from .values import whole
+
+__all__ = ["Shard"]
+
+_LOG = logging.getLogger("forebay")
+
+# The innermost launcher first: torchrun is started inside a SLURM or MPI job, never the other way round.
+_LAUNCHERS = (
+    ("torchrun", "RANK", "WORLD_SIZE"),
+    ("Horovod", "HOROVOD_RANK", "HOROVOD_SIZE"),
+    ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    ("PMI", "PMI_RANK", "PMI_SIZE"),
+    ("SLURM", "SLURM_PROCID", "SLURM_NTASKS"),
+)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Shard:
+    """The share of one training process: ``rank``, counted from 0, of ``world`` processes."""
+
+    rank: int
+    world: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rank", whole(self.rank, "rank", 0))
+        object.__setattr__(self, "world", whole(self.world, "world", 1))
+        if self.rank >= self.world:
+            raise InvalidError(
+                f"rank {self.rank} is outside a world of {self.world} (ranks run from 0 to {self.world - 1})"
+            )
+
+    @classmethod
+    def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
+        """The share that the launcher gave this process: torchrun, Horovod, Open MPI, PMI or SLURM.
+
+        Says at level INFO, in the log ``forebay``, which variables it went by. Two launchers may both be there if one
+        started the other (each task of the outer one starts the same number of inner ones); if they contradict each
+        other, if none is there, or if a variable makes no sense, this raises.
+        """
+        environ = os.environ if environ is None else environ
+        found = []
+        for launcher, rank_name, world_name in _LAUNCHERS:
+            rank, world = environ.get(rank_name), environ.get(world_name)
+            if rank is None or world is None:
+                continue
+            try:
+                shard = cls(rank=int(rank), world=int(world))
+            except ValueError as error:
+                raise InvalidError(
+                    f"{rank_name}={rank!r} and {world_name}={world!r} are no rank and world: {error}"
+                ) from None
+            found.append((launcher, f"{rank_name}={rank} {world_name}={world}", shard))
+        if not found:
+            lone = [name for _, *names in _LAUNCHERS for name in names if name in environ]
+            but = f": only {', '.join(lone)} is set" if lone else ""
+            raise InvalidError(
+                f"no launcher said which rank this is{but} (start with torchrun, horovodrun, mpirun or srun, or pass "
+                "forebay.Shard(rank=..., world=...))"
+            )
+        launcher, said, shard = found[0]
+        for other_launcher, other_said, outer in found[1:]:
+            if not _nested(shard, outer):
+                raise InvalidError(
+                    f"{launcher} says {said}, but {other_launcher} says {other_said} "
+                    "(unset the pair that is wrong, or pass forebay.Shard(rank=..., world=...))"
+                )
+        _LOG.info("rank %d of %d, from %s (%s)", shard.rank, shard.world, said, launcher)
+        return shard
+
+    def __repr__(self) -> str:
+        return f"forebay.Shard(rank={self.rank}, world={self.world})"
+
+
+def _nested(inner: Shard, outer: Shard) -> bool:
+    """Whether each process of ``outer`` can have started equally many of ``inner``."""
+    if inner.world % outer.world:
+        return False
+    return inner.rank // (inner.world // outer.world) == outer.rank

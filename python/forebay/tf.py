@@ -1,0 +1,87 @@
+"""Batches as a ``tf.data.Dataset``.
+
+>>> model.fit(forebay.tf.dataset(train, x="image", y="label"), epochs=3)  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .adapt import missing, pick
+from .errors import InvalidError, UnsupportedError
+from .ragged import Ragged
+
+try:
+    import tensorflow as tf
+except ImportError as error:
+    raise missing("tf", "TensorFlow", "tensorflow") from error
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["dataset"]
+
+
+def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: Any = None) -> Any:
+    """A ``tf.data.Dataset`` of one epoch; iterating over it again reads the next one.
+
+    An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input: a name, or a list or
+    dict of names. Lists of differing lengths are ragged tensors, text and bytes are strings.
+
+    The loader's state counts what TensorFlow took, which may be a few batches more than the model got.
+
+    Args:
+        train: The loader.
+        x: Input columns. Default: an element is a dict of all columns.
+        y: Target columns.
+        output_signature: What an element looks like, as ``tf.TypeSpec``; needed if the loader has a transform.
+    """
+    if x is None and y is not None:
+        raise InvalidError("y without x (say which columns are the input)")
+    if output_signature is None:
+        if train._transform is not None:
+            raise InvalidError("the columns of a transform are not known ahead (pass output_signature=)")
+        output_signature = _element(_signature(train), x, y)
+
+    def epoch() -> Iterator[Any]:
+        for batch in train:
+            yield _element({name: _value(batch[name]) for name in batch}, x, y)
+
+    return tf.data.Dataset.from_generator(epoch, output_signature=output_signature)
+
+
+def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:
+    if x is None:
+        return batch
+    return pick(batch, x) if y is None else (pick(batch, x), pick(batch, y))
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, Ragged):
+        return tf.RaggedTensor.from_row_splits(value.values, value.offsets, validate=False)
+    if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
+        return value.view(np.int64)
+    return value
+
+
+def _signature(train: Loader) -> dict[str, Any]:
+    return {column[0]: _spec(*column) for column in train.schema.layout()}
+
+
+def _spec(name: str, kind: str, element: str | None, shape: tuple[int, ...]) -> Any:
+    if kind in ("text", "bytes"):
+        return tf.TensorSpec((None,), tf.string)
+    if element is None:
+        raise UnsupportedError(f"column {name!r} has no TensorFlow type (leave it out with columns=)")
+    if element == "bfloat16":
+        dtype = tf.bfloat16
+    elif element[1] in "mM":
+        dtype = tf.int64
+    else:
+        dtype = tf.as_dtype(np.dtype(element))
+    if kind == "ragged":
+        return tf.RaggedTensorSpec((None, None), dtype, row_splits_dtype=tf.int64)
+    return tf.TensorSpec((None, *shape), dtype)

@@ -1,0 +1,104 @@
+"""Batches as torch tensors.
+
+>>> for batch in forebay.torch.batches(train, device="cuda"):  # doctest: +SKIP
+...     loss = model(batch["image"], batch["label"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .adapt import Batches, columns, missing
+from .ragged import Ragged
+
+try:
+    import torch
+except ImportError as error:
+    raise missing("torch", "PyTorch", "torch") from error
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["batches"]
+
+Move = Callable[[torch.Tensor], torch.Tensor]
+
+#: Batches copied to the device before the training step asks for them.
+AHEAD = 1
+
+
+def batches(train: Loader, *, device: str | torch.device | None = None) -> Batches[dict[str, Any]]:
+    """The loader's batches as dicts of tensors, one epoch per iteration.
+
+    On the CPU the tensors lie in the batch's own memory. For a CUDA device each batch is copied through pinned memory
+    on a stream of its own, one batch ahead of the training step.
+
+    Lists of differing lengths become nested tensors with the layout ``torch.jagged``. What torch has no type for
+    stays what it is: text and bytes are arrays of objects, times are numpy arrays.
+
+    Args:
+        train: The loader.
+        device: Where the tensors shall lie. Default: host memory.
+    """
+    target = torch.device("cpu" if device is None else device)
+    if target.type == "cpu":
+        return Batches(train, tensors)
+    if target.type == "cuda":
+        upload = _Upload(target)
+        return Batches(train, upload.start, ahead=AHEAD, finish=upload.finish)
+    return Batches(train, lambda batch: tensors(batch, lambda tensor: tensor.to(target)))
+
+
+def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
+    """One batch as a dict of tensors over the same memory, or where ``move`` brings them."""
+    return {name: _tensor(value, column, move) for name, value, column in columns(batch)}
+
+
+def _tensor(value: Any, column: Any, move: Move) -> Any:
+    if isinstance(value, torch.Tensor):  # made by a transform
+        return move(value)
+    if isinstance(value, Ragged):
+        values, offsets = torch.from_numpy(value.values), torch.from_numpy(value.offsets)
+        return torch.nested.nested_tensor_from_jagged(move(values), move(offsets))
+    if not isinstance(value, np.ndarray):
+        return value
+    if column is not None and column.element == "bfloat16":
+        return move(torch.from_dlpack(column))
+    if value.dtype.name == "bfloat16":  # of ml_dtypes, made by a transform
+        return move(torch.from_numpy(value.view(np.uint16)).view(torch.bfloat16))
+    if value.dtype.kind not in "biufc":
+        return value
+    return move(torch.from_numpy(value))
+
+
+class _Upload:
+    """Copies batches to a CUDA device beside the training step."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._stream = torch.cuda.Stream(device)
+
+    def start(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor], torch.cuda.Event]:
+        """Begins to copy a batch."""
+        moved: list[torch.Tensor] = []
+
+        def move(tensor: torch.Tensor) -> torch.Tensor:
+            # torch takes the pinned memory back when the copy from it is done.
+            moved.append(tensor.pin_memory().to(self._device, non_blocking=True))
+            return moved[-1]
+
+        with torch.cuda.stream(self._stream):
+            uploaded = tensors(batch, move)
+            return uploaded, moved, self._stream.record_event()
+
+    def finish(self, upload: tuple[dict[str, Any], list[torch.Tensor], torch.cuda.Event]) -> dict[str, Any]:
+        """Makes the training step's stream wait for the copy, and keeps the memory until that stream is done."""
+        uploaded, moved, done = upload
+        consumer = torch.cuda.current_stream(self._device)
+        consumer.wait_event(done)
+        for tensor in moved:
+            tensor.record_stream(consumer)
+        return uploaded

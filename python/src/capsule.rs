@@ -1,0 +1,42 @@
+//! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and whoever else speaks it.
+
+use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
+use arrow::datatypes::{Field, Schema};
+use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use forebay::Error;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::errors::IntoPython;
+
+/// The names that the protocol prescribes.
+const SCHEMA: &std::ffi::CStr = c"arrow_schema";
+const ARRAY: &std::ffi::CStr = c"arrow_array";
+
+/// A pair of capsules, schema first.
+pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
+
+/// A schema as an `arrow_schema` capsule.
+pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
+    let exported = FFI_ArrowSchema::try_from(schema).map_err(Error::from).or_raise(py)?;
+    PyCapsule::new_with_value(py, exported, SCHEMA)
+}
+
+/// The type of one column as an `arrow_schema` capsule.
+pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyCapsule>> {
+    let exported = FFI_ArrowSchema::try_from(field).map_err(Error::from).or_raise(py)?;
+    PyCapsule::new_with_value(py, exported, SCHEMA)
+}
+
+/// A batch as a struct array that shares its memory.
+pub(crate) fn batch<'py>(py: Python<'py>, batch: &RecordBatch) -> PyResult<Pair<'py>> {
+    let structs = StructArray::from(batch.clone());
+    let array = FFI_ArrowArray::new(&structs.to_data());
+    Ok((schema(py, batch.schema_ref())?, PyCapsule::new_with_value(py, array, ARRAY)?))
+}
+
+/// One column as an array that shares its memory.
+pub(crate) fn column<'py>(py: Python<'py>, of: &Field, column: &ArrayRef) -> PyResult<Pair<'py>> {
+    let array = FFI_ArrowArray::new(&column.to_data());
+    Ok((field(py, of)?, PyCapsule::new_with_value(py, array, ARRAY)?))
+}

@@ -1,0 +1,140 @@
+//! One column of a batch, for those who want it through a protocol rather than as a numpy array.
+
+use arrow::array::ArrayRef;
+use arrow::buffer::Buffer;
+use arrow::datatypes::FieldRef;
+use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::dense::{self, Dense};
+use crate::{capsule, dlpack, errors, nulls, numpy, schema};
+
+/// One column: speaks DLPack, `__array__` and the Arrow PyCapsule protocol, all over the same memory.
+#[pyclass(frozen, subclass, module = "forebay._forebay")]
+pub(crate) struct Column {
+    field: FieldRef,
+    array: ArrayRef,
+}
+
+#[pymethods]
+impl Column {
+    /// The column `name` of `batch`.
+    #[new]
+    fn new(batch: &crate::batch::Batch, name: &str, py: Python<'_>) -> PyResult<Self> {
+        let (field, array) = batch.lookup(py, name)?;
+        Ok(Column { field, array })
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.field.name()
+    }
+
+    /// The type of an element as numpy writes it, or "bfloat16"; `None` where the column is no block of memory.
+    #[getter]
+    fn element(&self) -> Option<String> {
+        dense::layout(&self.field).map(|(element, _)| element.name())
+    }
+
+    /// Nulls among its rows.
+    #[getter]
+    fn null_count(&self) -> usize {
+        self.array.logical_null_count()
+    }
+
+    fn __len__(&self) -> usize {
+        self.array.len()
+    }
+
+    fn __repr__(&self) -> String {
+        format!(
+            "<forebay.Column {:?}: {}, {} rows>",
+            self.name(),
+            schema::describe(&self.field),
+            self.array.len()
+        )
+    }
+
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        &self,
+        py: Python<'py>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let array = numpy::array(py, &self.field, &self.array)?;
+        let array = py.import("numpy")?.call_method1("asarray", (array, &dtype))?;
+        match copy {
+            Some(true) => array.call_method0("copy"),
+            _ => Ok(array),
+        }
+    }
+
+    /// `(kDLCPU, 0)`: batches live in host memory.
+    fn __dlpack_device__(&self) -> (i32, i32) {
+        (dlpack::CPU, 0)
+    }
+
+    #[pyo3(signature = (*, stream=None, max_version=None, dl_device=None, copy=None))]
+    fn __dlpack__<'py>(
+        &self,
+        py: Python<'py>,
+        stream: Option<Bound<'py, PyAny>>,
+        max_version: Option<(u32, u32)>,
+        dl_device: Option<(i32, i32)>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyCapsule>> {
+        if stream.is_some() {
+            return Err(PyValueError::new_err(
+                "a column lives in host memory, which has no streams: stream=None",
+            ));
+        }
+        if dl_device.is_some_and(|device| device != (dlpack::CPU, 0)) {
+            return Err(PyBufferError::new_err("a column lives in host memory: move it with the framework"));
+        }
+        let mut dense = self.block(py)?;
+        let copied = copy == Some(true);
+        if copied {
+            dense.buffer = Buffer::from(dense.buffer.as_slice());
+        }
+        let versioned = max_version.is_some_and(|(major, _)| major >= 1);
+        let kind = dense.element;
+        dlpack::capsule(py, dense, versioned, copied)
+            .unwrap_or_else(|| Err(errors::internal(&format!("no DLPack type for {kind:?}"))))
+    }
+
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<Bound<'py, PyAny>>,
+    ) -> PyResult<capsule::Pair<'py>> {
+        // The protocol asks for the closest that there is, and leaves casting to the consumer.
+        let _ = requested_schema;
+        capsule::column(py, &self.field, &self.array)
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::field(py, &self.field)
+    }
+}
+
+impl Column {
+    /// The block of memory that DLPack shows.
+    fn block(&self, py: Python<'_>) -> PyResult<Dense> {
+        if dense::layout(&self.field).is_some_and(|(element, _)| dlpack::has_type(element)) {
+            nulls::refuse(py, &self.field, self.array.as_ref())?;
+            if let Some(dense) = dense::dense(&self.field, self.array.as_ref()) {
+                return Ok(dense);
+            }
+        }
+        Err(PyBufferError::new_err(format!(
+            "column {:?} is {}, which DLPack has no type for: take batch[{:?}], or read the batch through Arrow",
+            self.name(),
+            schema::describe(&self.field),
+            self.name()
+        )))
+    }
+}

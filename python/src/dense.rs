@@ -1,0 +1,194 @@
+//! What of an Arrow column is one rectangular block of memory: the common ground of numpy, DLPack and buffers.
+//!
+//! Nothing is copied here but booleans, which Arrow packs eight to a byte and everybody else wants one to a byte.
+
+use arrow::array::{Array, ArrayData, AsArray};
+use arrow::buffer::{BooleanBuffer, Buffer};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+
+/// Field metadata: the name of an Arrow extension type.
+const EXTENSION_NAME: &str = "ARROW:extension:name";
+/// Field metadata: the parameters of an Arrow extension type, JSON for tensors.
+const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
+/// The extension type of a fixed-size list that is a tensor.
+const TENSOR: &str = "arrow.fixed_shape_tensor";
+/// Field metadata: the element type where Arrow has none of its own.
+const DTYPE: &str = "forebay:dtype";
+
+/// The type of one element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Element {
+    /// One byte, 0 or 1.
+    Bool,
+    /// A signed integer of so many bytes.
+    Int(u8),
+    /// An unsigned integer of so many bytes.
+    UInt(u8),
+    /// An IEEE float of so many bytes.
+    Float(u8),
+    /// The upper half of a 32-bit float.
+    BFloat16,
+    /// A point in time, in 64 bits.
+    DateTime(&'static str),
+    /// A span of time, in 64 bits.
+    TimeDelta(&'static str),
+}
+
+impl Element {
+    /// Bytes of one element.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Element::Bool => 1,
+            Element::Int(n) | Element::UInt(n) | Element::Float(n) => n.into(),
+            Element::BFloat16 => 2,
+            Element::DateTime(_) | Element::TimeDelta(_) => 8,
+        }
+    }
+
+    /// The type as numpy writes it, or "bfloat16".
+    pub(crate) fn name(self) -> String {
+        match self {
+            Element::BFloat16 => "bfloat16".to_owned(),
+            other => other.typestr(),
+        }
+    }
+
+    /// The type as numpy's array interface writes it. numpy has no bfloat16: its bits, as an integer.
+    pub(crate) fn typestr(self) -> String {
+        match self {
+            Element::Bool => "|b1".to_owned(),
+            Element::Int(1) => "|i1".to_owned(),
+            Element::UInt(1) => "|u1".to_owned(),
+            Element::Int(n) => format!("<i{n}"),
+            Element::UInt(n) => format!("<u{n}"),
+            Element::Float(n) => format!("<f{n}"),
+            Element::BFloat16 => "<u2".to_owned(),
+            Element::DateTime(unit) => format!("<M8[{unit}]"),
+            Element::TimeDelta(unit) => format!("<m8[{unit}]"),
+        }
+    }
+}
+
+/// A block of memory with a shape, row-major. It keeps the memory alive.
+#[derive(Clone, Debug)]
+pub(crate) struct Dense {
+    /// Begins at the first element.
+    pub(crate) buffer: Buffer,
+    /// Rows first.
+    pub(crate) shape: Vec<usize>,
+    /// Of what.
+    pub(crate) element: Element,
+}
+
+/// The element type and the shape of one row, if a column of this type is a rectangular block. Says nothing on nulls.
+pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<usize>)> {
+    match field.data_type() {
+        DataType::FixedSizeList(item, length) => {
+            let element = match field.metadata().get(DTYPE).map(String::as_str) {
+                Some("bfloat16") => Element::BFloat16,
+                _ => element(item.data_type())?,
+            };
+            let length = usize::try_from(*length).ok()?;
+            Some((element, tensor_shape(field, length).unwrap_or_else(|| vec![length])))
+        }
+        scalar => Some((element(scalar)?, Vec::new())),
+    }
+}
+
+/// The rectangular block that a column without nulls is, if it is one.
+pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
+    let (element, row) = layout(field)?;
+    let mut shape = vec![array.len()];
+    shape.extend(row);
+    let buffer = match array.data_type() {
+        DataType::FixedSizeList(_, length) => {
+            let list = array.as_fixed_size_list();
+            let length = usize::try_from(*length).ok()?;
+            // `values` is already cut to the rows of a sliced list.
+            block(list.values().as_ref(), list.len() * length)?
+        }
+        _ => block(array, array.len())?,
+    };
+    debug_assert_eq!(buffer.len(), shape.iter().product::<usize>() * element.bytes());
+    Some(Dense { buffer, shape, element })
+}
+
+/// `count` scalar elements of `array`, from its first.
+pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
+    let data: ArrayData = array.to_data();
+    let buffer = data.buffers().first()?;
+    match array.data_type() {
+        DataType::Boolean => Some(unpack(&BooleanBuffer::new(buffer.clone(), data.offset(), count))),
+        // Days in 32 bits; numpy counts them in 64.
+        DataType::Date32 => {
+            let days = &buffer.typed_data::<i32>()[data.offset()..data.offset() + count];
+            Some(days.iter().map(|day| i64::from(*day)).collect())
+        }
+        DataType::Time32(_) => {
+            let times = &buffer.typed_data::<i32>()[data.offset()..data.offset() + count];
+            Some(times.iter().map(|time| i64::from(*time)).collect())
+        }
+        other => {
+            let width = other.primitive_width()?;
+            Some(buffer.slice_with_length(data.offset() * width, count * width))
+        }
+    }
+}
+
+/// One byte per boolean.
+fn unpack(bits: &BooleanBuffer) -> Buffer {
+    bits.iter().map(u8::from).collect::<Vec<u8>>().into()
+}
+
+/// The element type of a scalar Arrow type, where it has one.
+pub(crate) fn element(data_type: &DataType) -> Option<Element> {
+    Some(match data_type {
+        DataType::Boolean => Element::Bool,
+        DataType::Int8 => Element::Int(1),
+        DataType::Int16 => Element::Int(2),
+        DataType::Int32 => Element::Int(4),
+        DataType::Int64 => Element::Int(8),
+        DataType::UInt8 => Element::UInt(1),
+        DataType::UInt16 => Element::UInt(2),
+        DataType::UInt32 => Element::UInt(4),
+        DataType::UInt64 => Element::UInt(8),
+        DataType::Float16 => Element::Float(2),
+        DataType::Float32 => Element::Float(4),
+        DataType::Float64 => Element::Float(8),
+        DataType::Date32 => Element::DateTime("D"),
+        DataType::Date64 => Element::DateTime("ms"),
+        DataType::Timestamp(unit, _) => Element::DateTime(unit_name(*unit)),
+        DataType::Time32(unit) | DataType::Time64(unit) | DataType::Duration(unit) => {
+            Element::TimeDelta(unit_name(*unit))
+        }
+        DataType::Interval(IntervalUnit::YearMonth | IntervalUnit::DayTime | IntervalUnit::MonthDayNano) => {
+            return None;
+        }
+        _ => return None,
+    })
+}
+
+fn unit_name(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "s",
+        TimeUnit::Millisecond => "ms",
+        TimeUnit::Microsecond => "us",
+        TimeUnit::Nanosecond => "ns",
+    }
+}
+
+/// The shape in the metadata of a tensor column, if there is one and it fits `length` elements.
+fn tensor_shape(field: &Field, length: usize) -> Option<Vec<usize>> {
+    if field.metadata().get(EXTENSION_NAME)? != TENSOR {
+        return None;
+    }
+    let parameters: serde_json::Value =
+        serde_json::from_str(field.metadata().get(EXTENSION_METADATA)?).ok()?;
+    let shape: Option<Vec<usize>> = parameters
+        .get("shape")?
+        .as_array()?
+        .iter()
+        .map(|side| usize::try_from(side.as_u64()?).ok())
+        .collect();
+    shape.filter(|shape| shape.iter().product::<usize>() == length)
+}

@@ -1,0 +1,195 @@
+//! A block of memory as a DLPack capsule, of both generations of the protocol.
+//!
+//! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the tensor's own
+//! deleter. A capsule that nobody consumed calls it when it dies. The deleter may run on any thread and without the
+//! interpreter, so it touches nothing but Arrow memory.
+
+#![allow(unsafe_code, reason = "DLPack is a C protocol of raw pointers")]
+
+use std::ffi::{CStr, c_void};
+use std::ptr::{self, NonNull};
+
+use arrow::buffer::Buffer;
+use pyo3::prelude::*;
+use pyo3::types::PyCapsule;
+
+use crate::dense::{Dense, Element};
+
+/// `kDLCPU`: the only kind of device this library writes to.
+pub(crate) const CPU: i32 = 1;
+/// The version of the structures below.
+const VERSION: Version = Version { major: 1, minor: 0 };
+/// The flag of a tensor that was copied for this consumer.
+const COPIED: u64 = 1 << 1;
+
+const LEGACY: &CStr = c"dltensor";
+const VERSIONED: &CStr = c"dltensor_versioned";
+
+#[repr(C)]
+struct Device {
+    kind: i32,
+    id: i32,
+}
+
+#[repr(C)]
+struct DataType {
+    code: u8,
+    bits: u8,
+    lanes: u16,
+}
+
+#[repr(C)]
+struct Tensor {
+    data: *mut c_void,
+    device: Device,
+    dimensions: i32,
+    data_type: DataType,
+    shape: *mut i64,
+    strides: *mut i64,
+    byte_offset: u64,
+}
+
+/// `DLManagedTensor`.
+#[repr(C)]
+struct Legacy {
+    tensor: Tensor,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Legacy)>,
+}
+
+#[repr(C)]
+struct Version {
+    major: u32,
+    minor: u32,
+}
+
+/// `DLManagedTensorVersioned`.
+#[repr(C)]
+struct Versioned {
+    version: Version,
+    context: *mut c_void,
+    deleter: Option<unsafe extern "C" fn(*mut Versioned)>,
+    flags: u64,
+    tensor: Tensor,
+}
+
+/// What a tensor points into; dropped by its deleter.
+struct Context {
+    _buffer: Buffer,
+    shape: Vec<i64>,
+    strides: Vec<i64>,
+}
+
+/// The DLPack type of an element, where it has one: times have none.
+pub(crate) fn has_type(element: Element) -> bool {
+    data_type(element).is_some()
+}
+
+fn data_type(element: Element) -> Option<DataType> {
+    let (code, bytes) = match element {
+        Element::Int(bytes) => (0, bytes),
+        Element::UInt(bytes) => (1, bytes),
+        Element::Float(bytes) => (2, bytes),
+        Element::BFloat16 => (4, 2),
+        Element::Bool => (6, 1),
+        Element::DateTime(_) | Element::TimeDelta(_) => return None,
+    };
+    Some(DataType { code, bits: bytes * 8, lanes: 1 })
+}
+
+/// A capsule over `dense`: `dltensor_versioned` for a consumer that knows version 1, else `dltensor`. `None` for an
+/// element without a DLPack type.
+pub(crate) fn capsule(
+    py: Python<'_>,
+    dense: Dense,
+    versioned: bool,
+    copied: bool,
+) -> Option<PyResult<Bound<'_, PyCapsule>>> {
+    let data_type = data_type(dense.element)?;
+    let shape: Vec<i64> = dense.shape.iter().map(|side| i64::try_from(*side).unwrap_or(i64::MAX)).collect();
+    let data = dense.buffer.as_ptr().cast_mut().cast();
+    let strides = row_major(&shape);
+    let mut context = Box::new(Context { _buffer: dense.buffer, shape, strides });
+    let tensor = Tensor {
+        data,
+        device: Device { kind: CPU, id: 0 },
+        dimensions: i32::try_from(context.shape.len()).unwrap_or(i32::MAX),
+        data_type,
+        shape: context.shape.as_mut_ptr(),
+        strides: context.strides.as_mut_ptr(),
+        byte_offset: 0,
+    };
+    let context = Box::into_raw(context).cast();
+    Some(if versioned {
+        let flags = if copied { COPIED } else { 0 };
+        let managed = Versioned { version: VERSION, context, deleter: Some(delete_versioned), flags, tensor };
+        let pointer = NonNull::from(Box::leak(Box::new(managed))).cast();
+        // SAFETY: the pointer is a `Versioned` of its own allocation, as the name says to consumers, and
+        // `destroy_versioned` frees it exactly if none of them took it over; it may run on any thread.
+        unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, VERSIONED, Some(destroy_versioned)) }
+    } else {
+        let managed = Legacy { tensor, context, deleter: Some(delete_legacy) };
+        let pointer = NonNull::from(Box::leak(Box::new(managed))).cast();
+        // SAFETY: as above, with `Legacy` and `destroy_legacy`.
+        unsafe { PyCapsule::new_with_pointer_and_destructor(py, pointer, LEGACY, Some(destroy_legacy)) }
+    })
+}
+
+/// Elements from one index to the next, for each dimension. Some consumers refuse tensors without.
+fn row_major(shape: &[i64]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for dimension in (1..shape.len()).rev() {
+        strides[dimension - 1] = strides[dimension] * shape[dimension].max(1);
+    }
+    strides
+}
+
+unsafe extern "C" fn delete_legacy(managed: *mut Legacy) {
+    // SAFETY: both pointers came from `Box` in `capsule`, and the protocol calls a deleter once.
+    unsafe {
+        let managed = Box::from_raw(managed);
+        drop(Box::from_raw(managed.context.cast::<Context>()));
+    }
+}
+
+unsafe extern "C" fn delete_versioned(managed: *mut Versioned) {
+    // SAFETY: both pointers came from `Box` in `capsule`, and the protocol calls a deleter once.
+    unsafe {
+        let managed = Box::from_raw(managed);
+        drop(Box::from_raw(managed.context.cast::<Context>()));
+    }
+}
+
+unsafe extern "C" fn destroy_legacy(capsule: *mut pyo3::ffi::PyObject) {
+    // SAFETY: Python hands over the capsule that is dying; the pointer is still ours if the name is.
+    unsafe {
+        let managed: *mut Legacy = unconsumed(capsule, LEGACY).cast();
+        if !managed.is_null() {
+            delete_legacy(managed);
+        }
+    }
+}
+
+unsafe extern "C" fn destroy_versioned(capsule: *mut pyo3::ffi::PyObject) {
+    // SAFETY: Python hands over the capsule that is dying; the pointer is still ours if the name is.
+    unsafe {
+        let managed: *mut Versioned = unconsumed(capsule, VERSIONED).cast();
+        if !managed.is_null() {
+            delete_versioned(managed);
+        }
+    }
+}
+
+/// The pointer of a capsule that still has its first name; null for one that was consumed.
+///
+/// # Safety
+/// `capsule` is a capsule, and the thread is attached to the interpreter.
+unsafe fn unconsumed(capsule: *mut pyo3::ffi::PyObject, name: &CStr) -> *mut c_void {
+    // SAFETY: by the contract above; asking for validity first means that no Python error is set.
+    unsafe {
+        match pyo3::ffi::PyCapsule_IsValid(capsule, name.as_ptr()) {
+            0 => ptr::null_mut(),
+            _ => pyo3::ffi::PyCapsule_GetPointer(capsule, name.as_ptr()),
+        }
+    }
+}

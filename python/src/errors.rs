@@ -1,0 +1,67 @@
+//! One library error to one Python exception. The classes are written in Python (`forebay/errors.py`), where they can
+//! also derive from what people already catch; here is only which kind is which class.
+
+use forebay::{Error, ErrorKind};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// The module that holds the exception classes.
+const MODULE: &str = "forebay.errors";
+
+/// The class of a kind. A kind that is newer than this table is still a `ForebayError`.
+fn class(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::NotFound => "NotFoundError",
+        ErrorKind::Invalid => "InvalidError",
+        ErrorKind::UnknownColumn => "UnknownColumnError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Corrupt => "CorruptError",
+        ErrorKind::BadRow => "BadRowError",
+        ErrorKind::DatasetChanged => "DatasetChangedError",
+        ErrorKind::StateMismatch => "StateMismatchError",
+        ErrorKind::TooLarge => "TooLargeError",
+        ErrorKind::Io => "IoError",
+        ErrorKind::Closed => "ClosedError",
+        ErrorKind::Internal => "InternalError",
+        _ => "ForebayError",
+    }
+}
+
+/// The exception that says what `error` says, with its place as attributes.
+pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, class(error.kind()), error).unwrap_or_else(|broken| broken)
+}
+
+/// A null in a column that was asked for as an array.
+pub(crate) fn null(py: Python<'_>, error: &Error) -> PyErr {
+    exception(py, "NullError", error).unwrap_or_else(|broken| broken)
+}
+
+fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
+    let place = error.place();
+    let attributes = PyDict::new(py);
+    attributes.set_item("file", place.file.as_deref())?;
+    attributes.set_item("row_group", place.row_group)?;
+    attributes.set_item("row", place.row)?;
+    attributes.set_item("column", place.column.as_deref())?;
+    let value = py.import(MODULE)?.getattr(class)?.call((error.to_string(),), Some(&attributes))?;
+    Ok(PyErr::from_value(value))
+}
+
+/// What a result of the library is in Python.
+pub(crate) trait IntoPython<T> {
+    /// The value, or the exception of its error.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> IntoPython<T> for forebay::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| raise(py, &error))
+    }
+}
+
+/// A broken promise inside this crate, said as such instead of a panic.
+pub(crate) fn internal(cause: &str) -> PyErr {
+    PyRuntimeError::new_err(format!("forebay: {cause}; this is a bug, please report it"))
+}

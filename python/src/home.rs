@@ -1,0 +1,45 @@
+//! Things with threads that belong to the process that made them.
+//!
+//! A forked child has the memory of such a thing but not its threads: to use it would wait for ever, and so would its
+//! destructor. Here the first raises at once, and the second leaves the memory alone.
+
+use forebay::{Error, ErrorKind};
+use pyo3::prelude::*;
+
+use crate::errors;
+
+/// A value that is used and dropped only in the process that made it.
+pub(crate) struct Home<T> {
+    value: Option<T>,
+    process: u32,
+}
+
+impl<T> Home<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Home { value: Some(value), process: std::process::id() }
+    }
+
+    /// The value, or the error of a forked child.
+    pub(crate) fn get(&self, py: Python<'_>) -> PyResult<&T> {
+        match &self.value {
+            Some(value) if self.process == std::process::id() => Ok(value),
+            _ => Err(errors::raise(py, &forked())),
+        }
+    }
+}
+
+impl<T> Drop for Home<T> {
+    fn drop(&mut self) {
+        if self.process != std::process::id() {
+            std::mem::forget(self.value.take());
+        }
+    }
+}
+
+fn forked() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        "this loader was made before the process forked, and its threads stayed behind",
+    )
+    .hint("make the Loader in the child, or start workers with spawn or forkserver")
+}

@@ -1,0 +1,122 @@
+//! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
+//!
+//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a struct is a `dict`, a list is a `list`, a null
+//! is `None`. Whoever needs these columns fast reads the batch through Arrow.
+
+use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field};
+use forebay::{Error, ErrorKind, Place};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+
+use crate::dense::{self, Dense};
+use crate::memory::Memory;
+use crate::{errors, numpy};
+
+/// A one-dimensional numpy array of objects.
+pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    let values = PyList::new(py, values(py, field, column)?)?;
+    let array = py.import("numpy")?.call_method1("empty", (column.len(), "O"))?;
+    // Element by element: numpy would make a list of equal lists two-dimensional.
+    for (row, value) in values.iter().enumerate() {
+        array.set_item(row, value)?;
+    }
+    Ok(array)
+}
+
+/// The rows of a column as objects.
+fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let mut values = match column.data_type() {
+        DataType::Utf8 => text(py, column.as_string::<i32>().iter()),
+        DataType::LargeUtf8 => text(py, column.as_string::<i64>().iter()),
+        DataType::Utf8View => text(py, column.as_string_view().iter()),
+        DataType::Binary => binary(py, column.as_binary::<i32>().iter()),
+        DataType::LargeBinary => binary(py, column.as_binary::<i64>().iter()),
+        DataType::BinaryView => binary(py, column.as_binary_view().iter()),
+        DataType::FixedSizeBinary(_) => binary(py, column.as_fixed_size_binary().iter()),
+        DataType::Null => vec![py.None().into_bound(py); column.len()],
+        DataType::Decimal128(..) => {
+            let numbers = column.as_primitive::<Decimal128Type>();
+            decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
+        }
+        DataType::Decimal256(..) => {
+            let numbers = column.as_primitive::<Decimal256Type>();
+            decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
+        }
+        DataType::Struct(fields) => {
+            structs(py, fields.iter().zip(column.as_struct().columns()), column.len())?
+        }
+        DataType::List(item) => lists::<i32>(py, item, column)?,
+        DataType::LargeList(item) => lists::<i64>(py, item, column)?,
+        DataType::Dictionary(..) => {
+            let dictionary = column.as_any_dictionary();
+            let distinct = values(py, &unnamed(dictionary.values().data_type()), dictionary.values())?;
+            let none = py.None().into_bound(py);
+            let keys = dictionary.normalized_keys();
+            keys.into_iter().map(|key| distinct.get(key).unwrap_or(&none).clone()).collect()
+        }
+        _ => scalars(py, field, column)?,
+    };
+    if let Some(nulls) = column.logical_nulls() {
+        for (value, valid) in values.iter_mut().zip(nulls.iter()) {
+            if !valid {
+                *value = py.None().into_bound(py);
+            }
+        }
+    }
+    Ok(values)
+}
+
+fn text<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a str>>) -> Vec<Bound<'py, PyAny>> {
+    rows.map(|row| PyString::new(py, row.unwrap_or_default()).into_any()).collect()
+}
+
+fn binary<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Bound<'py, PyAny>> {
+    rows.map(|row| PyBytes::new(py, row.unwrap_or_default()).into_any()).collect()
+}
+
+fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let class = py.import("decimal")?.getattr("Decimal")?;
+    rows.map(|digits| class.call1((digits,))).collect()
+}
+
+fn structs<'a, 'py, F: AsRef<Field> + 'a>(
+    py: Python<'py>,
+    members: impl Iterator<Item = (F, &'a ArrayRef)>,
+    rows: usize,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let dicts: Vec<_> = (0..rows).map(|_| PyDict::new(py)).collect();
+    for (member, column) in members {
+        let name = PyString::new(py, member.as_ref().name());
+        for (dict, value) in dicts.iter().zip(values(py, member.as_ref(), column)?) {
+            dict.set_item(&name, value)?;
+        }
+    }
+    Ok(dicts.into_iter().map(Bound::into_any).collect())
+}
+
+fn lists<'py, O: OffsetSizeTrait>(
+    py: Python<'py>,
+    item: &Field,
+    column: &ArrayRef,
+) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let list = column.as_list::<O>();
+    (0..list.len()).map(|row| Ok(PyList::new(py, values(py, item, &list.value(row))?)?.into_any())).collect()
+}
+
+/// Numbers, times and lists of fixed length, whatever lies under a null.
+fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
+        let error =
+            Error::new(ErrorKind::Unsupported, format!("no numpy array for type {}", column.data_type()))
+                .at(Place::default().column(field.name().as_str()))
+                .hint("read it through Arrow: pyarrow.record_batch(batch)");
+        return Err(errors::raise(py, &error));
+    };
+    let array = numpy::asarray(py, Memory::new(Dense { buffer, shape, element }))?;
+    array.call_method0("tolist")?.extract()
+}
+
+fn unnamed(data_type: &DataType) -> Field {
+    Field::new("", data_type.clone(), true)
+}

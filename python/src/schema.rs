@@ -1,0 +1,102 @@
+//! What a loader delivers: names and types.
+
+use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyCapsule, PyTuple};
+
+use crate::{capsule, dense};
+
+/// Names and types of the columns of a batch.
+#[pyclass(frozen, module = "forebay", name = "Schema")]
+pub(crate) struct Schema {
+    schema: SchemaRef,
+}
+
+impl Schema {
+    pub(crate) fn new(schema: SchemaRef) -> Self {
+        Schema { schema }
+    }
+}
+
+#[pymethods]
+impl Schema {
+    /// The names of the columns, in order.
+    #[getter]
+    fn names(&self) -> Vec<&str> {
+        self.schema.fields().iter().map(|field| field.name().as_str()).collect()
+    }
+
+    /// For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the numpy type of an
+    /// element where it has one, and the shape of one row.
+    fn layout<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<Vec<(String, &'static str, Option<String>, Bound<'py, PyTuple>)>> {
+        self.schema
+            .fields()
+            .iter()
+            .map(|field| {
+                let (kind, element, shape) = layout(field);
+                Ok((field.name().clone(), kind, element, PyTuple::new(py, shape)?))
+            })
+            .collect()
+    }
+
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        capsule::schema(py, &self.schema)
+    }
+
+    fn __len__(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    fn __contains__(&self, name: &str) -> bool {
+        self.schema.column_with_name(name).is_some()
+    }
+
+    fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
+        other.cast::<Schema>().is_ok_and(|other| other.get().schema == self.schema)
+    }
+
+    fn __repr__(&self) -> String {
+        let lines: Vec<String> = self
+            .schema
+            .fields()
+            .iter()
+            .map(|field| format!("{}: {}", field.name(), describe(field)))
+            .collect();
+        lines.join("\n")
+    }
+}
+
+fn layout(field: &FieldRef) -> (&'static str, Option<String>, Vec<usize>) {
+    if let Some((element, shape)) = dense::layout(field) {
+        return ("dense", Some(element.name()), shape);
+    }
+    match field.data_type() {
+        DataType::LargeList(item) => match dense::element(item.data_type()) {
+            Some(element) => ("ragged", Some(element.name()), Vec::new()),
+            None => ("object", None, Vec::new()),
+        },
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ("text", None, Vec::new()),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            ("bytes", None, Vec::new())
+        }
+        _ => ("object", None, Vec::new()),
+    }
+}
+
+/// The type in words: Arrow's name, or element type and shape of a tensor.
+pub(crate) fn describe(field: &FieldRef) -> String {
+    let nullable = if field.is_nullable() { "" } else { " not null" };
+    match dense::layout(field) {
+        Some((dense::Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
+        Some((_, shape)) if !shape.is_empty() => match field.data_type() {
+            DataType::FixedSizeList(item, _) => {
+                format!("{}{shape:?}{nullable}", item.data_type().to_string().to_lowercase())
+            }
+            other => format!("{other}{nullable}"),
+        },
+        _ => format!("{}{nullable}", field.data_type()),
+    }
+}

@@ -1,0 +1,99 @@
+"""Small data sets, made once per session."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROWS = 1_000
+
+
+@pytest.fixture(scope="session")
+def table() -> pa.Table:
+    """One column of every kind that a batch can have; ``id`` is the row's own number."""
+    rng = np.random.default_rng(7)
+    rows = range(ROWS)
+    return pa.table(
+        {
+            "id": pa.array(rows, pa.int64()),
+            "u8": pa.array((i % 256 for i in rows), pa.uint8()),
+            "f16": pa.array(rng.random(ROWS).astype(np.float16)),
+            "f32": pa.array(rng.random(ROWS).astype(np.float32)),
+            "f64": pa.array(rng.standard_normal(ROWS)),
+            "flag": pa.array((i % 3 == 0 for i in rows), pa.bool_()),
+            "when": pa.array(rows, pa.timestamp("us")),
+            "day": pa.array(rows, pa.date32()),
+            "span": pa.array(rows, pa.duration("ms")),
+            "name": pa.array((f"row {i}" for i in rows), pa.string()),
+            "blob": pa.array((bytes([i % 256]) * (i % 4) for i in rows), pa.binary()),
+            "words": pa.array((list(range(i % 5)) for i in rows), pa.list_(pa.int32())),
+            "pairs": pa.array(([i, i + 1] for i in rows), pa.list_(pa.int64())),
+            "vector": pa.array(([i, i / 2, -i] for i in rows), pa.list_(pa.float32(), 3)),
+        }
+    )
+
+
+@pytest.fixture(scope="session")
+def plain(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The table in three files of several row groups each."""
+    folder = tmp_path_factory.mktemp("plain")
+    for part, start in enumerate(range(0, ROWS, 400)):
+        pq.write_table(table.slice(start, 400), folder / f"part-{part}.parquet", row_group_size=90)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pictures that a small network can tell apart: four classes, by where the bright square is."""
+    from PIL import Image
+
+    rng = np.random.default_rng(11)
+    folder = tmp_path_factory.mktemp("photos")
+    images, labels = [], []
+    for row in range(256):
+        label = row % 4
+        pixels = rng.integers(0, 80, (32, 40, 3), dtype=np.uint8)
+        top, left = 16 * (label // 2), 20 * (label % 2)
+        pixels[top : top + 16, left : left + 20] += 150
+        encoded = io.BytesIO()
+        Image.fromarray(pixels).save(encoded, "JPEG", quality=90)
+        images.append(encoded.getvalue())
+        labels.append(label)
+    table = pa.table(
+        {
+            "image": pa.array(images, pa.binary()),
+            "label": pa.array(labels, pa.int64()),
+            "id": pa.array(range(256), pa.int64()),
+        }
+    )
+    pq.write_table(table, folder / "photos.parquet", row_group_size=32)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def foreign() -> Path:
+    """Data of other people's making, where it is at hand."""
+    beside = Path(__file__).resolve().parents[3] / "shared" / "data"
+    folder = Path(os.environ.get("FOREBAY_TEST_DATA", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no foreign data: set FOREBAY_TEST_DATA, or put it at {beside}")
+    return folder
+
+
+def ids(batches: object) -> list[list[int]]:
+    """The rows of each batch by their number."""
+    return [batch["id"].tolist() for batch in batches]  # type: ignore[attr-defined]
+
+
+def small(where: Path, **arguments: object) -> fb.Loader:
+    """A loader with what most tests want."""
+    options: dict[str, object] = {"batch_size": 64, "shuffle": fb.Shuffle(seed=17, window_rows=200), "threads": 2}
+    return fb.Loader(where, **{**options, **arguments})  # type: ignore[arg-type]

@@ -1,0 +1,146 @@
+"""Data of other people's making comes out as its own readers give it, or is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+#: Largest difference of a pixel between two JPEG decoders that both keep to the standard.
+JPEG = 2
+
+
+@pytest.fixture(scope="module")
+def cells(foreign: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """The photographs of BCCD in one Parquet file, as Hugging Face stores them: bytes and path."""
+    photographs = sorted((foreign / "bccd").rglob("*.jpg"))
+    if not photographs:
+        pytest.skip("no photographs of BCCD")
+    folder = tmp_path_factory.mktemp("bccd")
+    images = [{"bytes": photograph.read_bytes(), "path": photograph.name} for photograph in photographs]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    table = pa.table({"image": pa.array(images, kind), "id": pa.array(range(len(images)), pa.int64())})
+    pq.write_table(table, folder / "bccd.parquet", row_group_size=50)
+    return folder, photographs
+
+
+def test_photographs_decode_as_pillow_decodes_them(cells: tuple[Path, list[Path]]) -> None:
+    Image = pytest.importorskip("PIL.Image")
+    folder, photographs = cells
+    seen = 0
+    decode = {"image": fb.Image.resize(480, 640)}
+    with fb.Loader(folder, decode=decode, batch_size=16, shuffle=fb.Shuffle(seed=1, window_rows=100)) as loader:
+        for batch in loader:
+            for pixels, row in zip(batch["image"], batch["id"], strict=True):
+                want = np.asarray(Image.open(photographs[row]).convert("RGB"))
+                assert want.shape == (480, 640, 3)
+                assert np.abs(pixels.astype(int) - want).max() <= JPEG, photographs[row].name
+                seen += 1
+    assert seen == len(photographs)
+
+
+def test_crops_are_those_of_pillow(cells: tuple[Path, list[Path]]) -> None:
+    Image = pytest.importorskip("PIL.Image")
+    folder, photographs = cells
+
+    def middle(image: object) -> np.ndarray:
+        width, height = image.size  # type: ignore[attr-defined]
+        scale = 256 / min(width, height)
+        image = image.resize((round(width * scale), round(height * scale)), Image.BILINEAR)  # type: ignore[attr-defined]
+        left, top = round((image.width - 224) / 2), round((image.height - 224) / 2)
+        return np.asarray(image.crop((left, top, left + 224, top + 224)))
+
+    cases = {
+        "resize": (fb.Image.resize(224, 224), lambda image: np.asarray(image.resize((224, 224), Image.BILINEAR))),
+        "center_crop": (fb.Image.center_crop(224), middle),
+    }
+    for name, (spec, want) in cases.items():
+        with fb.Loader(folder, decode={"image": spec}, batch_size=32) as loader:
+            for batch in loader:
+                for pixels, row in zip(batch["image"], batch["id"], strict=True):
+                    expected = want(Image.open(photographs[row]).convert("RGB"))
+                    assert np.abs(pixels.astype(int) - expected).mean() < 1, f"{name}: {photographs[row].name}"
+
+
+def test_parquet_files_give_the_rows_of_pyarrow_or_are_refused(foreign: Path) -> None:
+    files = sorted((foreign / "parquet-testing").rglob("*.parquet"))
+    files += sorted((foreign / "petastorm-legacy").rglob("*.parquet"))
+    if not files:
+        pytest.skip("no Parquet files")
+    read, refused = 0, 0
+    wrong: list[str] = []
+    for file in files:
+        try:
+            got = rows(file)
+        except fb.InternalError:
+            raise
+        except fb.ForebayError as error:
+            assert str(error)
+            refused += 1
+            continue
+        try:
+            # Of this one file: pyarrow would add columns from the names of the folders above.
+            want = pq.ParquetFile(file).read()
+        except (pa.ArrowException, OSError):
+            # It reads what pyarrow does not; the Rust tests know these files by name.
+            read += 1
+            continue
+        for name, values in got.items():
+            if not same(values, want[name].to_pylist()):
+                wrong.append(f"{file.name}, column {name}: {str(values)[:80]} for {str(want[name].to_pylist())[:80]}")
+        read += 1
+    print(f"{read} files read, {refused} refused")
+    assert not wrong, "\n".join(wrong)
+    assert read > len(files) / 2
+
+
+def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
+    folders = sorted((foreign / "petastorm-legacy").glob("*"))
+    if not folders:
+        pytest.skip("no Petastorm data sets")
+    for folder in folders:
+        want = sum(pq.ParquetFile(file).metadata.num_rows for file in folder.rglob("*.parquet"))
+        with fb.Loader(folder, columns=["id"]) as loader:
+            ids = [row for batch in loader for row in batch["id"].tolist()]
+        assert len(ids) == want > 0
+        assert len(set(ids)) == len(ids)
+
+
+def rows(file: Path) -> dict[str, list[object]]:
+    """All values of a file through forebay, nulls and all; columns of types that are not read are left out."""
+    names = pq_names(file)
+    while True:
+        try:
+            with fb.Loader(file, columns=names, batch_size=1000) as loader:
+                tables = [pa.record_batch(batch) for batch in loader]
+            break
+        except fb.UnsupportedError as error:
+            if names is None or error.column not in names or len(names) == 1:
+                raise
+            names = [name for name in names if name != error.column]
+    table = pa.Table.from_batches(tables)
+    return {name: table[name].to_pylist() for name in table.column_names}
+
+
+def pq_names(file: Path) -> list[str] | None:
+    try:
+        return list(pq.ParquetFile(file).schema_arrow.names)
+    except (pa.ArrowException, OSError):
+        return None
+
+
+def same(got: object, want: object) -> bool:
+    """Equal, with NaN equal to itself and times without regard to how they are shown."""
+    if isinstance(got, float) and isinstance(want, float):
+        return got == want or (math.isnan(got) and math.isnan(want))
+    if isinstance(got, (list, tuple)) and isinstance(want, (list, tuple)):
+        return len(got) == len(want) and all(map(same, got, want))
+    if isinstance(got, dict) and isinstance(want, dict):
+        return got.keys() == want.keys() and all(same(got[key], want[key]) for key in got)
+    return got == want

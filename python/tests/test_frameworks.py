@@ -1,0 +1,237 @@
+"""Real training loops that learn, in each framework that is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ids, small
+
+import forebay as fb
+
+IMAGE = fb.Image.random_resized_crop(24, scale=(0.9, 1.0), ratio=(1.0, 1.3))
+
+
+def test_torch_learns(photos: Path) -> None:
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 5, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.Conv2d(8, 16, 3, stride=2),
+        torch.nn.ReLU(),
+        torch.nn.Flatten(),
+        torch.nn.LazyLinear(4),
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    losses: list[float] = []
+    image = IMAGE.dtype("float32").layout("NCHW")
+    with fb.Loader(photos, decode={"image": image}, batch_size=32, shuffle=fb.Shuffle(seed=1)) as train:
+        batches = fb.torch.batches(train)
+        assert len(batches) == len(train) == 8
+        with warnings.catch_warnings():
+            warnings.filterwarnings("error", message=".*writ.*")
+            for _ in range(6):
+                total = 0.0
+                for batch in batches:
+                    loss = torch.nn.functional.cross_entropy(model(batch["image"]), batch["label"])
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+                    total += loss.item()
+                losses.append(total / len(batches))
+        assert train.state_dict()["epoch"] == 6
+    assert losses[-1] < losses[0] / 4, losses
+
+
+def test_torch_takes_every_column(plain: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with small(plain) as train, small(plain) as again:
+        for batch, tensors in zip(again, fb.torch.batches(train, device="cpu"), strict=True):
+            assert list(tensors) == list(batch)
+            for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector"):
+                assert isinstance(tensors[name], torch.Tensor)
+                assert tensors[name].tolist() == batch[name].tolist()
+            assert [row.tolist() for row in tensors["words"].unbind()] == [list(row) for row in batch["words"]]
+            assert tensors["name"].tolist() == batch["name"].tolist()
+            assert tensors["when"].dtype == "datetime64[us]"
+        assert [t["id"].tolist() for t in fb.torch.batches(train).epoch(1)] == ids(again)
+
+
+def test_torch_takes_what_a_transform_made(photos: Path) -> None:
+    torch = pytest.importorskip("torch")
+
+    def transform(batch: dict[str, np.ndarray]) -> dict[str, object]:
+        return {"image": batch["image"][:, ::2], "made": torch.ones(3), "text": "x"}
+
+    decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
+    with fb.Loader(photos, decode=decode, transform=transform) as train:
+        batch = next(iter(fb.torch.batches(train)))
+    assert batch["image"].shape == (32, 4, 8, 3)
+    assert batch["made"].tolist() == [1, 1, 1]
+    assert batch["text"] == "x"
+
+
+def test_torch_uploads_one_batch_ahead(plain: Path) -> None:
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    with small(plain) as train, small(plain) as again:
+        for batch, tensors in zip(again, fb.torch.batches(train, device="cuda"), strict=True):
+            assert tensors["vector"].device.type == "cuda"
+            assert tensors["vector"].cpu().tolist() == batch["vector"].tolist()
+            assert train.state_dict() == again.state_dict()
+
+
+def test_working_ahead_changes_neither_states_nor_the_place_of_an_error(plain: Path) -> None:
+    from forebay.adapt import Batches
+
+    seen: list[int] = []
+
+    def convert(batch: fb.Batch) -> list[int]:
+        seen.append(1)
+        if len(seen) == 7:
+            raise ArithmeticError("seventh")
+        return batch["id"].tolist()
+
+    with small(plain) as train, small(plain) as again:
+        got = []
+        with pytest.raises(ArithmeticError):
+            for rows in Batches(train, convert, ahead=2, finish=lambda rows: ("finished", rows)):
+                got.append(rows[1])
+                assert train.state_dict()["row"] == 64 * len(got)
+        assert got == ids(again)[:6]
+        assert len(list(Batches(train, convert, ahead=20))) == 16
+
+
+KERAS = """
+    import sys
+    import numpy as np
+    import forebay as fb
+    import keras
+
+    keras.utils.set_random_seed(1)
+    image = fb.Image.random_resized_crop(24, scale=(0.9, 1.0), ratio=(1.0, 1.3)).dtype("float32")
+    def loader(**more):
+        return fb.Loader(sys.argv[1], decode={"image": image}, batch_size=32, **more)
+    train, val = loader(shuffle=fb.Shuffle(seed=1)), loader()
+
+    model = keras.Sequential([
+        keras.layers.Conv2D(8, 5, strides=2, activation="relu"),
+        keras.layers.Conv2D(16, 3, strides=2, activation="relu"),
+        keras.layers.Flatten(),
+        keras.layers.Dense(4),
+    ])
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    model.optimizer.learning_rate = 3e-3
+
+    rows = []
+    def look(batch):
+        rows[-1] += batch["id"].tolist()
+        return batch["label"]
+
+    class Epochs(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            rows.append([])
+
+    rows.append([])
+    # The first batch is drawn to build the model, and has to be trained on nevertheless.
+    steps = [0]
+    class Steps(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs):
+            steps[0] += 1
+
+    history = model.fit(fb.keras.batches(train, y=look), validation_data=fb.keras.batches(val), epochs=6,
+                        callbacks=[Epochs(), Steps()], verbose=0).history
+    assert steps[0] == 6 * 8, steps
+    for epoch in rows[:6]:
+        assert sorted(epoch) == list(range(256)), len(epoch)
+    want = [[i for batch in train.epoch(e) for i in batch["id"].tolist()] for e in range(6)]
+    assert rows[:6] == want
+    assert history["loss"][-1] < history["loss"][0] / 4, history["loss"]
+    assert history["val_accuracy"][-1] > 0.9, history["val_accuracy"]
+    assert val.state_dict()["epoch"] == 6, val.state_dict()
+
+    loss, accuracy = model.evaluate(fb.keras.batches(val), verbose=0)
+    assert accuracy > 0.9
+    assert model.predict(fb.keras.batches(val, y=None), verbose=0).shape == (256, 4)
+
+    # Fewer steps than an epoch has: the next Keras epoch goes on where this one ended.
+    rows[:] = [[]]
+    train = loader(shuffle=fb.Shuffle(seed=2))
+    model.fit(fb.keras.batches(train, y=look), epochs=4, steps_per_epoch=4, callbacks=[Epochs()], verbose=0)
+    assert sorted(rows[0] + rows[1]) == sorted(rows[2] + rows[3]) == list(range(256))
+    print("learned", keras.backend.backend())
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", "jax"])
+def test_keras_learns(photos: Path, backend: str) -> None:
+    # Not imported here: Keras takes the backend from the environment once and for all.
+    for framework in ("keras", backend):
+        if importlib.util.find_spec(framework) is None:
+            pytest.skip(f"{framework} is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(KERAS), str(photos)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == f"learned {backend}"
+
+
+def test_jax_gets_arrays(plain: Path, photos: Path) -> None:
+    jax = pytest.importorskip("jax")
+    with small(plain) as train, small(plain) as again:
+        for batch, arrays in zip(again, fb.jax.batches(train, device=jax.devices("cpu")[0]), strict=True):
+            for name in ("id", "u8", "f16", "f32", "flag", "vector"):
+                assert isinstance(arrays[name], jax.Array)
+                assert np.asarray(arrays[name]).tolist() == batch[name].tolist()
+            assert isinstance(arrays["words"], fb.Ragged)
+            assert train.state_dict() == again.state_dict()
+    decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
+    with fb.Loader(photos, decode=decode) as train:
+        assert next(iter(fb.jax.batches(train)))["image"].dtype == jax.numpy.bfloat16
+
+
+def test_tensorflow_gets_a_dataset(plain: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    with small(plain) as train, small(plain) as again:
+        dataset = fb.tf.dataset(train)
+        for _ in range(2):
+            for batch, tensors in zip(again, dataset, strict=True):
+                assert tensors["f32"].numpy().tolist() == batch["f32"].tolist()
+                assert tensors["name"].numpy().tolist() == [name.encode() for name in batch["name"]]
+                assert tensors["words"].to_list() == [list(row) for row in batch["words"]]
+        for x, y in fb.tf.dataset(train, x=["f32", "vector"], y="id"):
+            assert isinstance(x, (tuple, list))
+            assert y.dtype == tf.int64
+
+
+@pytest.mark.parametrize("framework", ["torch", "keras", "jax", "tensorflow"])
+def test_a_missing_framework_is_named(framework: str) -> None:
+    module = "tf" if framework == "tensorflow" else framework
+    script = (
+        f"import sys; sys.modules[{framework!r}] = None\n"
+        "import forebay as fb\n"
+        f"try: fb.{module}\n"
+        "except ImportError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert f"forebay.{module} needs" in done.stdout
+    assert "pip install" in done.stdout
+
+
+def test_importing_the_package_imports_no_framework() -> None:
+    script = "import sys, forebay; print({'torch', 'keras', 'jax', 'tensorflow'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "set()"

@@ -1,0 +1,221 @@
+"""Ctrl-C, forks, early exits: whatever happens, it happens promptly and is said."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ids, small
+
+import forebay as fb
+
+FORK = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+
+
+def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own; its exit is timed from when it prints ``leaving``."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
+
+
+SLOW = """
+    import os, signal, sys, threading, time
+    import forebay as fb
+
+    def slow(batch):
+        time.sleep(60)
+        return batch
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="POSIX signals")
+@pytest.mark.parametrize("waits", ["in a transform", "in the library"])
+def test_ctrl_c_interrupts_a_wait(photos: Path, waits: str) -> None:
+    """The wait in the library is for images that take long: a 6000x6000 target."""
+    script = textwrap.dedent(SLOW) + textwrap.dedent(
+        """
+        if sys.argv[2] == "in a transform":
+            loader = fb.Loader(sys.argv[1], batch_size=8, transform=slow)
+        else:
+            image = fb.Image.resize(6000, 6000).dtype("float32")
+            loader = fb.Loader(sys.argv[1], batch_size=8, decode={"image": image}, threads=1, memory="20GB")
+        pressed = []
+        def press():
+            time.sleep(0.5)
+            pressed.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+        epoch = iter(loader)
+        threading.Thread(target=press).start()
+        try:
+            next(epoch)
+            next(epoch)
+            print("no interrupt")
+        except KeyboardInterrupt:
+            print(time.monotonic() - pressed[0])
+        if sys.argv[2] == "in the library":
+            epoch.close()
+            print(len([1 for _ in fb.Loader(sys.argv[1], batch_size=8)]))
+        """
+    )
+    done = run(script, photos, waits)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.split()[0]) < 0.2, done.stdout
+    assert "Fatal" not in done.stderr
+
+
+def test_iterators_may_be_dropped_at_any_batch(plain: Path) -> None:
+    rng = random.Random(3)
+    with small(plain) as loader:
+        want = ids(loader.epoch(0))
+        threads = threading.active_count()
+        for _ in range(100):
+            epoch = loader.epoch(0)
+            at = rng.randrange(16)
+            for _ in range(at):
+                batch = next(epoch)
+            began = time.monotonic()
+            del epoch
+            assert time.monotonic() - began < 0.2
+        assert batch["id"].size
+        assert ids(loader.epoch(0)) == want
+        assert threading.active_count() == threads
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "pass",
+        "del loader",
+        "sys.exit(3)",
+        "raise SystemExit(3)",
+        "os._exit(3)",
+        "raise RuntimeError('mine')",
+        "loader.transform_is_slow = 1; sys.exit(3)",
+        "os.kill(os.getpid(), signal.SIGTERM)",
+    ],
+)
+@pytest.mark.parametrize("transform", ["None", "lambda batch: batch", "slow"])
+def test_the_interpreter_exits_with_live_iterators(plain: Path, leave: str, transform: str) -> None:
+    script = textwrap.dedent(SLOW) + textwrap.dedent(
+        f"""
+        loader = fb.Loader(sys.argv[1], batch_size=16, shuffle=fb.Shuffle(seed=1, window_rows=200),
+                           transform={transform})
+        epoch = iter(loader)
+        kept = None if ({transform}) is slow else next(epoch)
+        array = kept and kept["id"]
+        began = time.time()
+        print(began, flush=True)
+        {leave}
+        """
+    )
+    done = run(script, plain)
+    took = time.time() - float(done.stdout.split()[0])
+    want = 3 if "3" in leave else 1 if "raise" in leave else -signal.SIGTERM if "kill" in leave else 0
+    assert done.returncode == want, done.stderr
+    assert "Fatal" not in done.stderr
+    assert "panicked" not in done.stderr
+    assert took < 2
+
+
+@FORK
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.parametrize("transform", [None, lambda batch: batch])
+def test_a_forked_child_is_told_what_to_do(plain: Path, transform: object) -> None:
+    with small(plain, transform=transform) as loader:
+        epoch = iter(loader)
+        next(epoch)
+        receiver, sender = multiprocessing.Pipe(duplex=False)
+        child = os.fork()
+        if child == 0:
+            said = []
+            began = time.monotonic()
+            for use in (lambda: next(epoch), lambda: iter(loader), lambda: loader.load_state_dict({})):
+                try:
+                    use()
+                except fb.ClosedError as error:
+                    said.append(str(error))
+                except BaseException as error:
+                    said.append(repr(error))
+            loader.close()
+            epoch.close()
+            del epoch, loader
+            gc.collect()
+            with small(plain) as own:
+                said.append(str(len(ids(own))))
+            sender.send((said, time.monotonic() - began))
+            os._exit(0)
+        try:
+            assert receiver.poll(20), "the child hangs"
+            said, took = receiver.recv()
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+        assert said[-1] == "16"
+        assert len(said) == 4
+        for sentence in said[:3]:
+            assert "make the Loader in the child, or start workers with spawn" in sentence
+        assert took < 5
+        # The parent is none the worse for it.
+        assert len(list(epoch)) == 15
+
+
+@FORK
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_child_exits(plain: Path) -> None:
+    done = run(
+        """
+        import os, sys
+        import forebay as fb
+        loader = fb.Loader(sys.argv[1], transform=lambda batch: batch)
+        epoch = iter(loader)
+        next(epoch)
+        child = os.fork()
+        if child == 0:
+            sys.exit(5)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+        plain,
+        timeout=20,
+    )
+    assert done.stdout.strip() == "5", done.stderr
+
+
+def test_a_spawned_worker_gets_a_loader_of_its_own(plain: Path) -> None:
+    with small(plain) as loader, multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(ids, (loader,)) == ids(loader)
+
+
+def test_waiting_releases_the_interpreter(photos: Path) -> None:
+    ticks = 0
+    stop = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not stop.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    image = fb.Image.resize(1500, 1500).dtype("float32")
+    with fb.Loader(photos, batch_size=8, decode={"image": image}, threads=1) as loader:
+        thread = threading.Thread(target=tick)
+        thread.start()
+        began = time.monotonic()
+        next(iter(loader))
+        took = time.monotonic() - began
+        stop.set()
+        thread.join()
+    assert ticks > took * 100

@@ -1,0 +1,309 @@
+"""Epochs, order, shares, states, filters and errors, through the Python door."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ROWS, ids, small
+
+import forebay as fb
+
+
+def flat(batches: list[list[int]]) -> list[int]:
+    return [row for batch in batches for row in batch]
+
+
+def test_an_epoch_has_every_row_once_and_the_next_differs(plain: Path) -> None:
+    with small(plain) as loader:
+        first, second = ids(loader), ids(loader)
+        assert len(first) == len(second) == len(loader) == 16
+        assert sorted(flat(first)) == sorted(flat(second)) == list(range(ROWS))
+        assert first != second
+        assert ids(loader.epoch(1)) == second
+        assert ids(loader.epoch(0)) == first
+        assert loader.epoch(5).number == 5
+    with small(plain, threads=1) as again:
+        assert ids(again) == first
+
+
+def test_order_without_a_shuffle_is_the_stored_one(plain: Path) -> None:
+    with fb.Loader(plain, batch_size=100) as loader:
+        assert flat(ids(loader)) == list(range(ROWS))
+    with small(plain, shuffle=fb.Shuffle.exact(3)) as exact:
+        assert sorted(flat(ids(exact))) == list(range(ROWS))
+
+
+def test_a_data_set_is_a_path_a_string_a_glob_or_a_list(plain: Path) -> None:
+    files = sorted(plain.iterdir())
+    for urls in (plain, str(plain), f"{plain}/*.parquet", files, [str(file) for file in files], plain.as_uri()):
+        with fb.Loader(urls, columns=["id"], batch_size=ROWS) as loader:
+            assert list(next(iter(loader))) == ["id"]
+            assert sorted(flat(ids(loader))) == list(range(ROWS))
+
+
+def test_columns_come_in_the_order_asked_for(plain: Path) -> None:
+    with fb.Loader(plain, columns=["name", "id"]) as loader:
+        assert list(next(iter(loader))) == ["name", "id"]
+
+
+def test_filters_are_those_of_pyarrow(plain: Path) -> None:
+    import pyarrow.dataset as ds
+
+    for filter in (
+        [("id", "<", 100)],
+        [("id", ">=", np.int64(100)), ("u8", "in", {1, 2, 3})],
+        [[("name", "=", "row 7")], [("id", "not in", range(950)), ("flag", "==", True)]],
+    ):
+        want = ds.dataset(plain).to_table(filter=pq.filters_to_expression(filter))["id"].to_pylist()
+        with fb.Loader(plain, columns=["id"], filter=filter, batch_size=7) as loader:
+            assert flat(ids(loader)) == want
+            assert len(loader) == -(-len(want) // 7)
+
+
+def test_drop_last_leaves_full_batches(plain: Path) -> None:
+    with small(plain, drop_last=True) as loader:
+        assert len(loader) == ROWS // 64
+        assert {len(batch) for batch in ids(loader)} == {64}
+
+
+def test_reports_are_for_people_and_programs(plain: Path) -> None:
+    with small(plain) as loader:
+        plan = loader.plan(0)
+        assert plan.to_dict()["steps"] == len(loader)
+        assert "16 steps" in repr(plan)
+        assert loader.plan() == plan
+        next(iter(loader))
+        stats = loader.stats()
+        assert json.dumps(stats.to_dict())
+        assert "fetch" in repr(stats)
+
+
+def test_two_processes_share_an_epoch_as_two_lanes_do(plain: Path) -> None:
+    """Each row exactly once, equal steps, and together the global batches of one process with as many lanes."""
+    script = (
+        "import sys, json, forebay as fb\n"
+        "loader = fb.Loader(sys.argv[1], batch_size=32, shuffle=fb.Shuffle(seed=17, window_rows=200),\n"
+        "                   shard=fb.Shard.from_env())\n"
+        "print(json.dumps([[batch['id'].tolist() for batch in loader] for _ in range(2)]))\n"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(plain)],
+            env={"RANK": str(rank), "WORLD_SIZE": "2", "PATH": ""},
+            stdout=subprocess.PIPE,
+        )
+        for rank in range(2)
+    ]
+    ranks = [json.loads(process.communicate(timeout=60)[0]) for process in processes]
+    with small(plain, batch_size=64, shuffle=fb.Shuffle(seed=17, window_rows=200, lanes=2)) as alone:
+        for epoch in range(2):
+            whole, halves = ids(alone.epoch(epoch)), [rank[epoch] for rank in ranks]
+            assert len(halves[0]) == len(halves[1]) == len(whole)
+            assert sorted(flat(halves[0]) + flat(halves[1])) == list(range(ROWS))
+            for step, batch in enumerate(whole):
+                assert sorted(halves[0][step] + halves[1][step]) == sorted(batch)
+
+
+def test_a_state_taken_before_every_batch_gives_the_same_tail_in_a_new_process(photos: Path) -> None:
+    """Resumed elsewhere, from JSON, with another number of threads: the same bytes."""
+    script = (
+        "import sys, json, hashlib, forebay as fb\n"
+        "for line in sys.stdin:\n"
+        "    state = json.loads(line)\n"
+        "    image = fb.Image.random_resized_crop(24).flip()\n"
+        "    loader = fb.Loader(sys.argv[1], batch_size=24, decode={'image': image},\n"
+        "                       shuffle=fb.Shuffle(seed=5, window_rows=100), threads=1)\n"
+        "    loader.load_state_dict(state)\n"
+        "    tail = [hashlib.sha256(b['image'].tobytes() + b['id'].tobytes()).hexdigest() for b in loader]\n"
+        "    print(json.dumps([tail, loader.state_dict()]), flush=True)\n"
+    )
+    import hashlib
+
+    image = fb.Image.random_resized_crop(24).flip()
+    loader = fb.Loader(
+        photos, batch_size=24, decode={"image": image}, shuffle=fb.Shuffle(seed=5, window_rows=100), threads=4
+    )
+    list(loader)
+    epoch, states, hashes = iter(loader), [loader.state_dict()], []
+    for batch in epoch:
+        hashes.append(hashlib.sha256(batch["image"].tobytes() + batch["id"].tobytes()).hexdigest())
+        states.append(loader.state_dict())
+    assert len(hashes) == 11
+    lines = "".join(json.dumps(state) + "\n" for state in states[:-1])
+    assert len(json.dumps(states[-1])) < 64 << 10
+    child = subprocess.run(
+        [sys.executable, "-c", script, str(photos)], input=lines.encode(), capture_output=True, timeout=120
+    )
+    assert child.returncode == 0, child.stderr.decode()
+    for step, line in enumerate(child.stdout.splitlines()):
+        tail, after = json.loads(line)
+        assert tail == hashes[step:], f"resumed before batch {step}"
+        assert after == states[-1]
+
+
+def test_a_state_is_the_same_on_every_rank_and_serves_another_world(plain: Path) -> None:
+    def rank(of: int, world: int, size: int) -> fb.Loader:
+        shuffle = fb.Shuffle(seed=9, window_rows=200, lanes=2)
+        return fb.Loader(plain, batch_size=size, shuffle=shuffle, shard=fb.Shard(rank=of, world=world))
+
+    pair = [rank(0, 2, 50), rank(1, 2, 50)]
+    seen: list[int] = []
+    for loader in pair:
+        epoch = iter(loader)
+        for _ in range(3):
+            seen += next(epoch)["id"].tolist()
+    state = pair[0].state_dict()
+    assert state == pair[1].state_dict()
+    alone = rank(0, 1, 100)
+    alone.load_state_dict(json.loads(json.dumps(state)))
+    assert sorted(seen + flat(ids(alone))) == list(range(ROWS))
+
+
+def test_a_state_ends_the_epochs_before_it(plain: Path) -> None:
+    with small(plain) as loader:
+        state = loader.state_dict()
+        epoch = iter(loader)
+        first = next(epoch)["id"].tolist()
+        loader.load_state_dict(state)
+        with pytest.raises(fb.ClosedError, match="iterate over the loader again"):
+            next(epoch)
+        assert next(iter(loader))["id"].tolist() == first
+
+
+@pytest.mark.parametrize("change", [{"seed": 18}, {"fingerprint": "0" * 32}, {"version": 99}, {"epoch": "x"}, {}])
+def test_a_state_that_does_not_belong_is_refused(plain: Path, change: dict[str, object]) -> None:
+    with small(plain) as loader:
+        state = loader.state_dict()
+        for name, value in change.items():
+            (state if name in state else state["order"])[name] = value
+        with pytest.raises(fb.StateMismatchError):
+            loader.load_state_dict(state if change else {"model": "weights"})
+        with pytest.raises(fb.StateMismatchError):
+            loader.load_state_dict({"x": object()})
+        assert len(ids(loader)) == 16
+
+
+def test_a_loader_pickles_by_its_arguments(plain: Path) -> None:
+    with small(plain) as loader:
+        want = ids(loader)
+        for other in (pickle.loads(pickle.dumps(loader)), copy.copy(loader)):
+            assert repr(other) == repr(loader)
+            assert ids(other) == want
+            other.close()
+
+
+def test_repr_shows_the_arguments_and_no_secrets(plain: Path) -> None:
+    with small(plain, decode={}) as loader:
+        assert repr(loader) == (
+            f"forebay.Loader({plain!r}, decode={{}}, batch_size=64, "
+            "shuffle=forebay.Shuffle(seed=17, window_rows=200), threads=2)"
+        )
+    hidden = fb.Loader.__new__(fb.Loader)
+    hidden._arguments = {**loader._arguments, "storage_options": {"aws_secret_access_key": "s3cr3t"}}
+    assert "s3cr3t" not in repr(hidden)
+    assert "aws_secret_access_key" in repr(hidden)
+
+
+def test_one_epoch_is_under_way_at_a_time(plain: Path) -> None:
+    with small(plain) as loader:
+        first = iter(loader)
+        next(first)
+        second = iter(loader)
+        with pytest.raises(fb.ClosedError):
+            for _ in first:
+                pass
+        assert len(list(second)) == 16
+
+
+def test_bad_rows_raise_or_are_skipped(tmp_path: Path, photos: Path) -> None:
+    table = pq.read_table(photos)
+    images = table["image"].to_pylist()
+    images[40] = b"<html>"
+    images[77] = images[77][: len(images[77]) // 2]
+    broken = table.set_column(0, "image", pa.array(images, pa.binary()))
+    pq.write_table(broken, tmp_path / "broken.parquet", row_group_size=32)
+    decode = {"image": fb.Image.resize(8, 8)}
+    with fb.Loader(tmp_path, decode=decode) as loader:
+        with pytest.raises(fb.BadRowError) as caught:
+            list(loader)
+        error = caught.value
+        assert (Path(error.file or "").name, error.row_group, error.row, error.column) == (
+            "broken.parquet",
+            1,
+            8,
+            "image",
+        )
+        copied = pickle.loads(pickle.dumps(error))
+        assert (str(copied), copied.row, type(copied)) == (str(error), 8, fb.BadRowError)
+        with pytest.raises(fb.BadRowError):
+            list(loader)
+    with fb.Loader(tmp_path, decode=decode, on_bad_row=fb.Skip(at_most=2)) as loader:
+        assert sorted(flat(ids(loader))) == [row for row in range(256) if row not in (40, 77)]
+    with fb.Loader(tmp_path, decode=decode, on_bad_row=fb.Skip(at_most=1)) as loader, pytest.raises(fb.BadRowError):
+        list(loader)
+
+
+def refusals(plain: Path, tmp_path: Path) -> list[tuple[type[Exception], type[Exception], dict[str, object]]]:
+    (tmp_path / "not.parquet").write_bytes(b"hello, this is no Parquet at all")
+    return [
+        (fb.NotFoundError, FileNotFoundError, {"urls": tmp_path / "nothing"}),
+        (fb.CorruptError, ValueError, {"urls": tmp_path / "not.parquet"}),
+        (fb.InvalidError, ValueError, {"urls": []}),
+        (fb.InvalidError, ValueError, {"batch_size": 0}),
+        (fb.InvalidError, ValueError, {"batch_size": "many"}),
+        (fb.InvalidError, ValueError, {"memory": "much"}),
+        (fb.InvalidError, ValueError, {"threads": 0}),
+        (fb.InvalidError, ValueError, {"columns": "id"}),
+        (fb.UnknownColumnError, KeyError, {"columns": ["idd"]}),
+        (fb.UnknownColumnError, KeyError, {"filter": [("idd", "<", 3)]}),
+        (fb.InvalidError, ValueError, {"filter": [("id", "<", "three")]}),
+        (fb.UnknownColumnError, KeyError, {"decode": {"photo": fb.Image.resize(1, 1)}}),
+        (fb.InvalidError, ValueError, {"decode": {"blob": "resize"}}),
+        (fb.InvalidError, ValueError, {"decode": {"blob": fb.Image.resize(0, 1)}}),
+        (fb.InvalidError, ValueError, {"on_bad_row": "ignore"}),
+        (fb.InvalidError, ValueError, {"shuffle": 17}),
+        (fb.InvalidError, ValueError, {"shard": (0, 2)}),
+        (fb.InvalidError, ValueError, {"transform": 3}),
+        (fb.TooLargeError, ValueError, {"memory": "1kB", "shuffle": fb.Shuffle(seed=1, window_rows=500)}),
+        (fb.UnsupportedError, NotImplementedError, {"cache": fb.DiskCache("x", max_bytes=1)}),
+    ]
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_what_can_never_work_is_refused_by_its_type(plain: Path, tmp_path: Path, case: int) -> None:
+    ours, builtin, arguments = refusals(plain, tmp_path)[case]
+    with pytest.raises(ours) as caught:
+        fb.Loader(**{"urls": plain, **arguments})  # type: ignore[arg-type]
+    assert isinstance(caught.value, builtin)
+    assert isinstance(caught.value, fb.ForebayError)
+    assert str(caught.value) == caught.value.message
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_a_closed_loader_says_so(plain: Path) -> None:
+    loader = small(plain)
+    epoch = iter(loader)
+    next(epoch)
+    loader.close()
+    loader.close()
+    with pytest.raises(fb.ClosedError):
+        next(epoch)
+    with pytest.raises(fb.ClosedError):
+        iter(loader)
+
+
+def test_the_program_is_there() -> None:
+    for command in ([sys.executable, "-m", "forebay"], [str(Path(sys.executable).with_name("forebay"))]):
+        shown = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+        assert shown.returncode == 0
+        assert shown.stdout.startswith("forebay ")
+        assert subprocess.run([*command, "dance"], capture_output=True, timeout=60).returncode == 2

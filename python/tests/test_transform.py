@@ -1,0 +1,105 @@
+"""A Python function between the loader and the training step."""
+
+from __future__ import annotations
+
+import threading
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ids, small
+
+
+def halve(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"id": batch["id"], "half": batch["f32"] / 2, "thread": threading.get_ident(), "note": object()}
+
+
+def test_its_results_arrive_in_order_from_another_thread(plain: Path) -> None:
+    with small(plain) as bare, small(plain, transform=halve) as loader:
+        for batch, made in zip(bare, loader, strict=True):
+            assert type(made) is dict
+            assert (made["id"] == batch["id"]).all()
+            assert (made["half"] == batch["f32"] / 2).all()
+            assert made["thread"] != threading.get_ident()
+        assert len(ids(loader)) == 16
+
+
+def test_it_works_ahead_but_not_far(plain: Path) -> None:
+    calls: list[int] = []
+
+    def count(batch: dict[str, Any]) -> dict[str, Any]:
+        calls.append(1)
+        return batch
+
+    with small(plain, transform=count) as loader:
+        epoch = iter(loader)
+        next(epoch)
+        time.sleep(0.3)
+        assert 2 <= len(calls) <= 3
+
+
+def test_the_state_counts_what_was_handed_over(plain: Path) -> None:
+    with small(plain) as bare, small(plain, transform=halve) as loader:
+        plain_epoch, epoch = iter(bare), iter(loader)
+        for _ in range(5):
+            next(plain_epoch)
+            next(epoch)
+            time.sleep(0.02)
+            assert loader.state_dict() == bare.state_dict()
+        state = loader.state_dict()
+        rest = [batch["id"].tolist() for batch in epoch]
+        loader.load_state_dict(state)
+        assert ids(loader) == rest
+
+
+class Mine(Exception):
+    """An exception that only this test knows."""
+
+
+def test_its_exception_is_raised_at_its_batch(plain: Path) -> None:
+    calls = 0
+
+    def fail(batch: dict[str, Any]) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 4:
+            raise Mine("no")
+        return batch
+
+    with small(plain, transform=fail) as loader:
+        seen = 0
+        with pytest.raises(Mine, match="no") as caught:
+            for _ in loader:
+                seen += 1
+        assert seen == 3
+        assert "in fail" in "".join(traceback.format_tb(caught.value.__traceback__))
+        if hasattr(caught.value, "add_note"):
+            assert any("batch 3" in note for note in caught.value.__notes__)
+        assert loader.state_dict()["row"] == 3 * 64
+        assert len(ids(loader)) == 16
+
+
+def test_it_has_to_return_a_dict(plain: Path) -> None:
+    with small(plain, transform=lambda batch: np.zeros(3)) as loader, pytest.raises(TypeError, match="dict of arrays"):
+        next(iter(loader))
+
+
+def test_its_thread_ends_with_the_iterator(plain: Path) -> None:
+    def running() -> int:
+        return sum(thread.name == "forebay-transform" for thread in threading.enumerate())
+
+    with small(plain, transform=halve) as loader:
+        for _ in range(20):
+            epoch = iter(loader)
+            next(epoch)
+            del epoch
+        for _ in loader:
+            break
+        deadline = time.monotonic() + 1
+        while running() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert running() == 0
+        assert len(ids(loader)) == 16

@@ -1,0 +1,145 @@
+"""The small values compare, hash, pickle, print as they are written, and refuse what can never work."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import pickle
+
+import pytest
+
+import forebay as fb
+from forebay.filters import to_json
+from forebay.sizes import parse_bytes
+
+IMAGES = {
+    "forebay.Image.resize(8, 9)": fb.Image.resize(8, 9),
+    "forebay.Image.random_resized_crop(224).flip(0.5)": fb.Image.random_resized_crop(224).flip(),
+    "forebay.Image.random_resized_crop((2, 3), scale=(0.5, 1.0), ratio=(1.0, 2.0))": fb.Image.random_resized_crop(
+        (2, 3), scale=(0.5, 1), ratio=(1, 2)
+    ),
+    'forebay.Image.center_crop(224, resize=240).dtype("float16").layout("NCHW")': fb.Image.center_crop(224, resize=240)
+    .dtype("float16")
+    .layout("NCHW"),
+    "forebay.Image.resize(4, 4).grayscale().exif_orientation()": fb.Image.resize(4, 4)
+    .grayscale()
+    .exif_orientation(True),
+    'forebay.Image.resize(4, 4).normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)).dtype("float32")': fb.Image.resize(4, 4)
+    .dtype("float32")
+    .normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+}
+VALUES = [
+    *IMAGES.values(),
+    fb.Shuffle(seed=17),
+    fb.Shuffle(seed=17, window_rows=100, lanes=2),
+    fb.Shuffle.exact(17),
+    fb.Shuffle.stored(lanes=4),
+    fb.Shard(rank=3, world=8),
+    fb.Skip(at_most=3),
+    fb.DiskCache("/nvme/forebay", max_bytes="200GB"),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=repr)
+def test_values_compare_hash_pickle_and_print(value: object) -> None:
+    for other in (pickle.loads(pickle.dumps(value)), copy.deepcopy(value), eval(repr(value), {"forebay": fb})):
+        assert other == value
+        assert hash(other) == hash(value)
+        assert repr(other) == repr(value)
+    assert all(value != other for other in VALUES if other is not value)
+
+
+@pytest.mark.parametrize("code", IMAGES)
+def test_an_image_prints_as_it_is_written(code: str) -> None:
+    assert repr(IMAGES[code]) == code
+
+
+def test_values_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        fb.Shuffle(seed=1).seed = 2  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        fb.Image.resize(1, 1).flips = 2  # type: ignore[attr-defined]
+    with pytest.raises(TypeError):
+        fb.Shard(0, 1)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: fb.Shard(rank=8, world=8), "ranks run from 0 to 7"),
+        (lambda: fb.Shard(rank=0, world=0), "world is 1 or more"),
+        (lambda: fb.Shuffle(seed=-1), "seed"),
+        (lambda: fb.Shuffle(seed=1 << 64), "64 bits"),
+        (lambda: fb.Shuffle(seed=0.5), "no whole number"),  # type: ignore[arg-type]
+        (lambda: fb.Shuffle(seed=1, window_rows=0), "window_rows"),
+        (lambda: fb.Skip(at_most=-1), "at_most"),
+        (lambda: fb.Image.resize(1, 1).dtype("int7"), "int7"),
+        (lambda: fb.Image.resize(1, 1).layout("HCWN"), "HCWN"),
+        (lambda: fb.DiskCache("x", max_bytes="200 parsecs"), "is no size"),
+        (lambda: parse_bytes(0, "memory"), "memory=0"),
+        (lambda: parse_bytes("", "memory"), "memory=''"),
+        (lambda: to_json([("a", "~", 1)]), "cannot compare with '~'"),
+        (lambda: to_json([]), "pass None"),
+        (lambda: to_json("a > 1"), "no filter"),
+        (lambda: to_json([("a", "in", "bc")]), "takes a list"),
+        (lambda: to_json([("a", "<", float("nan"))]), "nan"),
+        (lambda: to_json([("a", "<", None)]), "None"),
+    ],
+)
+def test_what_can_never_work_is_refused(make: object, says: str) -> None:
+    with pytest.raises(fb.InvalidError, match=says):
+        make()  # type: ignore[operator]
+
+
+def test_sizes_are_read_as_people_write_them() -> None:
+    assert parse_bytes("12GB", "memory") == 12 * 10**9
+    assert parse_bytes("4GiB", "memory") == 4 << 30
+    assert parse_bytes(" 1.5 kb ", "memory") == 1500
+    assert parse_bytes("7", "memory") == parse_bytes(7, "memory") == parse_bytes("7B", "memory")
+
+
+@pytest.mark.parametrize(
+    ("environ", "shard"),
+    [
+        ({"RANK": "3", "WORLD_SIZE": "8"}, (3, 8)),
+        ({"HOROVOD_RANK": "1", "HOROVOD_SIZE": "2"}, (1, 2)),
+        ({"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"}, (1, 2)),
+        ({"PMI_RANK": "1", "PMI_SIZE": "2"}, (1, 2)),
+        ({"SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, (1, 2)),
+        # torchrun inside a SLURM job: two tasks, four processes each.
+        ({"RANK": "5", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, (5, 8)),
+        # Horovod sets its own and those of the MPI that it runs on.
+        (
+            {
+                "HOROVOD_RANK": "1",
+                "HOROVOD_SIZE": "2",
+                "OMPI_COMM_WORLD_RANK": "1",
+                "OMPI_COMM_WORLD_SIZE": "2",
+            },
+            (1, 2),
+        ),
+    ],
+)
+def test_a_launcher_says_which_shard(
+    environ: dict[str, str], shard: tuple[int, int], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, logger="forebay"):
+        assert fb.Shard.from_env(environ) == fb.Shard(rank=shard[0], world=shard[1])
+    name, value = next(iter(environ.items()))
+    assert f"{name}={value}" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        ({}, "torchrun, horovodrun, mpirun or srun"),
+        ({"RANK": "1"}, "only RANK is set"),
+        ({"RANK": "a", "WORLD_SIZE": "2"}, "RANK='a'"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "outside a world"),
+        ({"RANK": "0", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, "SLURM says"),
+        ({"RANK": "0", "WORLD_SIZE": "2", "PMI_RANK": "0", "PMI_SIZE": "3"}, "PMI says"),
+    ],
+)
+def test_a_launcher_that_makes_no_sense_is_refused(environ: dict[str, str], says: str) -> None:
+    with pytest.raises(fb.InvalidError, match=says):
+        fb.Shard.from_env(environ)
