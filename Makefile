@@ -10,7 +10,7 @@ MAKEFLAGS += --no-print-directory
 export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/.tools/bin:$(PATH):$(HOME)/.cargo/bin
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
-# The wheel and the program are built apart, from the same dependencies: nothing may set them apart.
+# A fixed one, so that changing environments does not build pyo3 again.
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
 
@@ -75,8 +75,9 @@ test-rust: setup ## The tests of the library and the program
 	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
 
 .PHONY: test-python
-test-python: program wheel ## The tests of the Python package, the examples and this README
+test-python: program wheel ## The tests of the Python package, the examples and the README
 	@$(STEP) "what the Python tests use" tools/setup test
+	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
 
 .PHONY: clean

@@ -67,7 +67,7 @@ def test_keras_fits(drawn: Path) -> None:
 
 def test_torch_resumes_where_it_was_interrupted(drawn: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "run.pt"
-    both = ("photos", "--size", "64", "--checkpoint", str(checkpoint), "--every", "5")
+    both = ("held-out", "--batch-size", "16", "--size", "64", "--checkpoint", str(checkpoint), "--every", "5")
     first = run("torch_imagenet.py", *both, "--stop-after", "5", cwd=drawn, framework="torch")
     assert "epoch 0, step 5: loss" in first
     assert checkpoint.exists()
