@@ -19,30 +19,44 @@ pub(crate) use fixed::pattern as fill_pattern;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Rows to gather, in output order.
-pub(crate) enum Selection {
+pub enum Selection {
     /// A source, and a row in it.
     Rows(Vec<(u32, u32)>),
+    /// Rows of the one source that there is: half as much to read for each value as a pair is.
+    One(Vec<u32>),
     /// Consecutive rows of a source.
-    Runs { runs: Vec<Run>, rows: usize },
+    Runs {
+        /// In output order.
+        runs: Vec<Run>,
+        /// How many rows they have together.
+        rows: usize,
+    },
 }
 
 /// Consecutive rows of one source.
 #[derive(Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) source: u32,
-    pub(crate) start: u32,
-    pub(crate) rows: u32,
+pub struct Run {
+    /// Which source.
+    pub source: u32,
+    /// Its first row.
+    pub start: u32,
+    /// How many.
+    pub rows: u32,
 }
 
 /// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
 const WORTHWHILE_RUN: usize = 8;
 
 impl Selection {
-    pub(crate) fn new(picks: Vec<(u32, u32)>) -> Self {
+    /// The given sources and rows in them, in whichever form is fastest to copy.
+    pub fn new(picks: Vec<(u32, u32)>) -> Self {
         let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
         let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
         if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
-            return Selection::Rows(picks);
+            return match picks.iter().all(|pick| pick.0 == 0) {
+                true => Selection::One(picks.into_iter().map(|(_, row)| row).collect()),
+                false => Selection::Rows(picks),
+            };
         }
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
         for &(source, row) in &picks {
@@ -57,6 +71,7 @@ impl Selection {
     fn len(&self) -> usize {
         match self {
             Selection::Rows(picks) => picks.len(),
+            Selection::One(rows) => rows.len(),
             Selection::Runs { rows, .. } => *rows,
         }
     }
@@ -67,6 +82,7 @@ impl Selection {
             Selection::Rows(picks) => {
                 picks.iter().for_each(|&(source, row)| visit(source as usize, row as usize))
             }
+            Selection::One(rows) => rows.iter().for_each(|&row| visit(0, row as usize)),
             Selection::Runs { runs, .. } => {
                 for run in runs {
                     (run.start..run.start + run.rows)
@@ -88,6 +104,16 @@ impl Selection {
                     );
                 }
             }
+            Selection::One(rows) if stride == 1 => {
+                let source = sources[0];
+                out.extend(rows.iter().map(|&row| source[row as usize]));
+            }
+            Selection::One(rows) => {
+                for &row in rows {
+                    let from = row as usize * stride;
+                    out.extend_from_slice(&sources[0][from..from + stride]);
+                }
+            }
             Selection::Rows(picks) if stride == 1 => {
                 out.extend(picks.iter().map(|&(source, row)| sources[source as usize][row as usize]));
             }
@@ -106,6 +132,7 @@ impl Selection {
             Selection::Rows(picks) => {
                 BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
             }
+            Selection::One(rows) => BooleanBuffer::collect_bool(rows.len(), |at| bit(0, rows[at] as usize)),
             Selection::Runs { rows, .. } => {
                 let mut bits = BooleanBufferBuilder::new(*rows);
                 self.for_each(|source, row| bits.append(bit(source, row)));
@@ -141,7 +168,7 @@ pub(crate) fn delivered(field: &Field) -> FieldRef {
 ///
 /// # Errors
 /// The type is not one that is delivered, or `fill` is not a value of it.
-pub(crate) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
+pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
     let Some(first) = sources.first() else {
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
     };
@@ -239,13 +266,14 @@ mod tests {
         ];
         let scattered: Vec<(u32, u32)> = (0..60).map(|i| (i % 2, (i * 17) % 40)).collect();
         let runs: Vec<(u32, u32)> = (5..30).map(|row| (0, row)).chain((0..40).map(|row| (1, row))).collect();
+        let single: Vec<(u32, u32)> = (0..30).map(|i| (0, (i * 7) % 40)).collect();
         for column in &sources {
             // Slices have offsets, which a gather by hand can get wrong.
             for offset in [0, 3] {
                 let arrays: Vec<ArrayRef> =
                     column.iter().map(|array| array.slice(offset, 40 - offset)).collect();
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-                for picks in [&scattered, &runs] {
+                for picks in [&scattered, &runs, &single] {
                     let picks: Vec<(u32, u32)> =
                         picks.iter().filter(|pick| (pick.1 as usize) < 40 - offset).copied().collect();
                     let indices: Vec<(usize, usize)> =

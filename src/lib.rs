@@ -1,6 +1,6 @@
 //! Feeds GPU training straight from Parquet.
 
-mod batch;
+pub mod batch;
 mod cache;
 pub mod catalog;
 pub mod decode;

@@ -42,6 +42,9 @@ pub(crate) struct Recipe {
     /// One for each column of the projection.
     pub(crate) treatments: Vec<Treatment>,
     pub(crate) schema: SchemaRef,
+    /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
+    /// instead of once for each batch.
+    pub(crate) gang: usize,
     pub(crate) on_bad_row: OnBadRow,
     pub(crate) slabs: Slabs,
     pub(crate) counters: Arc<Counters>,
@@ -49,7 +52,7 @@ pub(crate) struct Recipe {
     pub(crate) seed: u64,
 }
 
-/// The rows of one batch.
+/// The rows of one batch, or of several that are made together.
 pub(crate) struct Job {
     pub(crate) recipe: Arc<Recipe>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
@@ -80,7 +83,8 @@ struct Making {
     selection: Selection,
     state: Mutex<State>,
     left: AtomicUsize,
-    done: Sender<Result<Made>>,
+    /// The rows of each batch, and who waits for it.
+    done: Vec<(usize, Sender<Result<Made>>)>,
 }
 
 #[derive(Default)]
@@ -108,8 +112,8 @@ enum Task {
 }
 
 impl Job {
-    /// Hands the batch's tasks to the pool; the result goes to `done`.
-    pub(crate) fn start(self, pool: &ThreadPool, done: Sender<Result<Made>>) {
+    /// Hands the tasks to the pool. `done` says how many rows make a batch and who waits for it, batch by batch.
+    pub(crate) fn start(self, pool: &ThreadPool, done: Vec<(usize, Sender<Result<Made>>)>) {
         let recipe = self.recipe.clone();
         let mut tasks = Vec::new();
         let mut state = State { columns: vec![None; recipe.treatments.len()], ..State::default() };
@@ -183,8 +187,7 @@ impl Making {
             self.lock().failure.get_or_insert(error);
         }
         if self.left.fetch_sub(1, AcqRel) == 1 {
-            // Nobody listens any more where the epoch was left.
-            let _ = self.done.send(caught(|| self.finish()));
+            self.hand_over(caught(|| self.finish()));
         }
     }
 
@@ -223,6 +226,21 @@ impl Making {
             }
         }
         Ok(())
+    }
+
+    /// Cuts what was made into batches. Nobody listens any more where the epoch was left.
+    fn hand_over(&self, made: Result<Made>) {
+        match (made, &self.done[..]) {
+            (made, [(_, done)]) => drop(done.send(made)),
+            (Ok(Made { batch, .. }), all) => {
+                let mut from = 0;
+                for (rows, done) in all {
+                    drop(done.send(Ok(Made { batch: batch.slice(from, *rows), skipped: Vec::new() })));
+                    from += rows;
+                }
+            }
+            (Err(error), all) => all.iter().for_each(|(_, done)| drop(done.send(Err(error.clone())))),
+        }
     }
 
     /// Puts the batch together.

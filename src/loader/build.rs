@@ -158,7 +158,14 @@ impl LoaderBuilder {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
         let row_bytes = (held / catalog.rows().max(1)).max(1);
-        let sizing = Sizing::new(memory, self.batch_size * batch_row_bytes(&treatments, row_bytes));
+        let batch_bytes = self.batch_size * batch_row_bytes(&treatments, row_bytes);
+        let sizing = Sizing::new(memory, batch_bytes);
+        let gang = match schema.fields().iter().all(|field| is_flat(field.data_type()))
+            && !has_images(&treatments)
+        {
+            true => sizing.gang(batch_bytes),
+            false => 1,
+        };
 
         let fetcher = Fetcher {
             store: self.dataset.store.clone(),
@@ -185,6 +192,7 @@ impl LoaderBuilder {
             catalog,
             treatments,
             schema,
+            gang,
             on_bad_row: self.on_bad_row,
             slabs: Slabs::new(sizing.ahead + 1),
             counters: counters.clone(),
@@ -341,6 +349,22 @@ fn batch_row_bytes(treatments: &[Treatment], row_bytes: u64) -> u64 {
         })
         .sum();
     if images > 0 { images } else { row_bytes }
+}
+
+/// Whether any column is decoded to pixels.
+fn has_images(treatments: &[Treatment]) -> bool {
+    treatments.iter().any(|treatment| matches!(treatment, Treatment::Image(_)))
+}
+
+/// Whether a slice of a column is as good as a column: its values lie at multiples of a width.
+fn is_flat(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
+        other => {
+            other.primitive_width().is_some()
+                || matches!(other, DataType::Boolean | DataType::FixedSizeBinary(_))
+        }
+    }
 }
 
 /// The processors that this process may use, as affinity and cgroup allow.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use crossbeam_channel::RecvTimeoutError;
 
 use super::pipe::{Flow, Pending};
@@ -130,7 +130,9 @@ impl Epoch {
             .hint("raise at_most, or mend the rows"));
         }
         self.owed -= 1;
-        self.counters.batches.add(1, made.batch.get_array_memory_size() as u64, 0.0);
+        let bytes =
+            made.batch.columns().iter().filter_map(|column| column.to_data().get_slice_memory_size().ok());
+        self.counters.batches.add(1, bytes.sum::<usize>() as u64, 0.0);
         let after =
             Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
         Ok(Step { batch: made.batch, after })

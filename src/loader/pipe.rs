@@ -33,6 +33,9 @@ use crate::shuffle::Window;
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
+/// How far back a gang looks for a source that it has already.
+const SOURCES_REMEMBERED: usize = 8;
+
 /// Threads that wait for storage; they do not work.
 const RUNTIME_THREADS: usize = 1;
 
@@ -200,6 +203,7 @@ impl Engine {
             stopped,
             arriving,
             window: Window::new(),
+            gang: 1,
             hand_over,
         };
         std::thread::Builder::new()
@@ -267,7 +271,51 @@ struct Assembly {
     stopped: Receiver<()>,
     arriving: mpsc::Receiver<Result<Arriving>>,
     window: Window<Resident>,
+    /// Steps that are made together at present: one at first, so that the first batch is not held up.
+    gang: usize,
     hand_over: Sender<Pending>,
+}
+
+/// The rows of a step: where they come from, and source and row in it of each.
+type Listed = (Vec<Arc<Resident>>, Vec<(u32, u32)>);
+
+/// Steps whose batches are made together.
+#[derive(Default)]
+struct Gang {
+    sources: Vec<Arc<Resident>>,
+    picks: Vec<(u32, u32)>,
+    members: Vec<Member>,
+}
+
+/// One step of a gang.
+struct Member {
+    rows: usize,
+    end: u64,
+    padded: u64,
+}
+
+impl Gang {
+    fn add(&mut self, sources: Vec<Arc<Resident>>, picks: Vec<(u32, u32)>, end: u64, padded: u64) {
+        self.members.push(Member { rows: picks.len(), end, padded });
+        // Steps in a row mostly draw from the same few parts.
+        let place = |source: Arc<Resident>| {
+            let known = self
+                .sources
+                .iter()
+                .rev()
+                .take(SOURCES_REMEMBERED)
+                .position(|known| Arc::ptr_eq(known, &source));
+            match known {
+                Some(back) => (self.sources.len() - 1 - back) as u32,
+                None => {
+                    self.sources.push(source);
+                    self.sources.len() as u32 - 1
+                }
+            }
+        };
+        let places: Vec<u32> = sources.into_iter().map(place).collect();
+        self.picks.extend(picks.into_iter().map(|(source, row)| (places[source as usize], row)));
+    }
 }
 
 /// The end of an epoch's work before its time.
@@ -286,29 +334,54 @@ impl From<Error> for Stop {
 
 impl Assembly {
     fn run(mut self, walk: Walk) {
+        // Ends when the work is done, or when nobody wants it any more.
+        let _ = self.follow(walk);
+    }
+
+    fn follow(&mut self, walk: Walk) -> Result<(), Stop> {
+        let mut gang = Gang::default();
         for step in walk {
             let (end, padded) = (step.end, step.padded);
+            let full = gang.members.len() >= self.gang;
+            if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
+                // Nothing is kept waiting for a row group that has not arrived.
+                self.launch(std::mem::take(&mut gang))?;
+                self.gang = if full { (self.gang * 2).min(self.recipe.gang) } else { self.gang };
+            }
             match self.assemble(step) {
-                Ok(job) => {
-                    let (send, made) = bounded(1);
-                    job.start(&self.pool, send);
-                    if self.pass_on(Pending { made, end, padded }).is_err() {
-                        return;
-                    }
-                }
-                Err(Stop::Left) => return,
+                Ok((sources, picks)) => gang.add(sources, picks, end, padded),
+                Err(Stop::Left) => return Err(Stop::Left),
                 Err(Stop::Failed(error)) => {
+                    self.launch(gang)?;
                     let (send, made) = bounded(1);
                     let _ = send.send(Err(error));
-                    let _ = self.pass_on(Pending { made, end, padded });
-                    return;
+                    return self.pass_on(Pending { made, end, padded });
                 }
             }
         }
+        self.launch(gang)
+    }
+
+    /// Starts the making of a gang's batches and queues them for the consumer.
+    fn launch(&self, gang: Gang) -> Result<(), Stop> {
+        let Gang { sources, picks, members } = gang;
+        if members.is_empty() {
+            return Ok(());
+        }
+        let (sends, pending): (Vec<_>, Vec<_>) = members
+            .into_iter()
+            .map(|Member { rows, end, padded }| {
+                let (send, made) = bounded(1);
+                ((rows, send), Pending { made, end, padded })
+            })
+            .unzip();
+        let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
+        Job { recipe, sources, picks, epoch: self.number, cancelled }.start(&self.pool, sends);
+        pending.into_iter().try_for_each(|pending| self.pass_on(pending))
     }
 
     /// Waits for the parts of a step and lists its rows.
-    fn assemble(&mut self, step: Step) -> Result<Job, Stop> {
+    fn assemble(&mut self, step: Step) -> Result<Listed, Stop> {
         let mut leaving = step.leaving;
         let mut picks = step.picks;
         let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
@@ -319,8 +392,7 @@ impl Assembly {
             sources.push(self.resident(part)?);
         }
         leaving.iter().for_each(|part| self.window.let_go(part));
-        let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
-        Ok(Job { recipe, sources, picks, epoch: self.number, cancelled })
+        Ok((sources, picks))
     }
 
     /// Waits until the rows of `part` are at hand.

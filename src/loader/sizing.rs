@@ -16,6 +16,10 @@ const SMALL_SHARE: u64 = 32;
 /// Of the budget, the share that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
 
+/// Batches that are made together take up to this much: enough to read a row group's column in one go, not so much that
+/// the consumer waits for what it does not need yet.
+const GANG_BYTES: u64 = 16 << 20;
+
 /// Batches that exist beside those in the queue: one in the consumer's hands, one that waits for room in the queue.
 const BEYOND_QUEUE: u64 = 2;
 
@@ -40,6 +44,11 @@ impl Sizing {
         let ahead = (memory / SMALL_SHARE / batch_bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting).max(1);
         let batches = ((ahead + BEYOND_QUEUE) * batch_bytes).min(memory / BATCHES_SHARE);
         Sizing { memory, batches, row_groups: memory - batches, ahead: ahead as usize }
+    }
+
+    /// How many batches of `batch_bytes` to make together.
+    pub(super) fn gang(&self, batch_bytes: u64) -> usize {
+        (GANG_BYTES / batch_bytes.max(1)).clamp(1, (self.ahead as u64 / 2).max(1)) as usize
     }
 
     /// Refuses a window that does not fit, with the number that does.

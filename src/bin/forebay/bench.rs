@@ -6,6 +6,7 @@ mod fetch;
 mod machine;
 mod meeting;
 mod report;
+mod simulated;
 mod tally;
 mod verdict;
 
@@ -16,6 +17,7 @@ use forebay::{Error, Loader, Result, Shard};
 
 use self::accelerator::Accelerator;
 use self::drive::{Course, drive};
+use self::machine::Clock;
 use self::report::Report;
 use super::console::Console;
 use super::options::{LoaderOptions, Order};
@@ -52,15 +54,15 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay bench /data/train --image image=rrc224                       as fast as it goes
-  forebay bench /data/train --image image=rrc224 --step-ms 125         would a GPU with 125 ms a step wait?
+  forebay bench /data/train --image image=rrc224                   as fast as it goes
+  forebay bench /data/train --image image=rrc224 --step-ms 125     would a GPU wait?
   forebay bench /data/train --image image=rrc224 --world 2 --step-ms 125
-  forebay bench /data/train --image image=rrc224 --until rows          without shuffling and decoding
-  forebay bench /data/clicks --batch-size 8192 --json -                one JSON object on standard output
+  forebay bench /data/train --image image=rrc224 --until rows      no shuffle, no decoding
+  forebay bench /data/clicks --batch-size 8192 --json -            one JSON object
 
-A step begins when all ranks have their batch and takes a fixed time; utilisation is the sum of the steps over the time
-from the first batch to the end, less what the simulation itself costs. Throughput is taken without steps, in the same
-run where --step-ms is not given, else for a few seconds after it.";
+A step begins when all ranks have their batch, and takes a fixed time. Utilisation is the sum of the \
+steps over the time from the first batch to the end, less what the simulation itself costs. The margin \
+is what the loader gives without steps, taken for a few seconds afterwards, over what the steps take.";
 
 /// The last stage that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -97,15 +99,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn measure(args: &Args, console: &Console) -> Result<Report> {
     let accelerator = Accelerator::new(args.step_ms.unwrap_or_default());
     let floor = accelerator.floor();
-    let (origin, cpu) = (Instant::now(), machine::cpu_seconds());
+    let (origin, clock) = (Instant::now(), Clock::now());
     let loaders = args.loaders()?;
     let steps = args.steps(loaders.first().map_or(0, Loader::len));
     let course = Course { accelerator, epochs: 0..args.epochs, steps: Some(steps), at_most: None };
     let mut progress = console.progress("running", "steps", steps);
     let ranks = drive(&loaders, &course, origin, || progress.advance(1))?;
     drop(progress);
-    let cpu = cpu.and_then(|before| Some(machine::cpu_seconds()? - before));
-    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor, cpu);
+    let spent = Clock::spent_since(clock);
+    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor, spent);
     if args.step_ms.is_some() {
         let epochs = args.epochs..u64::MAX;
         let free = Course {

@@ -14,9 +14,10 @@ mod units;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind as Usage;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 use forebay::{ErrorKind, Result};
 
+const NAME: &str = "forebay";
 /// Everything went well.
 const DONE: i32 = 0;
 /// Something failed that no other arguments would have prevented.
@@ -26,7 +27,7 @@ const REFUSED: i32 = 2;
 
 /// Feeds GPU training straight from Parquet.
 #[derive(Parser)]
-#[command(name = "forebay", version, arg_required_else_help = true, after_help = EXAMPLES)]
+#[command(name = NAME, version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,
@@ -116,13 +117,13 @@ fn sentence(text: &str) -> String {
     let words: Vec<&str> = about.split_whitespace().collect();
     let joined = words.join(" ");
     let clause = joined.strip_prefix("error: ").unwrap_or(&joined).replace(" tip: ", "; ");
-    let name = Cli::command().get_name().to_owned();
-    format!("{clause} (see {name} --help)")
+    format!("{clause} (see {NAME} --help)")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_declared_consistently() {

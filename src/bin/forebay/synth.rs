@@ -10,6 +10,7 @@ mod material;
 mod random;
 mod scene;
 mod shape;
+mod solid;
 mod table;
 mod write;
 
@@ -61,7 +62,7 @@ pub(crate) struct Args {
     /// Threads that draw [default: one for each core]
     #[arg(long, default_value_t = 0, hide_default_value = true)]
     threads: usize,
-    /// Write into a folder that is not empty; files of the same name are replaced
+    /// Write into a folder that is not empty; an earlier set of synth's is removed
     #[arg(long)]
     force: bool,
     /// Report as one JSON object, to a file or to standard output (-)

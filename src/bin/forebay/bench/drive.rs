@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
+use forebay::loader::Waits;
 use forebay::{Loader, Result};
 
 use super::accelerator::Accelerator;
@@ -19,14 +20,23 @@ pub(super) struct Course {
     pub(super) at_most: Option<Duration>,
 }
 
-/// Runs all ranks, each on a thread of its own, and returns their laps in seconds since `origin`. `on_step` hears of
-/// the steps of rank 0.
+/// What one rank did.
+#[derive(Default)]
+pub(super) struct Run {
+    /// Its steps, in seconds since the run's origin.
+    pub(super) laps: Vec<Lap>,
+    /// What it had waited for when its first batch was in hand: a start, which says little about the rest.
+    pub(super) first_wait: Waits,
+}
+
+/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` hears of the steps of
+/// rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
     course: &Course,
     origin: Instant,
     mut on_step: impl FnMut() + Send,
-) -> Result<Vec<Vec<Lap>>> {
+) -> Result<Vec<Run>> {
     let meeting = Meeting::new(loaders.len());
     let Some((first, others)) = loaders.split_first() else { return Ok(Vec::new()) };
     std::thread::scope(|scope| {
@@ -49,7 +59,7 @@ fn rank(
     origin: Instant,
     meeting: &Meeting,
     on_step: impl FnMut(),
-) -> Result<Vec<Lap>> {
+) -> Result<Run> {
     /// Also when a panic ends it.
     struct Leave<'a>(&'a Meeting);
     impl Drop for Leave<'_> {
@@ -58,17 +68,17 @@ fn rank(
         }
     }
     let _leave = Leave(meeting);
-    laps(loader, course, origin, meeting, on_step)
+    steps(loader, course, origin, meeting, on_step)
 }
 
-fn laps(
+fn steps(
     loader: &Loader,
     course: &Course,
     origin: Instant,
     meeting: &Meeting,
     mut on_step: impl FnMut(),
-) -> Result<Vec<Lap>> {
-    let mut laps = Vec::new();
+) -> Result<Run> {
+    let mut run = Run::default();
     let since = |instant: Instant| instant.duration_since(origin).as_secs_f64();
     let started = Instant::now();
     for number in course.epochs.clone() {
@@ -79,14 +89,17 @@ fn laps(
         for batch in epoch {
             let batch = std::hint::black_box(batch?);
             let got = Instant::now();
+            if run.laps.is_empty() {
+                run.first_wait = loader.stats().waits;
+            }
             if !meeting.meet() {
-                return Ok(laps);
+                return Ok(run);
             }
             let began = Instant::now();
             course.accelerator.train(began);
             let (rows, ended) = (batch.num_rows() as u64, Instant::now());
             drop(batch);
-            laps.push(Lap {
+            run.laps.push(Lap {
                 asked: since(asked),
                 got: since(got),
                 began: since(began),
@@ -95,14 +108,14 @@ fn laps(
                 first,
             });
             on_step();
-            let full = course.steps.is_some_and(|most| laps.len() as u64 >= most);
+            let full = course.steps.is_some_and(|most| run.laps.len() as u64 >= most);
             let late = course.at_most.is_some_and(|most| started.elapsed() >= most);
             if full || late {
-                return Ok(laps);
+                return Ok(run);
             }
             first = false;
             asked = Instant::now();
         }
     }
-    Ok(laps)
+    Ok(run)
 }

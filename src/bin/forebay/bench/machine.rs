@@ -1,8 +1,36 @@
 //! What this process has taken of the machine, as Linux tells it; nothing elsewhere.
 
-/// Ticks in a second of `/proc/self/stat`: Linux promises programs this number on every architecture that runs it here.
+/// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it here.
 const TICKS: f64 = 100.0;
 const KIB: u64 = 1 << 10;
+
+/// Processor time up to some moment, in seconds.
+#[derive(Clone, Copy)]
+pub(super) struct Clock {
+    own: f64,
+    all: f64,
+}
+
+/// Processor time between two moments, in seconds.
+#[derive(Clone, Copy)]
+pub(super) struct Spent {
+    /// By this process.
+    pub(super) own: f64,
+    /// By everything else on the machine.
+    pub(super) others: f64,
+}
+
+impl Clock {
+    pub(super) fn now() -> Option<Self> {
+        Some(Clock { own: own_seconds()?, all: all_seconds()? })
+    }
+
+    pub(super) fn spent_since(earlier: Option<Self>) -> Option<Spent> {
+        let (then, now) = (earlier?, Clock::now()?);
+        let own = now.own - then.own;
+        Some(Spent { own, others: (now.all - then.all - own).max(0.0) })
+    }
+}
 
 /// The most memory that was resident so far, in bytes.
 pub(super) fn peak_rss() -> Option<u64> {
@@ -11,13 +39,23 @@ pub(super) fn peak_rss() -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * KIB)
 }
 
-/// Processor time of all threads so far, in seconds.
-pub(super) fn cpu_seconds() -> Option<f64> {
+/// Processor time of this process, all its threads together.
+fn own_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     // The program's name may hold anything; the fields after its closing bracket do not.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
     let (user, system) = (fields.next()?.parse::<f64>().ok()?, fields.next()?.parse::<f64>().ok()?);
     Some((user + system) / TICKS)
+}
+
+/// Processor time of everything, guests counted once.
+fn all_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let fields: Vec<f64> =
+        stat.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
+    // user, nice, system, idle, iowait, irq, softirq, steal: all but the two that mean rest.
+    let busy = fields.iter().take(8).enumerate().filter(|(at, _)| !matches!(at, 3 | 4));
+    Some(busy.map(|(_, ticks)| ticks).sum::<f64>() / TICKS)
 }
 
 #[cfg(all(test, target_os = "linux"))]
@@ -27,6 +65,8 @@ mod tests {
     #[test]
     fn a_process_takes_memory_and_time() {
         assert!(peak_rss().unwrap() > 1_000_000);
-        assert!(cpu_seconds().unwrap() >= 0.0);
+        let before = Clock::now();
+        let spent = Clock::spent_since(before).unwrap();
+        assert!(spent.own >= 0.0 && spent.others >= 0.0);
     }
 }

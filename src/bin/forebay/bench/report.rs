@@ -7,10 +7,16 @@ use forebay::Loader;
 use forebay::loader::StageStats;
 use serde::Serialize;
 
-use super::tally::{self, Lap, Utilisation, Waits};
+use super::drive::Run;
+use super::machine::Spent;
+use super::simulated::Simulated;
+use super::tally::{self, Waits};
 use super::{Args, Until, machine, verdict};
 use crate::cli::options::Order;
-use crate::cli::units::{bytes, count, counted, percent, seconds};
+use crate::cli::units::{bytes, count, counted, seconds};
+
+/// Other programs that keep more processors busy than this spoil a measurement.
+const DISTURBING: f64 = 0.25;
 
 /// A run of `forebay bench`.
 #[derive(Serialize)]
@@ -40,6 +46,8 @@ pub(super) struct Report {
     pub(super) waited: WaitedFor,
     pub(super) stages: Stages,
     cpu_seconds_per_1000_rows: Option<f64>,
+    /// Processors that other programs kept busy meanwhile.
+    others_cores: Option<f64>,
     peak_rss_bytes: Option<u64>,
     budget_bytes: u64,
     skipped_rows: u64,
@@ -47,19 +55,7 @@ pub(super) struct Report {
     bottleneck: String,
 }
 
-/// How the simulated accelerator fared.
-#[derive(Serialize)]
-pub(super) struct Simulated {
-    step_ms: f64,
-    /// What the simulation itself adds to a step; taken off.
-    floor_ms: f64,
-    pub(super) utilisation_min: f64,
-    /// What the loader gives without steps over what the accelerator takes.
-    pub(super) margin: Option<f64>,
-    ranks: Vec<Utilisation>,
-}
-
-/// Seconds that the ranks waited, by the stage that held them up.
+/// Seconds that the ranks waited after their first batch, by the stage that held them up.
 #[derive(Clone, Copy, Default, Serialize)]
 pub(super) struct WaitedFor {
     pub(super) fetch: f64,
@@ -81,12 +77,12 @@ impl Report {
     pub(super) fn new(
         args: &Args,
         loaders: &[Loader],
-        ranks: &[Vec<Lap>],
+        ranks: &[Run],
         step: Duration,
         floor: Duration,
-        cpu: Option<f64>,
+        spent: Option<Spent>,
     ) -> Self {
-        let laps = || ranks.iter().map(Vec::as_slice);
+        let laps = || ranks.iter().map(|run| run.laps.as_slice());
         let rows: u64 = laps().flatten().map(|lap| lap.rows).sum();
         let asked = laps().filter_map(|laps| laps.first()).map(|lap| lap.asked).fold(f64::INFINITY, f64::min);
         let ended = laps().filter_map(|laps| laps.last()).map(|lap| lap.ended).fold(0.0, f64::max);
@@ -102,7 +98,7 @@ impl Report {
             threads: args.threads_each(),
             batch_size: args.loader.batch_size,
             epochs: args.epochs,
-            steps: ranks.first().map_or(0, |laps| laps.len() as u64),
+            steps: ranks.first().map_or(0, |run| run.laps.len() as u64),
             rows,
             images: 0,
             seconds: time,
@@ -116,14 +112,15 @@ impl Report {
             accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, floor)),
             waited: WaitedFor::default(),
             stages: Stages::default(),
-            cpu_seconds_per_1000_rows: cpu.map(|cpu| cpu / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)),
+            cpu_seconds_per_1000_rows: spent.map(|it| it.own / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)),
+            others_cores: spent.map(|it| it.others / ended.max(f64::MIN_POSITIVE)),
             peak_rss_bytes: machine::peak_rss(),
             budget_bytes: 0,
             skipped_rows: 0,
             padded_rows: 0,
             bottleneck: String::new(),
         };
-        loaders.iter().for_each(|loader| report.add(loader));
+        loaders.iter().zip(ranks).for_each(|(loader, run)| report.add(loader, run));
         // Images are counted where they are decoded, ahead of the consumer: hold them to the rows that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
@@ -131,7 +128,7 @@ impl Report {
         report
     }
 
-    fn add(&mut self, loader: &Loader) {
+    fn add(&mut self, loader: &Loader, run: &Run) {
         let stats = loader.stats();
         let add = |sum: &mut StageStats, more: StageStats| {
             sum.items += more.items;
@@ -142,25 +139,19 @@ impl Report {
         add(&mut self.stages.rows, stats.rows);
         add(&mut self.stages.gather, stats.gather);
         add(&mut self.stages.decode, stats.decode);
-        self.waited.fetch += stats.waits.fetch;
-        self.waited.rows += stats.waits.rows;
-        self.waited.batch += stats.waits.batch;
+        self.waited.fetch += stats.waits.fetch - run.first_wait.fetch;
+        self.waited.rows += stats.waits.rows - run.first_wait.rows;
+        self.waited.batch += stats.waits.batch - run.first_wait.batch;
         self.budget_bytes += stats.memory.budget;
         self.skipped_rows += stats.skipped_rows;
         self.padded_rows += stats.padded_rows;
     }
 
     /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
-    pub(super) fn set_margin(&mut self, free: &[Vec<Lap>]) {
-        let Some(simulated) = &mut self.accelerator else { return };
-        // The wait for the first batch is a start, not a rate.
-        let steps_per_second = free.iter().filter_map(|laps| {
-            let (first, last) = (laps.first()?, laps.last()?);
-            let time = last.ended - first.ended;
-            (time > 0.0).then(|| (laps.len() - 1) as f64 / time)
-        });
-        let slowest = steps_per_second.fold(f64::INFINITY, f64::min);
-        simulated.margin = slowest.is_finite().then_some(slowest * simulated.step_ms / 1e3);
+    pub(super) fn set_margin(&mut self, free: &[Run]) {
+        if let Some(simulated) = &mut self.accelerator {
+            simulated.set_margin(free);
+        }
     }
 
     /// Adds the sentence that names the bottleneck.
@@ -173,21 +164,6 @@ impl Report {
             threads: self.threads,
             accelerator: self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin)),
         });
-    }
-}
-
-impl Simulated {
-    fn new(ranks: &[Vec<Lap>], step: Duration, floor: Duration) -> Self {
-        let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
-        let ranks: Vec<Utilisation> =
-            ranks.iter().filter_map(|laps| tally::utilisation(laps, step, floor)).collect();
-        Simulated {
-            step_ms: step * 1e3,
-            floor_ms: floor * 1e3,
-            utilisation_min: ranks.iter().map(|rank| rank.mean).fold(1.0, f64::min),
-            margin: None,
-            ranks,
-        }
     }
 }
 
@@ -233,7 +209,14 @@ impl fmt::Display for Report {
             seconds(batch)
         )?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
-            writeln!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
+            write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
+            if let Some(cores) = self.others_cores.filter(|cores| *cores > DISTURBING) {
+                write!(
+                    f,
+                    "; other programs kept {cores:.1} processors busy: repeat this on a quiet machine"
+                )?;
+            }
+            writeln!(f)?;
         }
         if let Some(peak) = self.peak_rss_bytes {
             writeln!(f, "memory          {} at most, budget {}", bytes(peak), bytes(self.budget_bytes))?;
@@ -247,24 +230,5 @@ impl fmt::Display for Report {
             )?;
         }
         write!(f, "{}", self.bottleneck)
-    }
-}
-
-impl fmt::Display for Simulated {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "accelerator     busy {}", percent(self.utilisation_min))?;
-        if self.ranks.len() > 1 {
-            write!(f, " on the worst rank")?;
-        }
-        write!(f, " with steps of {}", seconds(self.step_ms / 1e3))?;
-        let worst = self.ranks.iter().filter_map(|rank| rank.worst_second).reduce(f64::min);
-        let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
-        if let (Some(worst), Some(variation)) = (worst, variation) {
-            write!(f, ", worst second {}, variation {variation:.3}", percent(worst))?;
-        }
-        match self.margin {
-            Some(margin) => write!(f, ", margin {margin:.2}"),
-            None => Ok(()),
-        }
     }
 }

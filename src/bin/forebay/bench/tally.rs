@@ -38,6 +38,9 @@ pub(super) struct Waits {
 pub(super) struct Utilisation {
     /// Sum of step times over wall time, the first wait apart and the harness's own cost taken off.
     pub(super) mean: f64,
+    /// The share of that time by which steps were too long: the simulation's thread was woken late because all
+    /// processors were busy. A training loop's own thread would be late as well.
+    pub(super) late: f64,
     /// Standard deviation over mean of one-second windows; absent in runs of less than two.
     pub(super) variation: Option<f64>,
     /// The worst one-second window.
@@ -70,8 +73,10 @@ pub(super) fn utilisation(laps: &[Lap], step: f64, floor: f64) -> Option<Utilisa
     let mean = (step * laps.len() as f64 / wall).min(1.0);
     let windows = windows(laps, step, first.began, last.ended);
     let enough = windows.len() >= 2;
+    let late = laps.iter().map(|lap| (lap.ended - lap.began - step - floor).max(0.0)).sum::<f64>() / wall;
     Some(Utilisation {
         mean,
+        late,
         variation: enough.then(|| variation(&windows)),
         worst_second: enough.then(|| windows.iter().copied().fold(1.0, f64::min)),
     })
@@ -139,6 +144,15 @@ mod tests {
         assert!((found.mean - 0.5).abs() < 0.001, "{found:?}");
         let forgiven = utilisation(&laps, 0.1, 0.1).unwrap();
         assert!(forgiven.mean > 0.999, "{forgiven:?}");
+    }
+
+    #[test]
+    fn steps_that_end_late_are_told_from_waits() {
+        let mut laps = run(10, 0.1, |_| 0.0);
+        laps[9].ended += 0.25;
+        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        assert!(close(found.late, 0.2) && close(found.mean, 0.8), "{found:?}");
+        assert!(close(waits([&laps[..]]).max, 0.0));
     }
 
     #[test]

@@ -26,26 +26,50 @@ const IMAGE_PAGE_BYTES: usize = 256 << 10;
 /// Rows drawn between two looks at the progress bar; a multiple of any sensible number of cores.
 const ROWS_AT_A_TIME: u64 = 64;
 
+/// What a file's name ends in until the file is whole.
+const UNFINISHED: &str = ".tmp";
+
 /// What came of it.
 pub(super) struct Written {
     pub(super) files: u64,
     pub(super) bytes: u64,
 }
 
-/// Makes `dir`, and refuses one that holds anything unless `force` is given.
+/// Makes `dir`, and refuses one that holds anything unless `force` is given; then an earlier set of this program is
+/// removed, so that its rows do not mix with the new ones.
 pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     let place = || Place::file(dir.display().to_string());
+    let at = |error: std::io::Error| Error::from(error).at(place());
     if dir.exists() && !dir.is_dir() {
         return Err(Error::invalid("is a file, and synth writes a folder").at(place()));
     }
-    fs::create_dir_all(dir).map_err(|error| Error::from(error).at(place()))?;
-    let mut entries = fs::read_dir(dir).map_err(|error| Error::from(error).at(place()))?;
-    if !force && entries.next().is_some() {
-        return Err(Error::invalid("the folder is not empty")
-            .at(place())
-            .hint("pass --force to write into it"));
+    fs::create_dir_all(dir).map_err(at)?;
+    for entry in fs::read_dir(dir).map_err(at)? {
+        let path = entry.map_err(at)?.path();
+        if !force {
+            return Err(Error::invalid("the folder is not empty")
+                .at(place())
+                .hint("--force replaces an earlier set"));
+        }
+        if path.file_name().and_then(|name| name.to_str()).is_some_and(is_ours) {
+            fs::remove_file(&path).map_err(at)?;
+        }
     }
     Ok(())
+}
+
+/// The name of file `number` of `count`.
+fn name(number: u64, count: u64) -> String {
+    format!("part-{number:05}-of-{count:05}.parquet")
+}
+
+/// Whether `file` is a name that [`name`] gives, finished or not.
+fn is_ours(file: &str) -> bool {
+    let finished = file.strip_suffix(UNFINISHED).unwrap_or(file);
+    let numbers =
+        finished.strip_prefix("part-").and_then(|rest| rest.strip_suffix(".parquet")?.split_once("-of-"));
+    numbers.and_then(|(number, count)| Some(name(number.parse().ok()?, count.parse().ok()?))).as_deref()
+        == Some(finished)
 }
 
 /// Writes all files; `done` hears of rows as they are finished.
@@ -64,8 +88,9 @@ pub(super) fn files(
     let count = layout.rows.div_ceil(layout.rows_per_file);
     let mut written = Written { files: count, bytes: 0 };
     for number in 0..count {
-        let rows = number * layout.rows_per_file..((number + 1) * layout.rows_per_file).min(layout.rows);
-        let path = dir.join(format!("part-{number:05}-of-{count:05}.parquet"));
+        let first = number * layout.rows_per_file;
+        let rows = first..first.saturating_add(layout.rows_per_file).min(layout.rows);
+        let path = dir.join(name(number, count));
         written.bytes += pool
             .install(|| file(&path, &studio, rows, layout.rows_per_group, &mut done))
             .map_err(|error| error.at(Place::file(path.display().to_string())))?;
@@ -81,12 +106,16 @@ fn file(
     rows_per_group: u64,
     done: &mut impl FnMut(u64),
 ) -> Result<u64> {
-    let unfinished = PathBuf::from(format!("{}.tmp", path.display()));
+    let unfinished = {
+        let mut longer = path.as_os_str().to_owned();
+        longer.push(UNFINISHED);
+        PathBuf::from(longer)
+    };
     let mut writer =
         ArrowWriter::try_new(File::create(&unfinished)?, studio.schema.clone(), Some(studio.properties()))?;
     let mut group = rows.start;
     while group < rows.end {
-        let end = (group + rows_per_group).min(rows.end);
+        let end = group.saturating_add(rows_per_group).min(rows.end);
         let mut row = group;
         while row < end {
             let some = studio.rows_at_a_time().min(end - row);
@@ -181,6 +210,21 @@ impl<'a> Studio<'a> {
                 let quality = low + random.below(u32::from(high - low) + 1) as u8;
                 encode::jpeg(&rgb, width, height, quality)
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_that_synth_writes_are_its_own() {
+        assert!(is_ours(&name(3, 17)) && is_ours(&(name(3, 17) + UNFINISHED)));
+        for other in
+            ["part-00003.parquet", "part-3-of-17.parquet", "train.parquet", "part-x-of-00017.parquet", ""]
+        {
+            assert!(!is_ours(other), "{other}");
         }
     }
 }

@@ -1,0 +1,63 @@
+//! Data that the benches share: tables of 40 numbers a row, as recommender models read them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::WriterProperties;
+
+/// Columns of a row: every third a nullable float32, the others int32.
+pub(crate) const COLUMNS: usize = 40;
+/// Rows of a row group.
+pub(crate) const GROUP: usize = 100_000;
+
+/// Numbers that compress like real ones: SplitMix64, skewed.
+fn number(row: usize, column: usize) -> i32 {
+    let mut z = (row * COLUMNS + column) as u64;
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    ((z >> 40) % (10 << (column % 15))) as i32
+}
+
+/// One row group's worth of rows.
+pub(crate) fn table(group: usize) -> RecordBatch {
+    let rows = || group * GROUP..(group + 1) * GROUP;
+    let column = |column: usize| -> (Field, ArrayRef) {
+        if column % 3 == 0 {
+            let values =
+                rows().map(|row| (number(row, column) % 5 != 0).then_some(number(row, column) as f32));
+            (
+                Field::new(format!("c{column}"), DataType::Float32, true),
+                Arc::new(Float32Array::from_iter(values)),
+            )
+        } else {
+            let values = rows().map(|row| number(row, column));
+            (
+                Field::new(format!("c{column}"), DataType::Int32, false),
+                Arc::new(Int32Array::from_iter_values(values)),
+            )
+        }
+    };
+    let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = (0..COLUMNS).map(column).unzip();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
+}
+
+/// A snappy-compressed file of `groups` row groups.
+#[allow(dead_code, reason = "each bench includes this module for itself")]
+pub(crate) fn written(groups: usize) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = std::fs::File::create(dir.path().join("table.parquet")).expect("a file in it");
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(GROUP))
+        .set_compression(Compression::SNAPPY)
+        .build();
+    let mut writer =
+        ArrowWriter::try_new(file, table(0).schema(), Some(properties)).expect("a schema that Parquet has");
+    for group in 0..groups {
+        writer.write(&table(group)).expect("room on the disk");
+    }
+    writer.close().expect("room on the disk");
+    dir
+}

@@ -1,0 +1,268 @@
+//! The program as a user runs it: what it answers, how it refuses, and what goes to which stream.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on should stop, and say where")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const ROWS: u64 = 60;
+
+/// Runs `forebay` with `args`.
+fn forebay<S: AsRef<std::ffi::OsStr>>(args: &[S]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_forebay")).args(args).output().expect("the program starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).expect("UTF-8")
+}
+
+/// Runs `line`, split at blanks, which must succeed; standard output.
+fn succeed(line: &str) -> String {
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let output = forebay(&args);
+    assert!(output.status.success(), "forebay {line}\n{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// The one JSON object that `line --json -` writes.
+fn json(line: &str) -> Value {
+    let out = succeed(&format!("{line} --json -"));
+    let value: Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{line}: {error}\n{out}"));
+    assert!(value.is_object(), "{line}: {out}");
+    value
+}
+
+/// Runs `line`, which must be refused as bad input; the sentence.
+fn refused(line: &str) -> String {
+    let args: Vec<&str> = line.split_whitespace().collect();
+    let output = forebay(&args);
+    let stderr = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "forebay {line}\n{stderr}");
+    assert!(output.stdout.is_empty(), "forebay {line} wrote to standard output");
+    assert!(stderr.starts_with("forebay: error: "), "forebay {line}\n{stderr}");
+    assert_eq!(stderr.trim_end().lines().count(), 1, "forebay {line} is one sentence:\n{stderr}");
+    for noise in ["panicked", "backtrace", "RUST_"] {
+        assert!(!stderr.contains(noise), "forebay {line}\n{stderr}");
+    }
+    stderr
+}
+
+/// A folder of small pictures in two files of three row groups each.
+fn pictures() -> (TempDir, PathBuf) {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().join("pictures");
+    synth(&dir, "");
+    (temp, dir)
+}
+
+fn synth(dir: &Path, more: &str) -> String {
+    let dir = dir.display();
+    succeed(&format!("synth {dir} --rows {ROWS} --image 64x48 --rows-per-group 10 --rows-per-file 30 {more}"))
+}
+
+fn contents(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+    std::fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            (path.file_name().unwrap().to_string_lossy().into_owned(), std::fs::read(&path).unwrap())
+        })
+        .collect()
+}
+
+#[test]
+fn synth_writes_the_same_bytes_for_the_same_seed_whatever_the_threads() {
+    let temp = TempDir::new().unwrap();
+    let write = |name: &str, more: &str| {
+        let dir = temp.path().join(name);
+        synth(&dir, more);
+        contents(&dir)
+    };
+    let first = write("a", "--seed 3 --threads 1");
+    assert_eq!(
+        first.keys().collect::<Vec<_>>(),
+        ["part-00000-of-00002.parquet", "part-00001-of-00002.parquet"]
+    );
+    assert!(first == write("b", "--seed 3 --threads 4"), "the same seed, other bytes");
+    assert!(first != write("c", "--seed 4"), "another seed, the same bytes");
+    let forms = [("d", "--png"), ("e", "--table"), ("f", "--tokens 16")];
+    for (name, form) in forms {
+        let again = format!("{name}2");
+        assert!(write(name, form) == write(&again, form), "{form}: the same seed, other bytes");
+    }
+}
+
+#[test]
+fn synth_does_not_write_into_a_folder_that_holds_something() {
+    let (_temp, dir) = pictures();
+    let before = contents(&dir);
+    let again = format!("synth {} --rows 5", dir.display());
+    assert!(refused(&again).contains("--force"));
+    assert_eq!(before, contents(&dir));
+    std::fs::write(dir.join("notes.txt"), "the user's own").unwrap();
+    succeed(&format!("{again} --image 16x16 --force"));
+    // The earlier set is gone, nothing unfinished is left, and what is not synth's is not touched.
+    assert_eq!(contents(&dir).keys().collect::<Vec<_>>(), ["notes.txt", "part-00000-of-00001.parquet"]);
+}
+
+#[test]
+fn every_form_of_synth_can_be_read() {
+    let temp = TempDir::new().unwrap();
+    for (form, columns) in [("", 2), ("--png", 2), ("--table", 40), ("--tokens 16", 1)] {
+        let dir = temp.path().join(format!("set{columns}{}", form.len()));
+        synth(&dir, form);
+        let report = json(&format!("bench {} --batch-size 16", dir.display()));
+        assert_eq!(report["rows"], ROWS, "{form}");
+        let report = json(&format!("inspect {}", dir.display()));
+        assert_eq!(report["columns"].as_array().unwrap().len(), columns, "{form}");
+    }
+}
+
+#[test]
+fn inspect_counts_what_synth_wrote() {
+    let (_temp, dir) = pictures();
+    let report = json(&format!("inspect {}", dir.display()));
+    assert_eq!((&report["files"], &report["rows"]), (&2.into(), &ROWS.into()));
+    assert_eq!(report["row_groups"]["total"], 6);
+    let image = &report["columns"][0];
+    assert_eq!(image["name"], "image");
+    assert_eq!(image["type"], "binary");
+    assert_eq!(image["page_index"], true);
+    assert_eq!(image["codecs"], serde_json::json!(["uncompressed"]));
+    let on_disk: u64 = contents(&dir).values().map(|bytes| bytes.len() as u64).sum();
+    assert_eq!(report["file_bytes"], on_disk);
+    let people = succeed(&format!("inspect {}", dir.display()));
+    assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
+}
+
+#[test]
+fn plan_hands_each_row_to_one_rank_and_equal_steps_to_all() {
+    let (_temp, dir) = pictures();
+    for world in [1, 2, 3, 7] {
+        let report = json(&format!("plan {} --world {world} --batch-size 4", dir.display()));
+        let ranks = report["ranks"].as_array().unwrap();
+        assert_eq!(ranks.len(), world);
+        let sum = |what: &str| ranks.iter().map(|rank| rank[what].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(sum("rows") - sum("padded"), ROWS);
+        assert!(ranks.iter().all(|rank| rank["steps"] == report["steps"]), "{report}");
+    }
+    let people = succeed(&format!("plan {} --world 2", dir.display()));
+    assert!(people.contains("2 ranks") && people.contains("repeated"), "{people}");
+}
+
+#[test]
+fn bench_delivers_every_row_and_names_a_bottleneck() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    for until in ["rows", "decode", "batch"] {
+        let report =
+            json(&format!("bench {dir} --image image=rrc32 --batch-size 8 --epochs 2 --until {until}"));
+        assert_eq!(report["rows"], 2 * ROWS, "{until}");
+        let images = if until == "rows" { 0 } else { 2 * ROWS };
+        assert_eq!(report["images"], images, "{until}");
+        assert!(report["bottleneck"].as_str().unwrap().ends_with('.'), "{report}");
+        assert!(report["seconds_to_first_batch"].as_f64().unwrap() > 0.0);
+        assert!(report["epoch_gap_ms"].as_f64().unwrap() >= 0.0);
+    }
+    let report = json(&format!("bench {dir} --until fetch"));
+    assert_eq!((&report["rows"], &report["row_groups"]), (&ROWS.into(), &6.into()));
+    let people = succeed(&format!("bench {dir} --image image=center32 --float --batch-size 8"));
+    for word in ["throughput", "first batch", "next()", "bottleneck"] {
+        assert!(people.contains(word), "{word} is missing:\n{people}");
+    }
+}
+
+#[test]
+fn bench_simulates_accelerators_that_wait_for_each_other() {
+    let (_temp, dir) = pictures();
+    let line = format!(
+        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 2 --memory 64MB",
+        dir.display()
+    );
+    let report = json(&line);
+    assert_eq!((&report["rows"], &report["steps"]), (&ROWS.into(), &5.into()));
+    let simulated = &report["accelerator"];
+    let ranks = simulated["ranks"].as_array().unwrap();
+    assert_eq!(ranks.len(), 2);
+    for rank in ranks {
+        let mean = rank["mean"].as_f64().unwrap();
+        assert!(mean > 0.0 && mean <= 1.0, "{report}");
+    }
+    assert!(simulated["margin"].as_f64().unwrap() > 0.0);
+    assert_eq!(report["budget_bytes"], 2 * 64_000_000);
+    let few = json(&format!("bench {} --batch-size 6 --max-batches 3", dir.display()));
+    assert_eq!((&few["steps"], &few["rows"]), (&3.into(), &18.into()));
+}
+
+#[test]
+fn a_file_takes_the_json_and_people_still_read_the_report() {
+    let (temp, dir) = pictures();
+    let file = temp.path().join("report.json");
+    let people = succeed(&format!("plan {} --json {}", dir.display(), file.display()));
+    assert!(people.contains("rank"));
+    let value: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    assert_eq!(value["world"], 1);
+    let nowhere = forebay(&["plan", dir.to_str().unwrap(), "--json", "/nowhere/report.json"]);
+    assert!(!nowhere.status.success());
+    assert!(text(&nowhere.stderr).contains("/nowhere/report.json"));
+}
+
+#[test]
+fn what_can_never_work_is_refused_in_one_sentence() {
+    let (temp, dir) = pictures();
+    let (good, empty, text) = (dir.display(), temp.path().join("empty"), temp.path().join("text.parquet"));
+    std::fs::create_dir(&empty).unwrap();
+    std::fs::write(&text, "this is not Parquet, however long it is and whatever it is called").unwrap();
+    let (empty, text) = (empty.display(), text.display());
+    for verb in ["inspect", "plan", "bench"] {
+        assert!(refused(&format!("{verb} /nowhere/at/all")).contains("/nowhere/at/all"));
+        assert!(refused(&format!("{verb} {empty}")).contains("empty"));
+        assert!(refused(&format!("{verb} {text}")).contains("text.parquet"));
+    }
+    for verb in ["plan", "bench"] {
+        assert!(refused(&format!("{verb} {good} --columns imgae")).contains("\"image\""), "no suggestion");
+        assert!(
+            refused(&format!("{verb} {good} --image imgae=rrc32")).contains("\"image\""),
+            "no suggestion"
+        );
+        assert!(refused(&format!("{verb} {good} --image label=rrc32")).contains("label"));
+        assert!(refused(&format!("{verb} {good} --batch-size 0")).contains("batch"));
+        assert!(refused(&format!("{verb} {good} --world 0")).contains("world"));
+        assert!(refused(&format!("{verb} {good} --window-rows 0")).contains("window"));
+        assert!(refused(&format!("{verb} {good} --memory 4XB")).contains("4XB"));
+        assert!(refused(&format!("{verb} {good} --image image=crop32")).contains("rrc224"));
+        assert!(refused(&format!("{verb} {good} --world 4294967296")).contains("world"));
+    }
+    for line in [
+        format!("bench {good} --threads 0"),
+        format!("bench {good} --epochs 0"),
+        format!("bench {good} --step-ms -1"),
+        format!("bench {good} --until lunch"),
+        format!("bench {good} --world 100000"),
+        format!("bench {good} --batchsize 3"),
+        format!("synth {text} --rows 3"),
+        format!("synth {empty} --rows 0"),
+        format!("synth {empty} --rows 3 --image 500"),
+        format!("synth {empty} --rows 3 --quality 200"),
+        format!("synth {empty} --rows 3 --classes 0"),
+        format!("synth {empty} --rows 3 --table --tokens 4"),
+        "synth".to_owned(),
+        "inspekt".to_owned(),
+    ] {
+        refused(&line);
+    }
+}
+
+#[test]
+fn help_teaches_by_example() {
+    for verb in ["synth", "inspect", "plan", "bench"] {
+        let help = succeed(&format!("{verb} --help"));
+        assert!(help.contains("Examples:") && help.contains(&format!("forebay {verb} ")), "{help}");
+    }
+    assert!(succeed("--help").contains("Exit status"));
+    assert!(succeed("--version").starts_with("forebay "));
+}
