@@ -70,8 +70,11 @@ class Schema:
     def names(self) -> list[str]:
         """The names of the columns, in order."""
     def layout(self) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
-        """For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the type of an element as
-        numpy writes it (or "bfloat16", or ``None``), and the shape of one row."""
+        """For each column its name, its kind, the type of an element, and the shape of one row.
+
+        The kind is "dense", "ragged", "text", "bytes" or "object". The type is as numpy writes it, "bfloat16", or
+        ``None`` where there is none.
+        """
     def __len__(self) -> int: ...
     def __contains__(self, name: str) -> bool: ...
     def __arrow_c_schema__(self) -> object: ...
@@ -80,9 +83,9 @@ class Schema:
 class Image:
     """How an encoded image becomes pixels: a frozen value.
 
-    Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each of
-    which returns a new one. Names and meanings follow torchvision; every resize is bilinear with antialiasing. Without
-    :meth:`normalize`, floats are in [0, 1].
+    Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
+    of which returns a new one. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
+    Without :meth:`normalize`, floats are in [0, 1].
     """
 
     @staticmethod

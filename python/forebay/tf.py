@@ -56,6 +56,8 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
 def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:
     if x is None:
         return batch
+    # TensorFlow would stack the members of a list.
+    x, y = (tuple(what) if isinstance(what, list) else what for what in (x, y))
     return pick(batch, x) if y is None else (pick(batch, x), pick(batch, y))
 
 

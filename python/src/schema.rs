@@ -12,6 +12,9 @@ pub(crate) struct Schema {
     schema: SchemaRef,
 }
 
+/// Name, kind, type of an element, shape of a row.
+type ColumnLayout<'py> = (String, &'static str, Option<String>, Bound<'py, PyTuple>);
+
 impl Schema {
     pub(crate) fn new(schema: SchemaRef) -> Self {
         Schema { schema }
@@ -28,10 +31,7 @@ impl Schema {
 
     /// For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the numpy type of an
     /// element where it has one, and the shape of one row.
-    fn layout<'py>(
-        &self,
-        py: Python<'py>,
-    ) -> PyResult<Vec<(String, &'static str, Option<String>, Bound<'py, PyTuple>)>> {
+    fn layout<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnLayout<'py>>> {
         self.schema
             .fields()
             .iter()

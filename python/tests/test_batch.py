@@ -170,8 +170,7 @@ def test_dlpack_speaks_both_generations(batch: fb.Batch) -> None:
     assert not np.shares_memory(copied, batch["vector"])
     assert (np.from_dlpack(batch.column("flag")) == batch["flag"]).all()
     with pytest.raises(BufferError, match="no type for"):
-        column = batch.column("name")
-        np.from_dlpack(column)
+        np.from_dlpack(batch.column("name"))
     with pytest.raises(BufferError, match="host memory"):
         batch.column("id").__dlpack__(dl_device=(2, 0))
 
