@@ -4,6 +4,7 @@
 //! forebay synth photos --rows 400
 //! cargo run --release --example train
 //! ```
+#![allow(clippy::print_stdout, reason = "a program that says what it did")]
 
 use forebay::{Dataset, Image, Result, Shard, Shuffle};
 
