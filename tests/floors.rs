@@ -1,4 +1,5 @@
 //! The house keeps its floors: a module imports downwards only, never a neighbour, and `tokio` stays at the border.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

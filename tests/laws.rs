@@ -1,5 +1,10 @@
 //! The laws of order, as properties over random data sets, worlds, lanes, batches, windows, seeds, epochs and resume
 //! points. Nothing here reads data: plans are arithmetic.
+#![allow(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a helper of a test stops it; figures are shown"
+)]
 
 use std::collections::HashSet;
 

@@ -1,4 +1,5 @@
 //! The main road end to end, on data sets written for the purpose.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::HashSet;
 use std::sync::Arc;

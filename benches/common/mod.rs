@@ -25,7 +25,7 @@ fn number(row: usize, column: usize) -> i32 {
 pub(crate) fn table(group: usize) -> RecordBatch {
     let rows = || group * GROUP..(group + 1) * GROUP;
     let column = |column: usize| -> (Field, ArrayRef) {
-        if column % 3 == 0 {
+        if column.is_multiple_of(3) {
             let values =
                 rows().map(|row| (number(row, column) % 5 != 0).then_some(number(row, column) as f32));
             (

@@ -97,3 +97,12 @@ def small(where: Path, **arguments: object) -> fb.Loader:
     """A loader with what most tests want."""
     options: dict[str, object] = {"batch_size": 64, "shuffle": fb.Shuffle(seed=17, window_rows=200), "threads": 2}
     return fb.Loader(where, **{**options, **arguments})  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with ``photos`` and ``held-out``, as the README and the examples want them."""
+    folder = tmp_path_factory.mktemp("drawn")
+    for name, rows, seed in (("photos", 400, 0), ("held-out", 100, 1)):
+        assert fb.main(["synth", str(folder / name), "--rows", str(rows), "--seed", str(seed)]) == 0
+    return folder

@@ -1,0 +1,85 @@
+# The two commands for a newcomer are `make demo` and `make test`; `make help` lists the others.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+
+# What setup installs goes before what the machine has.
+export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/.tools/bin:$(PATH):$(HOME)/.cargo/bin
+export VIRTUAL_ENV := $(CURDIR)/.venv
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+# A fixed one, so that changing environments does not build pyo3 again.
+export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
+unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
+
+FOREBAY := $(CARGO_TARGET_DIR)/release/forebay
+PYTHON_TESTS := python/tests
+STEP := tools/step
+DEMO := .demo
+
+.PHONY: help
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+
+# -- The demonstration --------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: program wheel ## Build, draw 400 photographs, feed a simulated accelerator, train a classifier
+	@test -e $(DEMO)/photos || $(FOREBAY) synth $(DEMO)/photos --rows 400 --image 500x375
+	@test -e $(DEMO)/held-out || $(FOREBAY) synth $(DEMO)/held-out --rows 100 --image 500x375 --seed 1
+	@printf '\n-- forebay bench: would an accelerator that takes 100 ms a step have to wait?\n'
+	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --step-ms 100 --epochs 2
+	@printf '\n-- the same loader from Python, and a classifier in numpy: examples/numpy_classifier.py\n'
+	@python examples/numpy_classifier.py $(DEMO)/photos $(DEMO)/held-out --batch-size 64
+
+# -- Building -----------------------------------------------------------------------------------------------------
+
+.PHONY: setup
+setup: ## Check the tools and make .venv
+	@$(STEP) "tools and virtual environment" tools/setup build
+
+.PHONY: program
+program: setup ## Build the program forebay
+	@$(STEP) "build the program" cargo build --release
+
+.PHONY: wheel
+wheel: setup ## Build the Python package into .venv
+	@$(STEP) "build the Python package" maturin develop --release --manifest-path python/Cargo.toml
+
+# -- Testing ------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: setup lint deny test-rust test-python ## Everything that CI runs
+
+.PHONY: lint
+lint: setup ## rustfmt, clippy and rustdoc, warnings denied
+	@tools/setup lint
+	@$(STEP) "rustfmt" cargo fmt --all --check
+	@$(STEP) "clippy" cargo clippy --release --all-targets --workspace -- -D warnings
+	@RUSTDOCFLAGS="-D warnings" $(STEP) "rustdoc" cargo doc --release --no-deps --workspace
+
+.PHONY: deny
+deny: ## Licences, bans, sources and advisories of the dependencies
+	@$(STEP) "cargo-deny, to be there" tools/setup deny
+	@$(STEP) "licences, bans and sources" cargo deny --log-level error check licenses bans sources
+	@if cargo deny fetch db >/dev/null 2>&1; then \
+		$(STEP) "advisories" cargo deny --log-level error check --disable-fetch advisories; \
+	else \
+		echo "== advisories                         skipped: the advisory database cannot be reached"; \
+	fi
+
+.PHONY: test-rust
+test-rust: setup ## The tests of the library and the program
+	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
+
+.PHONY: test-python
+test-python: program wheel ## The tests of the Python package, the examples and the README
+	@$(STEP) "what the Python tests use" tools/setup test
+	@cd python && ../$(STEP) "types of the Python package" python -m mypy
+	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
+
+.PHONY: clean
+clean: ## Remove what was built, installed and drawn
+	rm -rf target .venv .tools .demo

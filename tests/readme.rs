@@ -1,0 +1,52 @@
+//! What README.md says can be typed in: its Rust is an example that runs, and its commands are run.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The fenced blocks of `language`, in order.
+fn blocks(language: &str) -> Vec<String> {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let fence = format!("\n```{language}\n");
+    readme.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+/// Runs a program in `dir`, and returns what it printed.
+fn run(program: &Path, arguments: &[&str], dir: &TempDir) -> String {
+    let output = Command::new(program).args(arguments).current_dir(dir.path()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{} {arguments:?}: {complaint}{text}", program.display());
+    text
+}
+
+#[test]
+fn the_rust_block_is_the_example_word_for_word() {
+    let example = fs::read_to_string(root().join("examples/train.rs")).unwrap();
+    let [block] = &blocks("rust")[..] else { panic!("README.md has one Rust block") };
+    assert!(example.contains(block), "examples/train.rs and README.md differ:\n{block}");
+}
+
+#[test]
+fn the_commands_and_the_example_run() {
+    let forebay = PathBuf::from(env!("CARGO_BIN_EXE_forebay"));
+    let dir = TempDir::new().unwrap();
+    let commands: Vec<String> = blocks("sh").iter().flat_map(|block| block.lines()).map(Into::into).collect();
+    assert!(commands.iter().any(|line| line.starts_with("forebay synth photos")), "{commands:?}");
+    for line in &commands {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words[0], "forebay", "{line}");
+        run(&forebay, &words[1..], &dir);
+    }
+    let example = forebay.with_file_name("examples").join("train");
+    assert!(example.exists(), "build it first: cargo build --release --example train");
+    let stats = run(&example, &[], &dir);
+    assert!(stats.contains("decode            400"), "{stats}");
+}
