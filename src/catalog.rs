@@ -14,7 +14,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use crate::error::{Error, ErrorKind, Place, Result, nearest};
@@ -282,13 +282,29 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)]) -> Result<SchemaRef> {
                 let want = fields[at].data_type().to_string();
                 return Err(differs(field.name(), want, field.data_type().to_string()));
             }
-            if field.is_nullable() && !fields[at].is_nullable() {
-                fields[at].set_nullable(true);
-            }
+            fields[at] = either(&fields[at], field);
         }
         if let Some(absent) = fields.iter().find(|field| schema.column_with_name(field.name()).is_none()) {
             return Err(differs(absent.name(), absent.data_type().to_string(), "no such column".into()));
         }
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))
+}
+
+/// The first field, nullable at every level at which either is. Both are of the same type.
+fn either(first: &Field, second: &Field) -> Field {
+    let item = |a: &FieldRef, b: &FieldRef| Arc::new(either(a, b));
+    let data_type = match (first.data_type(), second.data_type()) {
+        (DataType::List(a), DataType::List(b)) => DataType::List(item(a, b)),
+        (DataType::LargeList(a), DataType::LargeList(b)) => DataType::LargeList(item(a, b)),
+        (DataType::FixedSizeList(a, length), DataType::FixedSizeList(b, _)) => {
+            DataType::FixedSizeList(item(a, b), *length)
+        }
+        (DataType::Struct(a), DataType::Struct(b)) if a.len() == b.len() => {
+            DataType::Struct(a.iter().zip(b).map(|(a, b)| item(a, b)).collect())
+        }
+        (data_type, _) => data_type.clone(),
+    };
+    let nullable = first.is_nullable() || second.is_nullable();
+    first.clone().with_data_type(data_type).with_nullable(nullable)
 }

@@ -164,7 +164,7 @@ fn a_state_of_another_data_set_or_seed_is_refused() {
 fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
     // 3 MB row groups under a budget of 1 MB, with batches that straddle them.
     let dir = written(2, 3, 300, 10_000);
-    let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(70).build().unwrap();
+    let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(16).build().unwrap();
     let all: Vec<i64> = epoch_ids(&loader, 0).concat();
     assert_eq!(all, (0..1_800).collect::<Vec<_>>());
     assert_eq!(loader.stats().memory.row_groups, 0, "all permits are back");
@@ -308,4 +308,45 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
     assert_eq!(skipping.stats().skipped_rows, 2);
     let exceeded = build(OnBadRow::skip(1)).epoch(0).find_map(Result::err).unwrap();
     assert_eq!(exceeded.place().row, Some(57));
+}
+
+/// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not divide by
+/// lanes, a lane that many ranks share, row groups much smaller than the budget's unit.
+#[test]
+fn what_is_accepted_runs_to_its_end() {
+    let wide = written(1, 2, 5_000, 100);
+    let many = written(1, 256, 40, 100);
+    let tiny = written(1, 500, 4, 4);
+    let mut accepted = 0;
+    let mut run = |dir: &TempDir, shuffle: Shuffle, world: u32, batch: u64, memory: u64| {
+        let shard = Shard::new(world / 2, world).unwrap();
+        match loader(dir).shuffle(shuffle).shard(shard).batch_size(batch).memory(memory).build() {
+            Ok(loader) => {
+                assert_eq!(
+                    loader.epoch(0).map(|batch| u64::from(batch.unwrap().num_rows() > 0)).sum::<u64>(),
+                    loader.len()
+                );
+                accepted += 1;
+            }
+            Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
+        }
+    };
+    for memory in (1..40).map(|step| step * 64 << 10) {
+        run(&wide, Shuffle::seeded(1).lanes(8), 1, 16, memory);
+        run(&many, Shuffle::seeded(1).lanes(24).window_rows(80), 8, 32, memory);
+        run(&many, Shuffle::seeded(1).lanes(1).window_rows(640), 16, 40, memory);
+        run(&many, Shuffle::seeded(1).lanes(6).window_rows(200), 4, 10, memory);
+        run(&tiny, Shuffle::exact(1), 1, 16, memory);
+    }
+    assert!(accepted > 40, "{accepted} settings ran");
+}
+
+#[test]
+fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
+    let dir = written(1, 2, 50, 4);
+    let loader = loader(&dir).batch_size(10).build().unwrap();
+    loader.epoch(3).take(2).for_each(|batch| drop(batch.unwrap()));
+    loader.close();
+    assert!(loader.next_epoch().next().unwrap().is_err());
+    assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }

@@ -48,23 +48,31 @@ fn words<T: ArrowNativeType>(
 /// # Errors
 /// The type is not numeric, or `value` is not one of its values.
 pub(crate) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
-    let integer = |low: f64, high: f64| {
-        if value.fract() == 0.0 && value >= low && value <= high {
+    let unfit = || Error::invalid(format!("fill_null value {value} is not a value of type {data_type}"));
+    // Up to a bound of its own for each type: the largest 64-bit integers are not among the f64.
+    let integer = |low: f64, beyond: f64| {
+        if value.fract() == 0.0 && value >= low && value < beyond {
             return Ok(if value < 0.0 { value as i64 as u64 } else { value as u64 });
         }
-        Err(Error::invalid(format!("fill_null value {value} is not a value of type {data_type}")))
+        Err(unfit())
+    };
+    let finite = |bits: u64, became_infinite: bool| match became_infinite && value.is_finite() {
+        true => Err(unfit()),
+        false => Ok(bits),
     };
     match data_type {
-        DataType::Float16 => Ok(u64::from(f16::from_f64(value).to_bits())),
-        DataType::Float32 => Ok(u64::from((value as f32).to_bits())),
+        DataType::Float16 => {
+            finite(u64::from(f16::from_f64(value).to_bits()), f16::from_f64(value).is_infinite())
+        }
+        DataType::Float32 => finite(u64::from((value as f32).to_bits()), (value as f32).is_infinite()),
         DataType::Float64 => Ok(value.to_bits()),
-        DataType::Int8 => integer(f64::from(i8::MIN), f64::from(i8::MAX)),
-        DataType::Int16 => integer(f64::from(i16::MIN), f64::from(i16::MAX)),
-        DataType::Int32 => integer(f64::from(i32::MIN), f64::from(i32::MAX)),
+        DataType::Int8 => integer(f64::from(i8::MIN), f64::from(i8::MAX) + 1.0),
+        DataType::Int16 => integer(f64::from(i16::MIN), f64::from(i16::MAX) + 1.0),
+        DataType::Int32 => integer(f64::from(i32::MIN), f64::from(i32::MAX) + 1.0),
         DataType::Int64 => integer(i64::MIN as f64, i64::MAX as f64),
-        DataType::UInt8 => integer(0.0, f64::from(u8::MAX)),
-        DataType::UInt16 => integer(0.0, f64::from(u16::MAX)),
-        DataType::UInt32 => integer(0.0, f64::from(u32::MAX)),
+        DataType::UInt8 => integer(0.0, f64::from(u8::MAX) + 1.0),
+        DataType::UInt16 => integer(0.0, f64::from(u16::MAX) + 1.0),
+        DataType::UInt32 => integer(0.0, f64::from(u32::MAX) + 1.0),
         DataType::UInt64 => integer(0.0, u64::MAX as f64),
         other => Err(Error::invalid(format!("fill_null takes numeric columns, not {other}"))),
     }

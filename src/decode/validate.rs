@@ -24,6 +24,12 @@ impl Image {
             return Err(Error::invalid(format!("an image size of {height}x{width}"))
                 .hint(format!("each side is 1 to {MAX_SIDE} pixels")));
         }
+        if self.shape().iter().product::<usize>() > i32::MAX as usize {
+            return Err(Error::invalid(format!(
+                "an image of {height}x{width} has more values than a tensor row may"
+            ))
+            .hint("2^31 - 1 values are the limit"));
+        }
         if self.max_pixels == 0 {
             return Err(Error::invalid("max_pixels of 0 refuses every image"));
         }

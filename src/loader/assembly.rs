@@ -5,8 +5,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
@@ -14,9 +15,15 @@ use super::pipe::Arrivals;
 use super::stats::{Counters, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Resident;
-use crate::reader::fetch::Fetcher;
+use crate::reader::fetch::Gauge;
 use crate::shard::{Part, Step, Walk};
 use crate::shuffle::Window;
+
+/// Between two looks at whether waiting can end at all.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// How long fetching may wait for memory that nobody seems to hold, before that is an error.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How far back a gang looks for a source that it has already.
 const SOURCES_REMEMBERED: usize = 8;
@@ -32,13 +39,17 @@ pub(crate) struct Pending {
 /// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
 pub(super) struct Assembly {
     pub(super) pool: Arc<ThreadPool>,
-    pub(super) fetcher: Fetcher,
     pub(super) recipe: Arc<Recipe>,
     pub(super) counters: Arc<Counters>,
     pub(super) number: u64,
     pub(super) off: Arc<AtomicBool>,
     pub(super) stopped: Receiver<()>,
     pub(super) arriving: Arrivals,
+    /// Parts that arrived.
+    pub(super) arrived: u64,
+    pub(super) gauge: Arc<Gauge>,
+    /// Held by every job that has not finished: they give memory back without anybody's help.
+    pub(super) running: Arc<()>,
     pub(super) window: Window<Resident>,
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
     pub(super) gang: usize,
@@ -145,7 +156,9 @@ impl Assembly {
             })
             .unzip();
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
-        Job { recipe, sources, picks, epoch: self.number, cancelled }.start(&self.pool, sends);
+        let running = self.running.clone();
+        Job { recipe, sources, picks, epoch: self.number, cancelled, _running: running }
+            .start(&self.pool, sends);
         pending.into_iter().try_for_each(|pending| self.pass_on(pending))
     }
 
@@ -155,43 +168,47 @@ impl Assembly {
         let mut picks = step.picks;
         let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
         for part in &step.parts {
-            if self.window.get(part).is_none() && self.is_short_of(part) {
-                self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
+            while self.window.get(part).is_none() {
+                if self.gauge.is_stuck(self.arrived) {
+                    self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
+                }
+                self.await_arrival()?;
             }
-            sources.push(self.resident(part)?);
+            sources.extend(self.window.get(part).cloned());
         }
         leaving.iter().for_each(|part| self.window.let_go(part));
         Ok((sources, picks))
     }
 
-    /// Waits until the rows of `part` are at hand.
-    fn resident(&mut self, part: &Part) -> Result<Arc<Resident>, Stop> {
-        loop {
-            if let Some(resident) = self.window.get(part) {
-                return Ok(resident.clone());
-            }
-            self.counters.owned_by(Stage::Fetch);
-            let (arrived, rows) = match self.arriving.next() {
-                Some(arriving) => arriving?,
-                None if self.off.load(Relaxed) => return Err(Stop::Left),
-                None => {
+    /// Waits a while for the next part and takes it in.
+    fn await_arrival(&mut self) -> Result<(), Stop> {
+        self.counters.owned_by(Stage::Fetch);
+        let waiting = Instant::now();
+        let (part, rows) = loop {
+            match self.arriving.next(GLANCE) {
+                Ok(arriving) => break arriving?,
+                Err(RecvTimeoutError::Disconnected) if self.off.load(Relaxed) => return Err(Stop::Left),
+                Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
                 }
-            };
-            self.counters.owned_by(Stage::Rows);
-            match rows.recv() {
-                Ok(resident) => self.window.admit(arrived, resident?),
-                Err(_) => {
-                    return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into());
+                Err(RecvTimeoutError::Timeout) if !self.gauge.is_stuck(self.arrived) => {}
+                Err(RecvTimeoutError::Timeout) if waiting.elapsed() < PATIENCE => return Ok(()),
+                Err(RecvTimeoutError::Timeout) if Arc::strong_count(&self.running) > 1 => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let cause = "the row groups that one batch needs do not fit the memory budget together";
+                    let hint = "raise memory, or use fewer lanes, a smaller window or smaller batches";
+                    return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint).into());
                 }
             }
-            self.counters.owned_by(Stage::Batch);
+        };
+        self.arrived += 1;
+        self.counters.owned_by(Stage::Rows);
+        match rows.recv() {
+            Ok(resident) => self.window.admit(part, resident?),
+            Err(_) => return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into()),
         }
-    }
-
-    /// Whether `part` has to wait for bytes of the budget that others hold.
-    fn is_short_of(&self, part: &Part) -> bool {
-        self.arriving.is_empty() && self.fetcher.budget.is_short_of(self.fetcher.cost(part))
+        self.counters.owned_by(Stage::Batch);
+        Ok(())
     }
 
     /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only row groups

@@ -59,6 +59,8 @@ pub(crate) struct Job {
     pub(crate) picks: Vec<(u32, u32)>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
+    /// Says, while it lives, that the job holds row groups.
+    pub(crate) _running: Arc<()>,
 }
 
 /// A batch, and the rows that are missing from it because they were bad and the user asked to skip such rows.

@@ -15,7 +15,7 @@ use super::slab::Slabs;
 use super::stats::Counters;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::{delivered, fill_pattern};
-use crate::catalog::Projection;
+use crate::catalog::{Catalog, Projection};
 use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::reader::Filter;
@@ -158,16 +158,11 @@ impl LoaderBuilder {
                 }
             });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
-        let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
-        let row_bytes = (held / catalog.rows().max(1)).max(1);
-        let batch_bytes = self.batch_size.saturating_mul(batch_row_bytes(&treatments, row_bytes));
-        let sizing = Sizing::new(memory, batch_bytes);
-        let gang = match schema.fields().iter().all(|field| is_flat(field.data_type()))
-            && !has_images(&treatments)
-        {
-            true => sizing.gang(batch_bytes),
-            false => 1,
-        };
+        let row_bytes = row_bytes(&catalog, &projection);
+        let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
+        let may_gang =
+            schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
+        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang)?;
 
         let fetcher = Fetcher {
             store: self.dataset.store.clone(),
@@ -189,14 +184,15 @@ impl LoaderBuilder {
         };
         sizing.check(&fetcher, &selected.counts, &order, split)?;
 
+        let images = treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
         let counters = Arc::new(Counters::default());
         let recipe = Recipe {
             catalog,
             treatments,
             schema,
-            gang,
+            gang: sizing.gang,
             on_bad_row: self.on_bad_row,
-            slabs: Slabs::new(sizing.ahead + 1),
+            slabs: Slabs::new((sizing.ahead + 3) * images),
             counters: counters.clone(),
             seed: self.shuffle.seed(),
         };
@@ -326,6 +322,21 @@ impl LoaderBuilder {
         projection.schema().fields().iter().map(treatment).collect()
     }
 
+    /// Bytes of a row in a batch: its pixels, and about what its other columns take in a row group.
+    fn batch_row_bytes(&self, treatments: &[Treatment], projection: &Projection) -> Result<u64> {
+        let catalog = &self.dataset.catalog;
+        let mut pixels = 0;
+        let mut others = Vec::new();
+        for (field, treatment) in projection.schema().fields().iter().zip(treatments) {
+            match treatment {
+                Treatment::Image(image) => pixels += image.bytes_per_image() as u64,
+                Treatment::Plain { .. } => others.push(field.name().as_str()),
+            }
+        }
+        let plain = if others.is_empty() { 0 } else { row_bytes(catalog, &catalog.project(&others)?) };
+        Ok(pixels + plain)
+    }
+
     /// The field of a column that is both in the data set and read.
     fn read_column<'a>(&self, projection: &'a Projection, name: &str, argument: &str) -> Result<&'a Field> {
         self.dataset.catalog.column(name)?;
@@ -350,16 +361,10 @@ impl LoaderBuilder {
     }
 }
 
-/// Bytes of a row in a batch: pixels where there are images, else about what it takes in a row group.
-fn batch_row_bytes(treatments: &[Treatment], row_bytes: u64) -> u64 {
-    let images: u64 = treatments
-        .iter()
-        .map(|treatment| match treatment {
-            Treatment::Image(image) => image.bytes_per_image() as u64,
-            Treatment::Plain { .. } => 0,
-        })
-        .sum();
-    if images > 0 { images } else { row_bytes }
+/// Bytes that a row takes in memory, on average.
+fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
+    let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, projection)).sum();
+    (held / catalog.rows().max(1)).max(1)
 }
 
 /// Whether any column is decoded to pixels.

@@ -79,15 +79,16 @@ impl Epoch {
             Err(failure) => return failure.take().map_or(Wait::Finished, |failure| Wait::Step(Err(failure))),
         };
         if flow.is_foreign() {
+            self.flow = Err(None);
             return Wait::Step(Err(super::forked()));
         }
         if self.owed == 0 {
             self.flow = Err(None);
             return Wait::Finished;
         }
-        let deadline = Instant::now() + timeout;
+        let began = Instant::now();
         let received = loop {
-            let slice = SAMPLE.min(deadline.saturating_duration_since(Instant::now()));
+            let slice = SAMPLE.min(timeout.saturating_sub(began.elapsed()));
             let waiting = Instant::now();
             let (received, stage) = match &self.pending {
                 Some(pending) => (pending.made.recv_timeout(slice).map(Some), Some(Stage::Batch)),
@@ -103,7 +104,7 @@ impl Epoch {
             match received {
                 Ok(None) => {}
                 Ok(Some(made)) => break made,
-                Err(RecvTimeoutError::Timeout) if Instant::now() >= deadline => return Wait::Pending,
+                Err(RecvTimeoutError::Timeout) if began.elapsed() >= timeout => return Wait::Pending,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break Err(self.cut_short()),
             }

@@ -124,31 +124,42 @@ impl Loader {
 
     fn start(&self, number: Option<u64>) -> Epoch {
         let inner = &*self.inner;
-        let (number, start, generation) = inner.progress.begin(number);
-        let spec = self.order();
-        let (order, split) = (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
-        let work = Work {
-            number,
-            scout: Walk::scout(&order, split, start),
-            walk: Walk::new(&order, split, start),
-            fetcher: inner.fetcher.clone(),
-            selected: inner.selected.clone(),
-            recipe: inner.recipe.clone(),
-            counters: inner.counters.clone(),
-            ahead: inner.sizing.ahead,
-            limit: inner.sizing.row_groups,
-        };
-        Epoch {
-            number,
-            owed: split.steps(start),
-            flow: self.check_alive().and_then(|()| inner.engine.run(work)).map_err(Some),
+        let mut epoch = Epoch {
+            number: 0,
+            owed: 0,
+            flow: Err(None),
             pending: None,
             progress: inner.progress.clone(),
-            generation,
+            generation: 0,
             counters: inner.counters.clone(),
             on_bad_row: inner.recipe.on_bad_row,
             skipped: Vec::new(),
-        }
+        };
+        epoch.flow = self
+            .check_alive()
+            .and_then(|()| {
+                inner.engine.run(&inner.closed, || {
+                    // Not before it is sure that the epoch begins: a position does not move for one that does not.
+                    let (number, start, generation) = inner.progress.begin(number);
+                    let spec = self.order();
+                    let (order, split) =
+                        (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
+                    (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
+                    Work {
+                        number,
+                        scout: Walk::scout(&order, split, start),
+                        walk: Walk::new(&order, split, start),
+                        fetcher: inner.fetcher.clone(),
+                        selected: inner.selected.clone(),
+                        recipe: inner.recipe.clone(),
+                        counters: inner.counters.clone(),
+                        ahead: inner.sizing.ahead,
+                        limit: inner.sizing.row_groups,
+                    }
+                })
+            })
+            .map_err(Some);
+        epoch
     }
 
     /// Batches in a whole epoch: exact, and the same on every rank.

@@ -11,12 +11,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::Runtime;
-use tokio::sync::mpsc;
+use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 
 use super::assembly::{Assembly, Pending};
@@ -24,7 +24,7 @@ use super::batcher::Recipe;
 use super::caught;
 use super::stats::Counters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::fetch::{Fetched, Fetcher};
+use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::select::Selected;
 use crate::reader::{self, Resident};
 use crate::shard::{Part, Walk};
@@ -113,17 +113,18 @@ impl Drop for Flow {
 pub(super) type Arriving = (Part, Receiver<Result<Resident>>);
 
 /// The blocking end of the border: parts in plan order.
-pub(super) struct Arrivals(mpsc::Receiver<Result<Arriving>>);
+pub(super) struct Arrivals {
+    parts: Receiver<Result<Arriving>>,
+    /// Room for parts that wait here.
+    places: Arc<Semaphore>,
+}
 
 impl Arrivals {
-    /// Waits for the next part; `None` once there are no more.
-    pub(super) fn next(&mut self) -> Option<Result<Arriving>> {
-        self.0.blocking_recv()
-    }
-
-    /// Whether the next part has still to be waited for.
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// Waits for the next part at most for `patience`.
+    pub(super) fn next(&self, patience: Duration) -> Result<Result<Arriving>, RecvTimeoutError> {
+        let arrived = self.parts.recv_timeout(patience)?;
+        self.places.add_permits(1);
+        Ok(arrived)
     }
 }
 
@@ -167,16 +168,26 @@ impl Engine {
         }
     }
 
-    /// Starts an epoch; one that is under way ends.
-    pub(crate) fn run(self: &Arc<Self>, work: Work) -> Result<Flow> {
-        self.stop();
+    /// Starts an epoch; one that is under way ends. `closed` is asked while no other epoch can be started.
+    pub(crate) fn run(self: &Arc<Self>, closed: &AtomicBool, work: impl FnOnce() -> Work) -> Result<Flow> {
+        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if closed.load(Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
+        }
+        if let Some(before) = current.take() {
+            before.turn_off();
+        }
+        let work = work();
         let runtime =
             self.runtime.as_ref().ok_or_else(|| Error::new(ErrorKind::Closed, "the loader was closed"))?;
         let (alive, stopped) = bounded(0);
         let off = Arc::new(AtomicBool::new(false));
         let switch =
             Arc::new(Switch { off: off.clone(), alive: Mutex::new(Some(alive)), fetch: Mutex::default() });
-        let (arrive, arriving) = mpsc::channel(READ_AHEAD);
+        let (arrive, parts_arriving) = unbounded();
+        let places = Arc::new(Semaphore::new(READ_AHEAD));
+        let arriving = Arrivals { parts: parts_arriving, places: places.clone() };
+        let gauge = Arc::new(Gauge::default());
         let (hand_over, batches) = bounded(work.ahead);
         let Work { number, scout, walk, fetcher, selected, recipe, counters, limit, .. } = work;
 
@@ -191,22 +202,25 @@ impl Engine {
         let source = fetcher.clone();
         let pass_on = async move |fetched: Result<Fetched>| {
             // A place first: what waits for one has not been decoded yet.
-            let Ok(place) = arrive.reserve().await else { return false };
-            place.send(fetched.map(|fetched| reading.start(fetched)));
-            true
+            let Ok(place) = places.acquire().await else { return false };
+            place.forget();
+            arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
         };
-        let fetch = runtime.spawn(async move { source.run(parts, pass_on).await });
+        let watched = gauge.clone();
+        let fetch = runtime.spawn(async move { source.run(parts, watched, pass_on).await });
         *switch.fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch.abort_handle());
 
         let assembly = Assembly {
             pool: self.pool.clone(),
-            fetcher,
             recipe,
             counters,
             number,
             off,
             stopped,
-            arriving: Arrivals(arriving),
+            arriving,
+            arrived: 0,
+            gauge,
+            running: Arc::default(),
             window: Window::new(),
             gang: 1,
             hand_over,
@@ -217,7 +231,7 @@ impl Engine {
             .map_err(|error| {
                 Error::new(ErrorKind::Io, format!("the assembling thread could not be started: {error}"))
             })?;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(switch.clone());
+        *current = Some(switch.clone());
         Ok(Flow { batches, switch, engine: self.clone() })
     }
 }

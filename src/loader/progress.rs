@@ -48,7 +48,9 @@ impl Progress {
 
     pub(super) fn handed_over(&self, receipt: &Receipt) {
         let mut state = self.lock();
-        if receipt.generation != state.generation {
+        let stale =
+            receipt.generation != state.generation || (receipt.epoch, receipt.row) < (state.epoch, state.row);
+        if stale {
             return;
         }
         if receipt.last {

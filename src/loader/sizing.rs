@@ -1,8 +1,9 @@
 //! How the one memory number is shared out, and whether a window fits it.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
-use crate::shard::{OrderSpec, Split};
+use crate::shard::{EpochOrder, OrderSpec, Split, Walk};
 
 /// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for each side's hiccups.
 const AHEAD: u64 = 3;
@@ -20,8 +21,13 @@ const BATCHES_SHARE: u64 = 2;
 /// the consumer waits for what it does not need yet.
 const GANG_BYTES: u64 = 16 << 20;
 
-/// Batches that exist beside those in the queue: one in the consumer's hands, one that waits for room in the queue.
-const BEYOND_QUEUE: u64 = 2;
+/// Batches that exist beside those in the queue: one that waits for room in it, one that the consumer waits for, one in
+/// the consumer's hands.
+const BEYOND_QUEUE: u64 = 3;
+
+/// Steps of an epoch that are walked to see what it holds at most: the opening, which fills the window, and many times
+/// the steps in which shares of lanes repeat.
+const STEPS_WALKED: usize = 20_000;
 
 /// The budget, shared out.
 #[derive(Clone, Copy, Debug)]
@@ -34,21 +40,37 @@ pub(super) struct Sizing {
     pub(super) row_groups: u64,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
+    /// Batches that are made together at most.
+    pub(super) gang: usize,
 }
 
 impl Sizing {
-    /// Shares `memory` out, for batches of `batch_bytes`.
-    pub(super) fn new(memory: u64, batch_bytes: u64) -> Self {
-        let batch_bytes = batch_bytes.max(1);
-        let fitting = (memory / BATCHES_SHARE / batch_bytes).saturating_sub(BEYOND_QUEUE);
-        let ahead = (memory / SMALL_SHARE / batch_bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting).max(1);
-        let batches = (ahead + BEYOND_QUEUE).saturating_mul(batch_bytes).min(memory / BATCHES_SHARE);
-        Sizing { memory, batches, row_groups: memory - batches, ahead: ahead as usize }
-    }
-
-    /// How many batches of `batch_bytes` to make together.
-    pub(super) fn gang(&self, batch_bytes: u64) -> usize {
-        (GANG_BYTES / batch_bytes.max(1)).clamp(1, (self.ahead as u64 / 2).max(1)) as usize
+    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together.
+    ///
+    /// # Errors
+    /// Not even the fewest batches fit.
+    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool) -> Result<Self> {
+        let bytes = bytes.max(1);
+        let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
+        if least >= memory {
+            let fits = (memory / (2 * (1 + BEYOND_QUEUE)) / (bytes / rows).max(1)).max(1);
+            let cause = format!(
+                "{} batches of {} each do not fit the memory budget of {}",
+                1 + BEYOND_QUEUE,
+                words(bytes),
+                words(memory)
+            );
+            let hint =
+                format!("batch_size={fits} fits, or raise memory to {}", words(least.saturating_mul(2)));
+            return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
+        }
+        let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
+        let ahead = (memory / SMALL_SHARE / bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting);
+        let most = if may_gang { ahead / 2 } else { 1 };
+        let gang = (GANG_BYTES / bytes).clamp(1, most.max(1));
+        let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
+        let (ahead, gang) = (ahead as usize, gang as usize);
+        Ok(Sizing { memory, batches, row_groups: memory.saturating_sub(batches).max(1), ahead, gang })
     }
 
     /// Refuses a window that does not fit, with the number that does.
@@ -61,83 +83,88 @@ impl Sizing {
     ) -> Result<()> {
         let needed = Needed::of(fetcher, counts, order, split);
         // One row group at a time always passes, however large it is.
-        let alone = order.pool() == 1 && needed.lanes == 1 && !needed.all;
-        if alone || needed.bytes(order.pool()) <= self.row_groups {
+        let alone = order.pool() == 1 && needed.lanes == 1 && !order.is_exact();
+        if alone || needed.bytes <= self.row_groups {
             return Ok(());
         }
-        let fits = (1..order.pool()).rev().find(|pool| needed.bytes(*pool) <= self.row_groups);
-        let total = words(needed.bytes(order.pool()) + self.batches);
-        let error = Error::new(
-            ErrorKind::TooLarge,
-            if needed.all {
-                format!(
-                    "an exact shuffle holds all rows in memory, {total}, over the budget of {}",
-                    words(self.memory)
-                )
-            } else {
-                format!(
-                    "the shuffle window of {} row groups in each of {} lanes needs {total} of memory, over the budget of {}",
-                    order.pool(),
-                    needed.lanes,
-                    words(self.memory)
-                )
-            },
+        let total = words(needed.bytes + self.batches);
+        let budget = words(self.memory);
+        if order.is_exact() {
+            let cause =
+                format!("an exact shuffle holds all rows in memory, {total}, over the budget of {budget}");
+            let hint = format!("raise memory to {total}, or shuffle through a window");
+            return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
+        }
+        let cause = format!(
+            "the shuffle window of {} row groups in each of {} lanes needs {total} of memory, over the budget of {budget}",
+            order.pool(),
+            needed.lanes
         );
-        Err(error.hint(match fits {
-            Some(pool) if !needed.all => {
-                format!("window_rows={} fits, or raise memory to {total}", u64::from(pool) * needed.mean_rows)
+        let fits =
+            |pool: u32| Needed::of(fetcher, counts, &order.with_pool(pool), split).bytes <= self.row_groups;
+        let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
+        let hint = match largest(order.pool(), fits) {
+            Some(pool) => {
+                let rows = u64::from(pool) * (split.rows / groups.max(1));
+                format!("window_rows={rows} fits, or raise memory to {total}")
             }
-            _ => format!(
-                "raise memory to {total}{}",
-                if needed.all { ", or shuffle through a window" } else { "" }
-            ),
-        }))
+            None => format!("raise memory to {total}"),
+        };
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
+}
+
+/// The largest number below `limit` that fits, where smaller ones fit as well.
+fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
+    let (mut low, mut high) = (0, limit);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if fits(middle) { low = middle } else { high = middle }
+    }
+    (low > 0).then_some(low)
 }
 
 /// What an order needs of the budget for row groups.
 struct Needed {
-    /// What row groups take once decoded, largest first, as running sums.
-    sums: Vec<u64>,
-    /// The largest row group as stored: it lies beside its rows while it is decoded.
-    stored: u64,
+    bytes: u64,
     /// Lanes that the rank reads.
     lanes: u64,
-    /// Row groups that one lane's share of a batch may span beyond the pool.
-    span: u64,
-    mean_rows: u64,
-    all: bool,
 }
 
 impl Needed {
+    /// Walks the beginning of an epoch. Epochs differ in which row groups meet, not in how many: the largest are
+    /// assumed to.
     fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split) -> Self {
-        let present = || (0..counts.len()).filter(|&group| counts[group] > 0);
-        let mut held: Vec<u64> = present().map(|group| fetcher.held(group)).collect();
-        held.sort_unstable_by(|a, b| b.cmp(a));
-        let stored = present().map(|group| fetcher.stored(group)).max().unwrap_or(0);
-        let mean_rows = (split.rows / (held.len() as u64).max(1)).max(1);
-        let world = u64::from(split.shard.world());
-        let lanes = u64::from(order.lanes()).div_ceil(world)
-            + u64::from(!u64::from(order.lanes()).is_multiple_of(world));
-        let lanes = lanes.min(u64::from(order.lanes()));
-        let span = split.batch.div_ceil(lanes).div_ceil(mean_rows);
-        let mut sum = 0;
-        let sums = held.iter().map(|bytes| {
-            sum += bytes;
-            sum
-        });
-        Needed { sums: sums.collect(), stored, lanes, span, mean_rows, all: order.is_exact() }
-    }
-
-    /// Row groups at hand at once in one lane.
-    fn at_once(&self, pool: u32) -> u64 {
-        u64::from(pool) + self.span
-    }
-
-    fn bytes(&self, pool: u32) -> u64 {
-        let groups = if self.all { u64::MAX } else { self.at_once(pool).saturating_mul(self.lanes) };
-        let groups = groups.min(self.sums.len() as u64);
-        self.stored + groups.checked_sub(1).map_or(0, |last| self.sums[last as usize])
+        let epoch = EpochOrder::new(counts, order, 0);
+        let split = Split { lanes: order.lanes(), ..split };
+        let (mut held, mut most) = (0, 0);
+        for step in Walk::scout(&epoch, split, 0).take(STEPS_WALKED) {
+            held += step.entering.len();
+            most = most.max(held);
+            held -= step.leaving.len();
+        }
+        let mut start = 0;
+        let mut touched = std::collections::HashSet::new();
+        for _ in 0..order.lanes() {
+            let Some(share) = split.share(start) else { break };
+            touched.extend(share.spans.iter().map(|span| span.lane));
+            start = share.end;
+        }
+        // A part is a row group, or what a lane has of one; it is paid for as a whole.
+        let parts = epoch.lanes().iter().enumerate().filter(|(lane, _)| touched.contains(&(*lane as u32)));
+        let parts: Vec<_> = match order.is_exact() {
+            true => epoch.lanes().iter().take(1).flat_map(|lane| lane.parts()).collect(),
+            false => parts.flat_map(|(_, lane)| lane.parts()).collect(),
+        };
+        let mut costs: Vec<u64> =
+            parts.iter().map(|part| Budget::rounded(fetcher.held(part.group as usize))).collect();
+        costs.sort_unstable_by(|a, b| b.cmp(a));
+        // A batch may straddle one more row group of each lane than the steps that were walked did.
+        let most = most + touched.len();
+        // While a row group is decoded, it lies beside its rows.
+        let stored = parts.iter().map(|part| fetcher.stored(part.group as usize)).max().unwrap_or(0);
+        let bytes = costs.iter().take(most).sum::<u64>() + Budget::rounded(stored);
+        Needed { bytes, lanes: touched.len() as u64 }
     }
 }
 

@@ -82,8 +82,15 @@ impl AsRef<[u8]> for Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        let mut free = self.home.free.lock().unwrap_or_else(PoisonError::into_inner);
-        if free.len() < self.home.keep {
+        // A batch that was given up has its pieces elsewhere. (A forked child finds the lock taken at worst.)
+        if self.buffer.is_empty() {
+            return;
+        }
+        if let Ok(mut free) = self.home.free.try_lock() {
+            if free.len() >= self.home.keep {
+                // Those that came back first may have lengths that are not asked for any more.
+                free.remove(0);
+            }
             free.push(std::mem::take(&mut self.buffer));
         }
     }

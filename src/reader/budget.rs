@@ -40,9 +40,9 @@ impl Budget {
         (self.units as usize - self.semaphore.available_permits().min(self.units as usize)) as u64 * UNIT
     }
 
-    /// Whether `bytes` more would have to wait.
-    pub(crate) fn is_short_of(&self, bytes: u64) -> bool {
-        self.semaphore.available_permits() < self.units_of(bytes) as usize
+    /// The bytes that a permit for `bytes` takes.
+    pub(crate) fn rounded(bytes: u64) -> u64 {
+        bytes.max(1).next_multiple_of(UNIT)
     }
 
     fn units_of(&self, bytes: u64) -> u32 {

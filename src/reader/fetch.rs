@@ -5,6 +5,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -26,6 +28,20 @@ pub(crate) struct Fetcher {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) projection: Arc<Projection>,
     pub(crate) budget: Budget,
+}
+
+/// How far fetching got: tells a wait for storage from a wait for memory that nobody will give back.
+#[derive(Debug, Default)]
+pub(crate) struct Gauge {
+    granted: AtomicU64,
+    waiting: AtomicBool,
+}
+
+impl Gauge {
+    /// Whether fetching waits for memory while all that it was granted before, `arrived` parts, has arrived.
+    pub(crate) fn is_stuck(&self, arrived: u64) -> bool {
+        self.waiting.load(Acquire) && self.granted.load(Acquire) == arrived
+    }
 }
 
 /// The bytes of one part's column chunks, and the permit that covers them and the rows they become.
@@ -57,12 +73,19 @@ impl Fetcher {
     pub(crate) async fn run(
         &self,
         parts: impl Iterator<Item = Part> + Send,
+        gauge: Arc<Gauge>,
         pass_on: impl AsyncFn(Result<Fetched>) -> bool + Send,
     ) {
         let fetched = stream::iter(parts)
             .then(|part| {
-                let (budget, cost) = (self.budget.clone(), self.cost(&part));
-                async move { (part, budget.acquire(cost).await) }
+                let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
+                async move {
+                    gauge.waiting.store(true, Release);
+                    let permit = budget.acquire(cost).await;
+                    gauge.granted.fetch_add(1, AcqRel);
+                    gauge.waiting.store(false, Release);
+                    (part, permit)
+                }
             })
             .map(|(part, permit)| {
                 let fetcher = self.clone();

@@ -65,7 +65,7 @@ pub(crate) fn read(
     let Fetched { part, chunks, mut permit, .. } = fetched;
     let group = &catalog.groups[part.group as usize];
     let selection = selected.of_part(&part, group.rows);
-    let limit = limit.max(catalog.stored_bytes(group, projection).saturating_mul(EXPANSION));
+    let limit = limit_for(catalog, projection, part.group as usize, limit);
     let rows = rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)?;
     let numbers = match selected.listed(&part) {
         Some(listed) => Numbers::Listed(listed.into()),
@@ -74,6 +74,11 @@ pub(crate) fn read(
     // The plan counts on the estimate, not on what this row group happens to take.
     permit.shrink(catalog.held_bytes(group, projection));
     Ok(Resident { part, rows, numbers, _permit: Some(permit) })
+}
+
+/// The bytes that a row group may decode to under a budget of `limit`.
+fn limit_for(catalog: &Catalog, projection: &Projection, group: usize, limit: u64) -> u64 {
+    limit.max(catalog.stored_bytes(&catalog.groups[group], projection).saturating_mul(EXPANSION))
 }
 
 impl Resident {

@@ -220,7 +220,7 @@ impl Part<'_> {
             let at = roots.binary_search(&self.file.layout.root(column)).map_err(|_| {
                 Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
             })?;
-            Ok(renamed(batch.column(at), field.data_type()))
+            renamed(batch.column(at), field.data_type())
         });
         Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?)?)
     }
@@ -233,9 +233,9 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 /// The same array under a type that differs in nothing but the names and nullability of nested fields.
-fn renamed(array: &ArrayRef, to: &DataType) -> ArrayRef {
+fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
-        return array.clone();
+        return Ok(array.clone());
     }
     let children = array.to_data().child_data().to_vec();
     let fields: Vec<&DataType> = match to {
@@ -248,12 +248,9 @@ fn renamed(array: &ArrayRef, to: &DataType) -> ArrayRef {
     let children = children
         .into_iter()
         .zip(fields)
-        .map(|(child, to)| renamed(&make_array(child), to).to_data())
-        .collect();
-    match array.to_data().into_builder().data_type(to.clone()).child_data(children).build() {
-        Ok(data) => make_array(data),
-        Err(_) => array.clone(),
-    }
+        .map(|(child, to)| Ok(renamed(&make_array(child), to)?.to_data()))
+        .collect::<Result<_>>()?;
+    Ok(make_array(array.to_data().into_builder().data_type(to.clone()).child_data(children).build()?))
 }
 
 fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {

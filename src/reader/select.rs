@@ -78,7 +78,10 @@ async fn scan(
         Verdict::All => return Ok((rows, None)),
         Verdict::Some => {}
     }
+    let part = Part { group: group as u32, start: 0, rows };
+    let _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
     let chunks = fetcher.read(group).await?;
+    let limit = super::limit_for(catalog, &fetcher.projection, group, limit);
     let batch = rows::read_part(catalog, &fetcher.projection, group, None, chunks, limit)?;
     let selected = filter.evaluate(&batch)?;
     let listed: Vec<u32> = selected.set_indices().map(|row| row as u32).collect();

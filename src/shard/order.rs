@@ -38,6 +38,12 @@ impl OrderSpec {
         self.lanes
     }
 
+    /// The same order through a pool of another size.
+    #[must_use]
+    pub fn with_pool(&self, pool: u32) -> Self {
+        OrderSpec { pool, ..self.clone() }
+    }
+
     /// Whether each batch draws from all row groups.
     pub fn is_exact(&self) -> bool {
         self.mixing == Mixing::Exact

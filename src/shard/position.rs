@@ -92,7 +92,8 @@ impl Position {
         if saved.rows != here.rows {
             return differs("selected rows", &saved.rows, &here.rows);
         }
-        if saved.lanes == 0 || saved.pool == 0 || self.row > saved.rows {
+        if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || self.row > saved.rows
+        {
             return Err(Error::new(
                 ErrorKind::StateMismatch,
                 "the state is damaged: its numbers contradict each other",

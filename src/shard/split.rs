@@ -79,10 +79,10 @@ impl Split {
         }
         // The last, short step. By whole lanes where they divide, so that nobody opens a neighbour's lane for a row.
         let lanes = u64::from(self.lanes);
-        let mine = if lanes.is_multiple_of(world) {
-            let before = |rank: u64| {
-                (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>()
-            };
+        let before =
+            |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
+        let fits = |rank: u64| before(rank + 1) - before(rank) <= self.batch;
+        let mine = if lanes.is_multiple_of(world) && (0..world).all(fits) {
             before(rank)..before(rank + 1)
         } else {
             left * rank / world..left * (rank + 1) / world
