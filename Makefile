@@ -30,7 +30,7 @@ demo: program wheel ## Build, draw 400 photographs, feed a simulated accelerator
 	@test -e $(DEMO)/photos || $(FOREBAY) synth $(DEMO)/photos --rows 400 --image 500x375
 	@test -e $(DEMO)/held-out || $(FOREBAY) synth $(DEMO)/held-out --rows 100 --image 500x375 --seed 1
 	@printf '\n-- forebay bench: would an accelerator that takes 100 ms a step have to wait?\n'
-	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --step-ms 100 --epochs 2
+	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --seed 17 --step-ms 100 --epochs 2
 	@printf '\n-- the same loader from Python, and a classifier in numpy: examples/numpy_classifier.py\n'
 	@python examples/numpy_classifier.py $(DEMO)/photos $(DEMO)/held-out --batch-size 64
 
@@ -72,6 +72,7 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
+	@$(STEP) "build the Rust tests" cargo test --release --workspace --no-run
 	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
 
 .PHONY: test-python
