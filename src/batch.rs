@@ -22,8 +22,13 @@ use crate::error::{Error, ErrorKind, Result};
 pub enum Selection {
     /// A source, and a row in it.
     Rows(Vec<(u32, u32)>),
-    /// Rows of the one source that there is: half as much to read for each value as a pair is.
-    One(Vec<u32>),
+    /// Rows in any order, many of one source before the next: half as much to read for each value as a pair is.
+    Stretches {
+        /// In output order.
+        rows: Vec<u32>,
+        /// A source, and where in `rows` its stretch ends.
+        stretches: Vec<(u32, usize)>,
+    },
     /// Consecutive rows of a source.
     Runs {
         /// In output order.
@@ -47,16 +52,16 @@ pub struct Run {
 /// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
 const WORTHWHILE_RUN: usize = 8;
 
+/// Below this many rows of one source on average before the next, a stretch costs more than it saves.
+const WORTHWHILE_STRETCH: usize = 64;
+
 impl Selection {
     /// The given sources and rows in them, in whichever form is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
         let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
         let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
         if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
-            return match picks.iter().all(|pick| pick.0 == 0) {
-                true => Selection::One(picks.into_iter().map(|(_, row)| row).collect()),
-                false => Selection::Rows(picks),
-            };
+            return Selection::scattered(picks);
         }
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
         for &(source, row) in &picks {
@@ -68,10 +73,24 @@ impl Selection {
         Selection::Runs { runs, rows: picks.len() }
     }
 
+    fn scattered(picks: Vec<(u32, u32)>) -> Self {
+        let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+        if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
+            return Selection::Rows(picks);
+        }
+        let mut end = 0;
+        let stretches = picks.chunk_by(|a, b| a.0 == b.0).map(|stretch| {
+            end += stretch.len();
+            (stretch[0].0, end)
+        });
+        let stretches = stretches.collect();
+        Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches }
+    }
+
     fn len(&self) -> usize {
         match self {
             Selection::Rows(picks) => picks.len(),
-            Selection::One(rows) => rows.len(),
+            Selection::Stretches { rows, .. } => rows.len(),
             Selection::Runs { rows, .. } => *rows,
         }
     }
@@ -82,7 +101,13 @@ impl Selection {
             Selection::Rows(picks) => {
                 picks.iter().for_each(|&(source, row)| visit(source as usize, row as usize))
             }
-            Selection::One(rows) => rows.iter().for_each(|&row| visit(0, row as usize)),
+            Selection::Stretches { rows, stretches } => {
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    rows[from..to].iter().for_each(|&row| visit(source as usize, row as usize));
+                    from = to;
+                }
+            }
             Selection::Runs { runs, .. } => {
                 for run in runs {
                     (run.start..run.start + run.rows)
@@ -104,14 +129,17 @@ impl Selection {
                     );
                 }
             }
-            Selection::One(rows) if stride == 1 => {
-                let source = sources[0];
-                out.extend(rows.iter().map(|&row| source[row as usize]));
-            }
-            Selection::One(rows) => {
-                for &row in rows {
-                    let from = row as usize * stride;
-                    out.extend_from_slice(&sources[0][from..from + stride]);
+            Selection::Stretches { rows, stretches } => {
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    let (source, rows) = (sources[source as usize], &rows[from..to]);
+                    match stride {
+                        1 => out.extend(rows.iter().map(|&row| source[row as usize])),
+                        _ => rows.iter().map(|&row| row as usize * stride).for_each(|at| {
+                            out.extend_from_slice(&source[at..at + stride]);
+                        }),
+                    }
+                    from = to;
                 }
             }
             Selection::Rows(picks) if stride == 1 => {
@@ -132,7 +160,15 @@ impl Selection {
             Selection::Rows(picks) => {
                 BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
             }
-            Selection::One(rows) => BooleanBuffer::collect_bool(rows.len(), |at| bit(0, rows[at] as usize)),
+            Selection::Stretches { rows, stretches } => {
+                let mut stretch = 0;
+                BooleanBuffer::collect_bool(rows.len(), |at| {
+                    while at >= stretches[stretch].1 {
+                        stretch += 1;
+                    }
+                    bit(stretches[stretch].0 as usize, rows[at] as usize)
+                })
+            }
             Selection::Runs { rows, .. } => {
                 let mut bits = BooleanBufferBuilder::new(*rows);
                 self.for_each(|source, row| bits.append(bit(source, row)));
@@ -267,13 +303,14 @@ mod tests {
         let scattered: Vec<(u32, u32)> = (0..60).map(|i| (i % 2, (i * 17) % 40)).collect();
         let runs: Vec<(u32, u32)> = (5..30).map(|row| (0, row)).chain((0..40).map(|row| (1, row))).collect();
         let single: Vec<(u32, u32)> = (0..30).map(|i| (0, (i * 7) % 40)).collect();
+        let straddling: Vec<(u32, u32)> = (0..200).map(|i| (i / 100, (i * 7) % 40)).collect();
         for column in &sources {
             // Slices have offsets, which a gather by hand can get wrong.
             for offset in [0, 3] {
                 let arrays: Vec<ArrayRef> =
                     column.iter().map(|array| array.slice(offset, 40 - offset)).collect();
                 let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-                for picks in [&scattered, &runs, &single] {
+                for picks in [&scattered, &runs, &single, &straddling] {
                     let picks: Vec<(u32, u32)> =
                         picks.iter().filter(|pick| (pick.1 as usize) < 40 - offset).copied().collect();
                     let indices: Vec<(usize, usize)> =

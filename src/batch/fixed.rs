@@ -36,9 +36,7 @@ fn words<T: ArrowNativeType>(
     selection.copy(&values, 1, &mut out);
     let mut nulls = selection.nulls(sources);
     if let (Some(fill), Some(present)) = (fill, &nulls) {
-        for (value, valid) in out.iter_mut().zip(present.iter()) {
-            *value = if valid { *value } else { fill };
-        }
+        (!present.inner()).set_indices().for_each(|null| out[null] = fill);
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(out.len()).nulls(nulls);

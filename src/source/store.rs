@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::fs;
+use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -112,14 +113,20 @@ pub(super) fn read_checked(
     read
 }
 
-fn read_range(file: &fs::File, range: &Range<u64>) -> Result<Bytes> {
+fn read_range(mut file: &fs::File, range: &Range<u64>) -> Result<Bytes> {
     let length = range.end.saturating_sub(range.start);
     let length = usize::try_from(length)
         .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
-    let mut buffer = vec![0; length];
-    file.read_exact_at(&mut buffer, range.start).map_err(|error| {
+    let failed = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
-    })?;
+    };
+    // Into room that is not zeroed first: this is every byte of the data set.
+    let mut buffer = Vec::with_capacity(length);
+    file.seek(SeekFrom::Start(range.start)).map_err(|error| failed(&error))?;
+    file.take(length as u64).read_to_end(&mut buffer).map_err(|error| failed(&error))?;
+    if buffer.len() < length {
+        return Err(failed(&format!("the file ends after {} of them", buffer.len())));
+    }
     Ok(buffer.into())
 }
 
