@@ -76,7 +76,7 @@ test-rust: setup ## The tests of the library and the program
 	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
 
 .PHONY: test-python
-test-python: program wheel ## The tests of the Python package, the examples and the README
+test-python: wheel ## The tests of the Python package, the examples and the README
 	@$(STEP) "what the Python tests use" tools/setup test
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
