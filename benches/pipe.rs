@@ -63,7 +63,7 @@ fn pipe(c: &mut Criterion) {
         });
     };
     let epoch = |loader: &forebay::Loader| {
-        for batch in loader.next_epoch().expect("an epoch") {
+        for batch in loader.next_epoch() {
             black_box(batch.expect("a batch"));
         }
     };

@@ -17,7 +17,7 @@ fn main() -> Result<()> {
         .shuffle(Shuffle::seeded(17))
         .batch_size(64)
         .build()?;
-    for batch in loader.epoch(0)? {
+    for batch in loader.epoch(0) {
         train(&batch?); // an arrow RecordBatch; pictures are arrow.fixed_shape_tensor columns
     }
     println!("{}", loader.stats());

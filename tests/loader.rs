@@ -53,7 +53,7 @@ fn ids(batch: &RecordBatch) -> Vec<i64> {
 }
 
 fn epoch_ids(loader: &Loader, epoch: u64) -> Vec<Vec<i64>> {
-    loader.epoch(epoch).unwrap().map(|batch| ids(&batch.unwrap())).collect()
+    loader.epoch(epoch).map(|batch| ids(&batch.unwrap())).collect()
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn rows_come_as_stored_when_nothing_is_shuffled() {
     let dir = written(3, 2, 50, 4);
     let loader = loader(&dir).batch_size(64).build().unwrap();
     assert_eq!(loader.len(), 5);
-    let batches: Vec<RecordBatch> = loader.epoch(0).unwrap().map(Result::unwrap).collect();
+    let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
     assert_eq!(batches.iter().map(RecordBatch::num_rows).collect::<Vec<_>>(), [64, 64, 64, 64, 44]);
     let all: Vec<i64> = batches.iter().flat_map(ids).collect();
     assert_eq!(all, (0..300).collect::<Vec<_>>());
@@ -136,14 +136,14 @@ fn a_saved_position_resumes_in_another_loader_with_the_same_tail() {
     let undisturbed = epoch_ids(&whole, 0);
     for taken in 0..undisturbed.len() {
         let first = build(1);
-        let mut epoch = first.next_epoch().unwrap();
+        let mut epoch = first.next_epoch();
         (0..taken).for_each(|_| {
             epoch.next().unwrap().unwrap();
         });
         let state = serde_json::to_string(&first.position()).unwrap();
         let second = build(3);
         second.restore(&serde_json::from_str(&state).unwrap()).unwrap();
-        let tail: Vec<Vec<i64>> = second.next_epoch().unwrap().map(|batch| ids(&batch.unwrap())).collect();
+        let tail: Vec<Vec<i64>> = second.next_epoch().map(|batch| ids(&batch.unwrap())).collect();
         assert_eq!(tail, undisturbed[taken..]);
         assert_eq!(second.position().epoch, 1, "the epoch after is next");
     }
@@ -193,7 +193,7 @@ fn bytes_in_flight_stay_under_the_budget() {
         .batch_size(16)
         .build()
         .unwrap();
-    for batch in loader.epoch(0).unwrap() {
+    for batch in loader.epoch(0) {
         batch.unwrap();
         let memory = loader.stats().memory;
         assert!(memory.row_groups + memory.batches <= budget, "{memory:?}");
@@ -214,7 +214,7 @@ fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
     let dir = written(4, 10, 100, 1_000);
     let loader = loader(&dir).shuffle(Shuffle::seeded(1).window_rows(1_000)).batch_size(8).build().unwrap();
     for taken in [0, 1, 7] {
-        let mut epoch = loader.next_epoch().unwrap();
+        let mut epoch = loader.next_epoch();
         (0..taken).for_each(|_| {
             epoch.next().unwrap().unwrap();
         });
@@ -222,23 +222,23 @@ fn leaving_an_epoch_early_is_prompt_and_the_next_one_is_whole() {
         drop(epoch);
         assert!(started.elapsed() < Duration::from_millis(200));
     }
-    assert_eq!(loader.next_epoch().unwrap().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
+    assert_eq!(loader.next_epoch().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 4_000);
 }
 
 #[test]
 fn an_epoch_outlives_its_loader_and_a_second_epoch_ends_the_first() {
     let dir = written(2, 5, 50, 4);
-    let mut orphan = loader(&dir).batch_size(50).build().unwrap().next_epoch().unwrap();
+    let mut orphan = loader(&dir).batch_size(50).build().unwrap().next_epoch();
     assert_eq!(orphan.by_ref().map(|batch| batch.unwrap().num_rows()).sum::<usize>(), 500);
     let loader = loader(&dir).batch_size(1).build().unwrap();
-    let mut first = loader.epoch(0).unwrap();
+    let mut first = loader.epoch(0);
     first.next().unwrap().unwrap();
-    let second = loader.epoch(1).unwrap();
+    let second = loader.epoch(1);
     let ended = first.find_map(Result::err).unwrap();
     assert_eq!(ended.kind(), ErrorKind::Closed);
     assert_eq!(second.count(), 500);
     loader.close();
-    assert_eq!(loader.next_epoch().unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(loader.next_epoch().find_map(Result::err).unwrap().kind(), ErrorKind::Closed);
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
             .build()
             .unwrap()
     };
-    let raised = build(OnBadRow::Raise).epoch(0).unwrap().find_map(Result::err).unwrap();
+    let raised = build(OnBadRow::Raise).epoch(0).find_map(Result::err).unwrap();
     assert_eq!(raised.kind(), ErrorKind::BadRow);
     assert_eq!((raised.place().row_group, raised.place().row), (Some(0), Some(13)));
     assert!(raised.to_string().contains("a.parquet, row group 0, row 13, column \"image\": "), "{raised}");
@@ -306,6 +306,6 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
     assert_eq!(batches.iter().map(Vec::len).collect::<Vec<_>>(), [10, 9, 10, 10, 10, 9, 10, 10, 10, 10]);
     assert_eq!(batches.concat(), (0..100).filter(|id| ![13, 57].contains(id)).collect::<Vec<_>>());
     assert_eq!(skipping.stats().skipped_rows, 2);
-    let exceeded = build(OnBadRow::skip(1)).epoch(0).unwrap().find_map(Result::err).unwrap();
+    let exceeded = build(OnBadRow::skip(1)).epoch(0).find_map(Result::err).unwrap();
     assert_eq!(exceeded.place().row, Some(57));
 }

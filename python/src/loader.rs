@@ -54,12 +54,10 @@ impl Loader {
     #[pyo3(signature = (number=None))]
     fn epoch(&self, py: Python<'_>, number: Option<u64>) -> PyResult<Epoch> {
         let loader = self.loader.get(py)?;
-        let epoch = py
-            .detach(|| match number {
-                Some(number) => loader.epoch(number),
-                None => loader.next_epoch(),
-            })
-            .or_raise(py)?;
+        let epoch = py.detach(|| match number {
+            Some(number) => loader.epoch(number),
+            None => loader.next_epoch(),
+        });
         Ok(Epoch::new(epoch))
     }
 

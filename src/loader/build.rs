@@ -28,6 +28,9 @@ const WINDOW_BYTES: u64 = 1 << 30;
 /// Default memory budget, where the machine has it twice.
 const MEMORY: u64 = 4 << 30;
 
+/// More threads than any machine has processors only cost memory.
+const MAX_THREADS: usize = 1024;
+
 /// Batch size where none is said.
 const BATCH_SIZE: u64 = 32;
 
@@ -158,7 +161,7 @@ impl LoaderBuilder {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
         let row_bytes = (held / catalog.rows().max(1)).max(1);
-        let batch_bytes = self.batch_size * batch_row_bytes(&treatments, row_bytes);
+        let batch_bytes = self.batch_size.saturating_mul(batch_row_bytes(&treatments, row_bytes));
         let sizing = Sizing::new(memory, batch_bytes);
         let gang = match schema.fields().iter().all(|field| is_flat(field.data_type()))
             && !has_images(&treatments)
@@ -221,6 +224,15 @@ impl LoaderBuilder {
     fn check_numbers(&self) -> Result<()> {
         if self.batch_size == 0 {
             return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+        }
+        if self.batch_size > u64::from(u32::MAX) {
+            return Err(
+                Error::invalid(format!("batch_size is {}", self.batch_size)).hint("up to 2^32 - 1 rows")
+            );
+        }
+        if let Some(threads) = self.threads.filter(|threads| *threads > MAX_THREADS) {
+            let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());
+            return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
         }
         if self.threads == Some(0) {
             return Err(Error::invalid("threads is 0").hint("leave it out to use all processors"));

@@ -44,7 +44,8 @@ pub struct Epoch {
     pub(super) number: u64,
     /// Steps that are still to come: an epoch that ends before is an error.
     pub(super) owed: u64,
-    pub(super) flow: Option<Flow>,
+    /// The pipe; once it is gone, what has still to be said about that, if anything.
+    pub(super) flow: Result<Flow, Option<Error>>,
     pub(super) pending: Option<Pending>,
     pub(super) progress: Arc<Progress>,
     pub(super) generation: u64,
@@ -72,12 +73,15 @@ impl Epoch {
     /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
     /// [`Loader::handed_over`](super::Loader::handed_over).
     pub fn next_step(&mut self, timeout: Duration) -> Wait {
-        let Some(flow) = &self.flow else { return Wait::Finished };
+        let flow = match &mut self.flow {
+            Ok(flow) => flow,
+            Err(failure) => return failure.take().map_or(Wait::Finished, |failure| Wait::Step(Err(failure))),
+        };
         if flow.is_foreign() {
             return Wait::Step(Err(super::forked()));
         }
         if self.owed == 0 {
-            self.flow = None;
+            self.flow = Err(None);
             return Wait::Finished;
         }
         let deadline = Instant::now() + timeout;
@@ -107,7 +111,7 @@ impl Epoch {
         match received.and_then(|made| self.accept(made, end)) {
             Ok(step) => Wait::Step(Ok(step)),
             Err(error) => {
-                self.flow = None;
+                self.flow = Err(None);
                 Wait::Step(Err(error))
             }
         }
@@ -139,7 +143,7 @@ impl Epoch {
     }
 
     fn cut_short(&self) -> Error {
-        match self.flow.as_ref().is_some_and(|flow| flow.is_closed()) {
+        match self.flow.as_ref().is_ok_and(Flow::is_closed) {
             true => Error::new(ErrorKind::Closed, "the loader was closed"),
             false => Error::new(
                 ErrorKind::Internal,

@@ -106,23 +106,20 @@ struct Open {
 impl Loader {
     /// Begins epoch `number`, or continues it where a [restored](Self::restore) position lies in it.
     ///
-    /// # Errors
-    /// The loader was closed, or belongs to another process.
-    pub fn epoch(&self, number: u64) -> Result<Epoch> {
+    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that error.
+    pub fn epoch(&self, number: u64) -> Epoch {
         self.start(Some(number))
     }
 
     /// Begins the epoch after the last one that was begun, or continues a [restored](Self::restore) position.
     ///
-    /// # Errors
-    /// The loader was closed, or belongs to another process.
-    pub fn next_epoch(&self) -> Result<Epoch> {
+    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that error.
+    pub fn next_epoch(&self) -> Epoch {
         self.start(None)
     }
 
-    fn start(&self, number: Option<u64>) -> Result<Epoch> {
+    fn start(&self, number: Option<u64>) -> Epoch {
         let inner = &*self.inner;
-        self.check_alive()?;
         let (number, start, generation) = inner.progress.begin(number);
         let spec = self.order();
         let (order, split) = (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
@@ -137,17 +134,17 @@ impl Loader {
             ahead: inner.sizing.ahead,
             limit: inner.sizing.row_groups,
         };
-        Ok(Epoch {
+        Epoch {
             number,
             owed: split.steps(start),
-            flow: Some(inner.engine.run(work)?),
+            flow: self.check_alive().and_then(|()| inner.engine.run(work)).map_err(Some),
             pending: None,
             progress: inner.progress.clone(),
             generation,
             counters: inner.counters.clone(),
             on_bad_row: inner.recipe.on_bad_row,
             skipped: Vec::new(),
-        })
+        }
     }
 
     /// Batches in a whole epoch: exact, and the same on every rank.

@@ -42,7 +42,7 @@ impl Sizing {
         let batch_bytes = batch_bytes.max(1);
         let fitting = (memory / BATCHES_SHARE / batch_bytes).saturating_sub(BEYOND_QUEUE);
         let ahead = (memory / SMALL_SHARE / batch_bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting).max(1);
-        let batches = ((ahead + BEYOND_QUEUE) * batch_bytes).min(memory / BATCHES_SHARE);
+        let batches = (ahead + BEYOND_QUEUE).saturating_mul(batch_bytes).min(memory / BATCHES_SHARE);
         Sizing { memory, batches, row_groups: memory - batches, ahead: ahead as usize }
     }
 
