@@ -5,23 +5,21 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, RecordBatch, RecordBatchOptions,
-    make_array,
-};
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
-use arrow::datatypes::{DataType, Field, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
 use crossbeam_channel::Sender;
 use rayon::ThreadPool;
 
+use super::images::{Encoded, tensor};
 use super::slab::{Slab, Slabs};
 use super::stats::Counters;
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, gather};
 use crate::catalog::Catalog;
-use crate::decode::{Image, PixelType, RowKey, decode_into};
+use crate::decode::{Image, RowKey, decode_into};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::reader::Resident;
 use crate::shard::row_key;
@@ -295,91 +293,4 @@ impl Recipe {
             .row(resident.row_in_group(row))
             .column(self.schema.field(column).name().as_str())
     }
-}
-
-/// Encoded images of one source: raw bytes, or the Hugging Face `struct<bytes, path>`.
-enum Encoded<'a> {
-    View(&'a arrow::array::BinaryViewArray),
-    Fixed(&'a arrow::array::FixedSizeBinaryArray),
-    Struct { nulls: Option<&'a arrow::buffer::NullBuffer>, bytes: &'a arrow::array::BinaryViewArray },
-}
-
-impl<'a> Encoded<'a> {
-    fn of(array: &'a dyn Array) -> Result<Self> {
-        let unfit =
-            || Error::new(ErrorKind::Internal, format!("{} holds no encoded images", array.data_type()));
-        match array.data_type() {
-            DataType::BinaryView => Ok(Encoded::View(array.as_binary_view())),
-            DataType::FixedSizeBinary(_) => Ok(Encoded::Fixed(array.as_fixed_size_binary())),
-            DataType::Struct(_) => {
-                let fields = array.as_struct();
-                let bytes = fields.column_by_name("bytes").ok_or_else(unfit)?;
-                Ok(Encoded::Struct {
-                    nulls: fields.nulls(),
-                    bytes: bytes.as_binary_view_opt().ok_or_else(unfit)?,
-                })
-            }
-            _ => Err(unfit()),
-        }
-    }
-
-    fn get(&self, row: usize) -> Option<&'a [u8]> {
-        match self {
-            Encoded::View(array) => array.is_valid(row).then(|| array.value(row)),
-            Encoded::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
-            Encoded::Struct { nulls, bytes } => (nulls.is_none_or(|nulls| nulls.is_valid(row))
-                && bytes.is_valid(row))
-            .then(|| bytes.value(row)),
-        }
-    }
-}
-
-/// Whether encoded images are read from a column of this type.
-pub(crate) fn holds_images(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
-        DataType::Struct(fields) => {
-            fields.find("bytes").is_some_and(|(_, f)| f.data_type() == &DataType::BinaryView)
-        }
-        _ => false,
-    }
-}
-
-/// The field of a decoded image column: a fixed-size list with the `arrow.fixed_shape_tensor` extension type.
-pub(crate) fn tensor_field(name: &str, image: &Image) -> Field {
-    let shape = image.shape();
-    let values: usize = shape.iter().product();
-    let (item, bfloat16) = match image.pixel_type() {
-        PixelType::U8 => (DataType::UInt8, false),
-        PixelType::F16 => (DataType::Float16, false),
-        PixelType::F32 => (DataType::Float32, false),
-        // Arrow has no bfloat16: its bits travel as 16-bit words under a name of our own.
-        PixelType::BF16 => (DataType::UInt16, true),
-    };
-    let list = DataType::FixedSizeList(Arc::new(Field::new("item", item, false)), values as i32);
-    let mut metadata = std::collections::HashMap::from([
-        ("ARROW:extension:name".to_string(), "arrow.fixed_shape_tensor".to_string()),
-        (
-            "ARROW:extension:metadata".to_string(),
-            format!(r#"{{"shape":[{},{},{}]}}"#, shape[0], shape[1], shape[2]),
-        ),
-    ]);
-    if bfloat16 {
-        metadata.insert("forebay:dtype".into(), "bfloat16".into());
-    }
-    Field::new(name, list, false).with_metadata(metadata)
-}
-
-fn tensor(field: &Field, image: &Image, slab: Slab, rows: usize) -> Result<ArrayRef> {
-    let DataType::FixedSizeList(item, length) = field.data_type() else {
-        return Err(Error::new(ErrorKind::Internal, "an image column that is no tensor"));
-    };
-    let values: usize = image.shape().iter().product();
-    let data = ArrayData::builder(item.data_type().clone())
-        .len(values * rows)
-        .add_buffer(slab.into_buffer())
-        // Allocators align large buffers for every pixel type, but do not promise it for bytes.
-        .align_buffers(true)
-        .build()?;
-    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None)?))
 }

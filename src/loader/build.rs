@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
-use super::batcher::{Recipe, Treatment, holds_images, tensor_field};
+use super::batcher::{Recipe, Treatment};
 use super::dataset::Dataset;
+use super::images::{holds_images, tensor_field};
+use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
 use super::slab::Slabs;
@@ -24,9 +26,6 @@ use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
-
-/// Default memory budget, where the machine has it twice.
-const MEMORY: u64 = 4 << 30;
 
 /// More threads than any machine has processors only cost memory.
 const MAX_THREADS: usize = 1024;
@@ -377,24 +376,4 @@ fn is_flat(data_type: &DataType) -> bool {
                 || matches!(other, DataType::Boolean | DataType::FixedSizeBinary(_))
         }
     }
-}
-
-/// The processors that this process may use, as affinity and cgroup allow.
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
-/// Default budget: 4 GiB, or half of the memory that this process may use.
-fn default_memory() -> u64 {
-    available_memory().map_or(MEMORY, |bytes| MEMORY.min(bytes / 2))
-}
-
-/// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
-fn available_memory() -> Option<u64> {
-    const KIB: u64 = 1 << 10;
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let total = total.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * KIB;
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    Some(limit.and_then(|limit| limit.trim().parse().ok()).map_or(total, |limit: u64| limit.min(total)))
 }

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, RecordBatch};
 use crossbeam_channel::RecvTimeoutError;
 
-use super::pipe::{Flow, Pending};
+use super::assembly::Pending;
+use super::pipe::Flow;
 use super::progress::{Progress, Receipt};
 use super::stats::{Counters, Stage};
 use super::{BadRow, Made, OnBadRow};

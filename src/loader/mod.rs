@@ -2,13 +2,17 @@
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
-//! * `pipe` starts the threads, `batcher` makes one batch, `slab` keeps its buffers,
+//! * `pipe` starts the threads, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
+//!   its buffers,
 //! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
 
+mod assembly;
 mod batcher;
 mod build;
 mod dataset;
 mod epoch;
+mod images;
+mod machine;
 mod pipe;
 mod plan;
 mod progress;

@@ -1,0 +1,227 @@
+//! The assembly of batches: follows the walk, waits for parts, hands out the making of batches, lets parts go.
+//!
+//! Small batches are made in gangs: several steps at once, so that a row group's column is read while it is in the
+//! processor's cache. A gang is never kept waiting for a part that has not arrived.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use rayon::ThreadPool;
+
+use super::batcher::{Job, Made, Recipe};
+use super::pipe::Arrivals;
+use super::stats::{Counters, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::Resident;
+use crate::reader::fetch::Fetcher;
+use crate::shard::{Part, Step, Walk};
+use crate::shuffle::Window;
+
+/// How far back a gang looks for a source that it has already.
+const SOURCES_REMEMBERED: usize = 8;
+
+/// A batch that is being made.
+pub(crate) struct Pending {
+    pub(crate) made: Receiver<Result<Made>>,
+    /// The global row after it.
+    pub(crate) end: u64,
+    pub(crate) padded: u64,
+}
+
+/// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
+pub(super) struct Assembly {
+    pub(super) pool: Arc<ThreadPool>,
+    pub(super) fetcher: Fetcher,
+    pub(super) recipe: Arc<Recipe>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) number: u64,
+    pub(super) off: Arc<AtomicBool>,
+    pub(super) stopped: Receiver<()>,
+    pub(super) arriving: Arrivals,
+    pub(super) window: Window<Resident>,
+    /// Steps that are made together at present: one at first, so that the first batch is not held up.
+    pub(super) gang: usize,
+    pub(super) hand_over: Sender<Pending>,
+}
+
+/// The rows of a step: where they come from, and source and row in it of each.
+type Listed = (Vec<Arc<Resident>>, Vec<(u32, u32)>);
+
+/// Steps whose batches are made together.
+#[derive(Default)]
+struct Gang {
+    sources: Vec<Arc<Resident>>,
+    picks: Vec<(u32, u32)>,
+    members: Vec<Member>,
+}
+
+/// One step of a gang.
+struct Member {
+    rows: usize,
+    end: u64,
+    padded: u64,
+}
+
+impl Gang {
+    fn add(&mut self, sources: Vec<Arc<Resident>>, picks: Vec<(u32, u32)>, end: u64, padded: u64) {
+        self.members.push(Member { rows: picks.len(), end, padded });
+        // Steps in a row mostly draw from the same few parts.
+        let place = |source: Arc<Resident>| {
+            let known = self
+                .sources
+                .iter()
+                .rev()
+                .take(SOURCES_REMEMBERED)
+                .position(|known| Arc::ptr_eq(known, &source));
+            match known {
+                Some(back) => (self.sources.len() - 1 - back) as u32,
+                None => {
+                    self.sources.push(source);
+                    self.sources.len() as u32 - 1
+                }
+            }
+        };
+        let places: Vec<u32> = sources.into_iter().map(place).collect();
+        self.picks.extend(picks.into_iter().map(|(source, row)| (places[source as usize], row)));
+    }
+}
+
+/// The end of an epoch's work before its time.
+enum Stop {
+    /// Nobody wants it any more.
+    Left,
+    /// It cannot go on.
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+impl Assembly {
+    pub(super) fn run(mut self, walk: Walk) {
+        // Ends when the work is done, or when nobody wants it any more.
+        let _ = self.follow(walk);
+    }
+
+    fn follow(&mut self, walk: Walk) -> Result<(), Stop> {
+        let mut gang = Gang::default();
+        for step in walk {
+            let (end, padded) = (step.end, step.padded);
+            let full = gang.members.len() >= self.gang;
+            if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
+                // Nothing is kept waiting for a row group that has not arrived.
+                self.launch(std::mem::take(&mut gang))?;
+                self.gang = if full { (self.gang * 2).min(self.recipe.gang) } else { self.gang };
+            }
+            match self.assemble(step) {
+                Ok((sources, picks)) => gang.add(sources, picks, end, padded),
+                Err(Stop::Left) => return Err(Stop::Left),
+                Err(Stop::Failed(error)) => {
+                    self.launch(gang)?;
+                    let (send, made) = bounded(1);
+                    let _ = send.send(Err(error));
+                    return self.pass_on(Pending { made, end, padded });
+                }
+            }
+        }
+        self.launch(gang)
+    }
+
+    /// Starts the making of a gang's batches and queues them for the consumer.
+    fn launch(&self, gang: Gang) -> Result<(), Stop> {
+        let Gang { sources, picks, members } = gang;
+        if members.is_empty() {
+            return Ok(());
+        }
+        let (sends, pending): (Vec<_>, Vec<_>) = members
+            .into_iter()
+            .map(|Member { rows, end, padded }| {
+                let (send, made) = bounded(1);
+                ((rows, send), Pending { made, end, padded })
+            })
+            .unzip();
+        let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
+        Job { recipe, sources, picks, epoch: self.number, cancelled }.start(&self.pool, sends);
+        pending.into_iter().try_for_each(|pending| self.pass_on(pending))
+    }
+
+    /// Waits for the parts of a step and lists its rows.
+    fn assemble(&mut self, step: Step) -> Result<Listed, Stop> {
+        let mut leaving = step.leaving;
+        let mut picks = step.picks;
+        let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
+        for part in &step.parts {
+            if self.window.get(part).is_none() && self.is_short_of(part) {
+                self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
+            }
+            sources.push(self.resident(part)?);
+        }
+        leaving.iter().for_each(|part| self.window.let_go(part));
+        Ok((sources, picks))
+    }
+
+    /// Waits until the rows of `part` are at hand.
+    fn resident(&mut self, part: &Part) -> Result<Arc<Resident>, Stop> {
+        loop {
+            if let Some(resident) = self.window.get(part) {
+                return Ok(resident.clone());
+            }
+            self.counters.owned_by(Stage::Fetch);
+            let (arrived, rows) = match self.arriving.next() {
+                Some(arriving) => arriving?,
+                None if self.off.load(Relaxed) => return Err(Stop::Left),
+                None => {
+                    return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
+                }
+            };
+            self.counters.owned_by(Stage::Rows);
+            match rows.recv() {
+                Ok(resident) => self.window.admit(arrived, resident?),
+                Err(_) => {
+                    return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into());
+                }
+            }
+            self.counters.owned_by(Stage::Batch);
+        }
+    }
+
+    /// Whether `part` has to wait for bytes of the budget that others hold.
+    fn is_short_of(&self, part: &Part) -> bool {
+        self.arriving.is_empty() && self.fetcher.budget.is_short_of(self.fetcher.cost(part))
+    }
+
+    /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only row groups
+    /// of the budget's own size need it: they pass one at a time, and a batch may straddle two of them.
+    fn make_room(
+        &mut self,
+        leaving: &mut Vec<Part>,
+        parts: &[Part],
+        sources: &mut [Arc<Resident>],
+        picks: &mut [(u32, u32)],
+    ) -> Result<()> {
+        let (here, to_come) = parts.split_at(sources.len());
+        for gone in leaving.extract_if(.., |part| !to_come.contains(part)) {
+            self.window.let_go(&gone);
+            let Some(source) = here.iter().position(|part| *part == gone) else { continue };
+            let mut rows = Vec::new();
+            for pick in picks.iter_mut().filter(|pick| pick.0 as usize == source) {
+                rows.push(pick.1);
+                pick.1 = rows.len() as u32 - 1;
+            }
+            sources[source] = Arc::new(sources[source].detach(&rows)?);
+        }
+        Ok(())
+    }
+
+    /// Waits for room in the consumer's queue.
+    fn pass_on(&self, pending: Pending) -> Result<(), Stop> {
+        select! {
+            send(self.hand_over, pending) -> sent => sent.map_err(|_| Stop::Left),
+            recv(self.stopped) -> _ => Err(Stop::Left),
+        }
+    }
+}

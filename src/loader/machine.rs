@@ -1,0 +1,24 @@
+//! What the machine, or the container, offers: defaults for threads and memory.
+
+/// Default memory budget, where the machine has it twice.
+const MEMORY: u64 = 4 << 30;
+
+/// The processors that this process may use, as affinity and cgroup allow.
+pub(super) fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Default budget: 4 GiB, or half of the memory that this process may use.
+pub(super) fn default_memory() -> u64 {
+    available_memory().map_or(MEMORY, |bytes| MEMORY.min(bytes / 2))
+}
+
+/// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
+fn available_memory() -> Option<u64> {
+    const KIB: u64 = 1 << 10;
+    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let total = total.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * KIB;
+    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
+    Some(limit.and_then(|limit| limit.trim().parse().ok()).map_or(total, |limit: u64| limit.min(total)))
+}
