@@ -21,7 +21,7 @@ DEMO := .demo
 
 .PHONY: help
 help: ## List the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 # -- The demonstration --------------------------------------------------------------------------------------------
 
@@ -30,7 +30,7 @@ demo: program wheel ## Build, draw 400 photographs, feed a simulated accelerator
 	@test -e $(DEMO)/photos || $(FOREBAY) synth $(DEMO)/photos --rows 400 --image 500x375
 	@test -e $(DEMO)/held-out || $(FOREBAY) synth $(DEMO)/held-out --rows 100 --image 500x375 --seed 1
 	@printf '\n-- forebay bench: would an accelerator that takes 100 ms a step have to wait?\n'
-	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --step-ms 100 --epochs 2
+	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --seed 17 --step-ms 100 --epochs 2
 	@printf '\n-- the same loader from Python, and a classifier in numpy: examples/numpy_classifier.py\n'
 	@python examples/numpy_classifier.py $(DEMO)/photos $(DEMO)/held-out --batch-size 64
 
@@ -72,10 +72,11 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
+	@$(STEP) "build the Rust tests" cargo test --release --workspace --no-run
 	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
 
 .PHONY: test-python
-test-python: program wheel ## The tests of the Python package, the examples and the README
+test-python: wheel ## The tests of the Python package, the examples and the README
 	@$(STEP) "what the Python tests use" tools/setup test
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)

@@ -298,7 +298,7 @@ def test_a_closed_loader_says_so(plain: Path) -> None:
     with pytest.raises(fb.ClosedError):
         next(epoch)
     with pytest.raises(fb.ClosedError):
-        iter(loader)
+        next(iter(loader))
 
 
 def test_the_program_is_there() -> None:
