@@ -157,9 +157,10 @@ class Loader:
             raise StateMismatchError(
                 f"this is no state of a loader: {error} (pass what state_dict() returned)"
             ) from None
+        # First, so that a state that is refused ends nothing.
+        self._native.restore(position)
         for epoch in list(self._epochs):
             epoch.close()
-        self._native.restore(position)
         self._generation += 1
 
     # Life
@@ -243,8 +244,15 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         "threads": None if threads is None else whole(threads, "threads", 1),
         "storage_options": {str(name): str(value) for name, value in options.items()},
         "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
-        "fill_null": [(name, float(value)) for name, value in fill_null.items()],
+        "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
     }
+
+
+def _filler(name: str, value: Any) -> float:
+    number = float(value)
+    if isinstance(value, int) and int(number) != value:
+        raise InvalidError(f"fill_null={{{name!r}: {value}}} has more digits than a float64 holds")
+    return number
 
 
 @atexit.register

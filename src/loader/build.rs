@@ -357,7 +357,8 @@ impl LoaderBuilder {
         let columns = filter.columns();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let fetcher = Fetcher { projection: Arc::new(catalog.project(&names)?), ..fetcher.clone() };
-        engine.wait_for(Selected::by(filter, &fetcher, limit))?
+        let filter = filter.clone();
+        engine.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
     }
 }
 

@@ -85,7 +85,8 @@ impl Dataset {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
         let engine = Engine::start(1)?;
-        let (store, catalog) = engine.wait_for(source::open(&locations, options))??;
+        let options = options.clone();
+        let (store, catalog) = engine.wait_for(async move { source::open(&locations, &options).await })??;
         Ok(Dataset { store, catalog: Arc::new(catalog) })
     }
 

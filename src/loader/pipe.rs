@@ -152,13 +152,16 @@ impl Engine {
         self.process != std::process::id()
     }
 
-    /// Runs a future to its end on the fetching threads, from a thread of the user's.
-    #[allow(clippy::disallowed_methods, reason = "this is the crossing from sync to async")]
-    pub(crate) fn wait_for<T>(&self, future: impl Future<Output = T>) -> Result<T> {
-        match &self.runtime {
-            Some(runtime) => Ok(runtime.block_on(future)),
-            None => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
-        }
+    /// Runs a future to its end on the fetching threads, from any thread of the user's: one of another runtime included.
+    pub(crate) fn wait_for<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let closed = || Error::new(ErrorKind::Closed, "the loader was closed");
+        let (send, receive) = bounded(1);
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?;
+        runtime.spawn(async move { drop(send.send(future.await)) });
+        receive.recv().map_err(|_| closed())
     }
 
     /// Ends the epoch that is under way.
