@@ -55,6 +55,9 @@ const WORTHWHILE_RUN: usize = 8;
 /// Below this many rows of one source on average before the next, a stretch costs more than it saves.
 const WORTHWHILE_STRETCH: usize = 64;
 
+/// Columns smaller than this lie in the first cache anyway.
+const STREAMED: usize = 32 << 10;
+
 impl Selection {
     /// The given sources and rows in them, in whichever form is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
@@ -133,6 +136,7 @@ impl Selection {
                 let mut from = 0;
                 for &(source, to) in stretches {
                     let (source, rows) = (sources[source as usize], &rows[from..to]);
+                    stream(source, rows.len() * stride);
                     match stride {
                         1 => out.extend(rows.iter().map(|&row| source[row as usize])),
                         _ => rows.iter().map(|&row| row as usize * stride).for_each(|at| {
@@ -154,20 +158,29 @@ impl Selection {
         }
     }
 
-    /// One bit for each selected row.
-    fn bits(&self, bit: impl Fn(usize, usize) -> bool) -> BooleanBuffer {
+    /// The selected bits; a source without bits has ones.
+    fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
+        let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
             Selection::Rows(picks) => {
                 BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
             }
             Selection::Stretches { rows, stretches } => {
-                let mut stretch = 0;
-                BooleanBuffer::collect_bool(rows.len(), |at| {
-                    while at >= stretches[stretch].1 {
-                        stretch += 1;
+                let mut bits = BooleanBufferBuilder::new(rows.len());
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    match sources[source as usize] {
+                        None => bits.append_n(to - from, true),
+                        Some(source) => {
+                            let rows = &rows[from..to];
+                            let stretch =
+                                BooleanBuffer::collect_bool(rows.len(), |at| source.value(rows[at] as usize));
+                            bits.append_buffer(&stretch);
+                        }
                     }
-                    bit(stretches[stretch].0 as usize, rows[at] as usize)
-                })
+                    from = to;
+                }
+                bits.finish()
             }
             Selection::Runs { rows, .. } => {
                 let mut bits = BooleanBufferBuilder::new(*rows);
@@ -183,9 +196,22 @@ impl Selection {
         if nulls.iter().all(|nulls| nulls.is_none_or(|nulls| nulls.null_count() == 0)) {
             return None;
         }
-        let is_valid = |source: usize, row: usize| nulls[source].is_none_or(|nulls| nulls.is_valid(row));
-        let nulls = NullBuffer::new(self.bits(is_valid));
+        let bits: Vec<Option<&BooleanBuffer>> =
+            nulls.iter().map(|nulls| nulls.map(NullBuffer::inner)).collect();
+        let nulls = NullBuffer::new(self.bits(&bits));
         (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
+/// full speed, at random it waits for line after line.
+fn stream<T: Copy>(source: &[T], wanted: usize) {
+    const LINE: usize = 64;
+    const WORTHWHILE_SHARE: usize = 4;
+    if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= STREAMED {
+        source.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|value| {
+            std::hint::black_box(*value);
+        });
     }
 }
 
@@ -220,8 +246,8 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) 
 
 fn booleans(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let arrays: Vec<&BooleanArray> = downcast(sources)?;
-    let values: Vec<&BooleanBuffer> = arrays.iter().map(|array| array.values()).collect();
-    let values = selection.bits(|source, row| values[source].value(row));
+    let values: Vec<Option<&BooleanBuffer>> = arrays.iter().map(|array| Some(array.values())).collect();
+    let values = selection.bits(&values);
     Ok(Arc::new(BooleanArray::new(values, selection.nulls(sources))))
 }
 
