@@ -41,13 +41,12 @@ def measure(batches, rows_of):
 # ---- contestants: each takes (data folder, threads, epochs) and returns rows a second ----
 
 
-def images_forebay(data, threads, epochs, memory="4GiB"):
+def images_forebay(data, threads, epochs, memory="4GiB", batch=BATCH_IMAGES, window=None):
     import forebay as fb
 
     image = fb.Image.random_resized_crop(224).flip()
-    window = None if memory == "4GiB" else 500
     loader = fb.Loader(
-        data, columns=["image", "label"], decode={"image": image}, batch_size=BATCH_IMAGES, threads=threads,
+        data, columns=["image", "label"], decode={"image": image}, batch_size=batch, threads=threads,
         shuffle=fb.Shuffle(seed=1, window_rows=window), memory=memory,
     )
     with loader:
@@ -179,8 +178,8 @@ def contest(title, folder, threads, runs):
 def memory(folder, threads):
     print("\npeak resident memory, images")
     size = sum(f.stat().st_size for f in (folder / "w1").glob("*.parquet"))
-    for budget in ["256MiB", "512MiB"]:
-        peak = one("images_forebay", folder / "w1", threads, 1, memory=budget)["peak"]
+    for budget in ["96MiB", "128MiB", "256MiB"]:
+        peak = one("images_forebay", folder / "w1", threads, 1, memory=budget, batch=32, window=200)["peak"]
         import_only = one("nothing", folder / "w1", threads, 1)["peak"]
         print(
             f"  budget {budget}, data {size / 2**20:.0f} MiB: peak {peak / 2**20:.0f} MiB, "
