@@ -331,7 +331,7 @@ fn what_is_accepted_runs_to_its_end() {
             Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
         }
     };
-    for memory in (1..40).map(|step| step * 64 << 10) {
+    for memory in (1..40).map(|step| step * (64 << 10)) {
         run(&wide, Shuffle::seeded(1).lanes(8), 1, 16, memory);
         run(&many, Shuffle::seeded(1).lanes(24).window_rows(80), 8, 32, memory);
         run(&many, Shuffle::seeded(1).lanes(1).window_rows(640), 16, 40, memory);
