@@ -226,7 +226,7 @@ impl From<object_store::Error> for Error {
 
 /// The name among `candidates` that a misspelt `name` most likely meant, if one is near: for "did you mean" hints.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let furthest = (name.chars().count() / 3).max(1) + 1;
+    let furthest = name.chars().count() / 3 + 1;
     candidates
         .into_iter()
         .map(|candidate| (edits(&name.to_lowercase(), &candidate.to_lowercase()), candidate))
@@ -282,5 +282,6 @@ mod tests {
         assert_eq!(nearest("imgae", columns), Some("image"));
         assert_eq!(nearest("Label", columns), Some("label"));
         assert_eq!(nearest("embedding", columns), None);
+        assert_eq!(nearest("k", ["id"]), None);
     }
 }
