@@ -250,6 +250,9 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
         write(&data, &numbers([1]), plain());
         fs::create_dir_all(table.join(marker).parent().unwrap()).unwrap();
         fs::write(table.join(marker), "{}").unwrap();
+        // Beside the table, a glob that does not reach into it is free to match.
+        write(&folder.path().join("beside.parquet"), &numbers([1]), plain());
+        assert_eq!(open_one(folder.path().join("*.parquet")).unwrap().1.rows(), 1);
         for place in
             [folder.path().to_owned(), table.clone(), table.join("data/k=1"), table.join("data/*/*.parquet")]
         {

@@ -72,7 +72,7 @@ pub(super) fn find(targets: &[Target]) -> Result<Vec<Found>> {
 /// The Parquet files below a folder.
 fn folder(root: &Path) -> Result<Vec<Found>> {
     tables::refuse_above(root)?;
-    let walk = Walk::below(root)?;
+    let walk = Walk::below(root, Tables::Refused)?;
     let (parquet, other): (Vec<&Seen>, Vec<&Seen>) =
         walk.files.iter().partition(|seen| has_suffix(&seen.name));
     let chosen = if parquet.is_empty() {
@@ -94,8 +94,8 @@ fn matching(base: &Path, glob: &Glob) -> Result<Vec<Found>> {
         return Err(Error::new(ErrorKind::NotFound, "the glob starts at a folder that does not exist")
             .at(place(base)));
     }
-    tables::refuse_above(base)?;
-    let walk = Walk::below(base)?;
+    // A table that lies beside what is matched is nobody's business.
+    let walk = Walk::below(base, Tables::Passed)?;
     let chosen = walk.files.iter().filter(|seen| match glob.reach(&seen.relative) {
         Reach::Whole => glob.names_a_suffix() || has_suffix(&seen.name),
         Reach::Folder(_) => has_suffix(&seen.name),
@@ -106,6 +106,9 @@ fn matching(base: &Path, glob: &Glob) -> Result<Vec<Found>> {
         let names: BTreeSet<&str> = walk.files.iter().map(|seen| seen.relative.as_str()).collect();
         return Err(nothing(base, "the glob matches no Parquet file below this folder", names));
     }
+    let folders: HashSet<Option<&Path>> = chosen.iter().map(|file| file.absolute.parent()).collect();
+    // A path below the folder, since the folder itself may be the table.
+    folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
     Ok(chosen)
 }
 
@@ -117,6 +120,13 @@ fn nothing(root: &Path, cause: &str, names: BTreeSet<&str>) -> Error {
         0 => error.hint(format!("it has {}", listed.join(", "))),
         more => error.hint(format!("it has {} and {more} more", listed.join(", "))),
     }
+}
+
+/// What a walk does about the folders of tables.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tables {
+    Refused,
+    Passed,
 }
 
 /// The files below a folder that are not passed over by their names.
@@ -139,7 +149,7 @@ impl Seen {
 
 impl Walk {
     /// Walks all folders below `root`, links included; a link that leads back up is not followed again.
-    fn below(root: &Path) -> Result<Walk> {
+    fn below(root: &Path, tables: Tables) -> Result<Walk> {
         let mut files = Vec::new();
         let mut entered = HashSet::from([canonical(root)?]);
         let mut folders = vec![(root.to_path_buf(), String::new())];
@@ -152,7 +162,9 @@ impl Walk {
                 })?;
                 names.insert(name, item);
             }
-            tables::refuse(&folder, names.keys().map(String::as_str))?;
+            if tables == Tables::Refused {
+                tables::refuse(&folder, names.keys().map(String::as_str))?;
+            }
             for (name, item) in names {
                 if is_hidden(&name) {
                     continue;
