@@ -6,12 +6,16 @@
 //! locations ─ url ─► what to look for ─ list, tables ─► files in order ─ footer ─► Catalog
 //! ```
 
+#[allow(dead_code, unused_imports, reason = "the remote stores that use it come next")]
+mod clouds;
 mod footer;
 mod glob;
 mod list;
 mod store;
 mod tables;
 mod url;
+#[allow(dead_code, unused_imports, reason = "the remote stores that use it come next")]
+mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,0 +1,47 @@
+//! Stores that are reached over a network: from a URL and storage options to a client.
+//!
+//! Each kind of store has a file of its own, which knows where its credentials are looked for and in which order. Every
+//! client is object_store's own where there is one, without its retries: whoever reads knows better when to try again.
+//! What can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
+
+mod address;
+mod build;
+mod options;
+mod process;
+mod profile;
+mod region;
+mod s3;
+mod secret;
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+
+pub(in crate::source) use address::{Address, is_loopback, metadata_service};
+pub(in crate::source) use options::{MetadataCache, Options, duration, malformed, truth};
+pub(in crate::source) use secret::Secret;
+
+use super::wire::Wire;
+use crate::error::{Error, ErrorKind, Result};
+use address::Scheme;
+
+/// A process's variables, or what stands for them in a test.
+type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Builds a store's client. Credentials are looked for afresh at every call.
+///
+/// Reads files and may run a program (`credential_process`), so it blocks; nothing is sent yet.
+///
+/// Fails with `Invalid` for an option that the store does not know or cannot use, and with `Unsupported` for
+/// credentials of a kind that is not read.
+pub(in crate::source) fn connect(
+    address: &Address,
+    options: &Options,
+    wire: &Wire,
+) -> Result<Arc<dyn ObjectStore>> {
+    let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    match address.scheme() {
+        Scheme::S3 => s3::connect(address, options, wire, &environment),
+        _ => Err(Error::new(ErrorKind::Unsupported, "not yet")),
+    }
+}

@@ -1,0 +1,223 @@
+//! Storage options: the keys that every store knows, and how a store takes in its own.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::secret::Secret;
+use crate::error::{Error, Result, nearest};
+
+/// The keys that every store knows.
+const RETRY_TIMEOUT: &str = "retry_timeout";
+const STALL_TIMEOUT: &str = "stall_timeout";
+const MAX_CONCURRENCY: &str = "max_concurrency";
+const METADATA_CACHE: &str = "metadata_cache";
+const OURS: [&str; 4] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE];
+
+/// What switches an option off.
+const OFF: [&str; 4] = ["off", "no", "none", "false"];
+
+/// Storage options. Keys do not mind case, but for Hadoop's, which have a dot; values are shown to nobody.
+///
+/// | key | value | what it is |
+/// |---|---|---|
+/// | `retry_timeout` | duration | how long one read is tried again before it fails |
+/// | `stall_timeout` | duration | how long a response may bring no byte before it is given up |
+/// | `max_concurrency` | count | requests that are under way at the same time |
+/// | `metadata_cache` | `off` or a folder | where footers are kept between runs |
+///
+/// A duration is a number with `ms`, `s` (as without a unit), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
+#[derive(Clone)]
+pub(in crate::source) struct Options {
+    pairs: BTreeMap<String, Secret>,
+}
+
+/// Where footers are kept between runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::source) enum MetadataCache {
+    Off,
+    Folder(PathBuf),
+}
+
+impl Options {
+    pub(in crate::source) fn new(map: &BTreeMap<String, String>) -> Self {
+        let name = |key: &str| if key.contains('.') { key.to_owned() } else { key.to_ascii_lowercase() };
+        Options { pairs: map.iter().map(|(key, value)| (name(key.trim()), Secret::new(value))).collect() }
+    }
+
+    pub(in crate::source) fn retry_timeout(&self) -> Result<Option<Duration>> {
+        self.duration(RETRY_TIMEOUT)
+    }
+
+    pub(in crate::source) fn stall_timeout(&self) -> Result<Option<Duration>> {
+        self.duration(STALL_TIMEOUT)
+    }
+
+    /// At least 1.
+    pub(in crate::source) fn max_concurrency(&self) -> Result<Option<usize>> {
+        let Some(value) = self.get(MAX_CONCURRENCY) else { return Ok(None) };
+        match value.trim().parse() {
+            Ok(count) if count > 0 => Ok(Some(count)),
+            _ => Err(Error::invalid(format!("storage option {MAX_CONCURRENCY:?} is not a count"))
+                .hint("write it as in \"64\"")),
+        }
+    }
+
+    pub(in crate::source) fn metadata_cache(&self) -> Result<Option<MetadataCache>> {
+        match self.get(METADATA_CACHE).map(str::trim) {
+            None => Ok(None),
+            Some("") => Err(Error::invalid(format!("storage option {METADATA_CACHE:?} is empty"))
+                .hint("write \"off\" or a folder")),
+            Some(off) if OFF.contains(&off.to_ascii_lowercase().as_str()) => Ok(Some(MetadataCache::Off)),
+            Some(folder) => Ok(Some(MetadataCache::Folder(folder.into()))),
+        }
+    }
+
+    /// The value of a key, in its one spelling. Not for showing.
+    pub(super) fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.get(key).map(Secret::expose)
+    }
+
+    /// The keys and values that are not every store's, for the one that they are meant for. Not for showing.
+    pub(super) fn theirs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let pairs = self.pairs.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));
+        pairs.map(|(key, value)| (key.as_str(), value.expose()))
+    }
+
+    fn duration(&self, key: &str) -> Result<Option<Duration>> {
+        let Some(value) = self.get(key) else { return Ok(None) };
+        duration(value).map(Some).ok_or_else(|| {
+            Error::invalid(format!("storage option {key:?} is not a duration"))
+                .hint("write it as in \"180s\", \"500ms\" or \"3m\"")
+        })
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.pairs.keys()).finish()
+    }
+}
+
+/// An option that the store does not know; `known` are its keys.
+pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
+    let bare = |key: &str| {
+        ["aws_", "google_", "azure_storage_", "azure_"]
+            .iter()
+            .find_map(|prefix| key.strip_prefix(prefix))
+            .unwrap_or(key)
+            .to_owned()
+    };
+    let near = nearest(key, known.clone().chain(OURS)).map(str::to_owned).or_else(|| {
+        let bares: Vec<_> = known.map(bare).collect();
+        nearest(&bare(key), bares.iter().map(String::as_str)).map(str::to_owned)
+    });
+    let error = Error::invalid(format!("storage option {key:?} is not known to {store}"));
+    match near {
+        Some(near) => error.hint(format!("did you mean {near:?}?")),
+        None => error,
+    }
+}
+
+/// A value that its key cannot have; the value is not repeated.
+pub(in crate::source) fn malformed(key: &str, what: &str) -> Error {
+    Error::invalid(format!("storage option {key:?} is not {what}"))
+}
+
+/// Whether a text says yes or no.
+pub(in crate::source) fn truth(text: &str) -> Option<bool> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => Some(true),
+        "0" | "false" | "off" | "no" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// A duration: numbers with units, seconds where there is none.
+pub(in crate::source) fn duration(text: &str) -> Option<Duration> {
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let scale = match unit.to_ascii_lowercase().as_str() {
+            "ms" | "millis" => 1e-3,
+            "" | "s" | "sec" | "secs" | "second" | "seconds" => 1.0,
+            "m" | "min" | "mins" | "minute" | "minutes" => 60.0,
+            "h" | "hour" | "hours" => 3600.0,
+            _ => return None,
+        };
+        let seconds = number.parse::<f64>().ok()? * scale;
+        total = total.checked_add(Duration::try_from_secs_f64(seconds).ok()?)?;
+        rest = after.trim_start();
+    }
+    Some(total)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(pairs: &[(&str, &str)]) -> Options {
+        Options::new(&pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
+    }
+
+    #[test]
+    fn a_duration_has_a_unit_or_is_in_seconds() {
+        let cases = [
+            ("180", 180_000),
+            ("180s", 180_000),
+            ("500ms", 500),
+            ("3m", 180_000),
+            ("1.5 s", 1500),
+            ("1m 30s", 90_000),
+        ];
+        for (text, milliseconds) in cases {
+            assert_eq!(duration(text), Some(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for text in ["", "s", "-1", "3 weeks", "1e9999", "NaN", "."] {
+            assert_eq!(duration(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_keys_of_every_store_are_typed() {
+        let options =
+            options(&[("Retry_Timeout", "3m"), ("max_concurrency", "64"), ("metadata_cache", "off")]);
+        assert_eq!(options.retry_timeout().unwrap(), Some(Duration::from_secs(180)));
+        assert_eq!(options.stall_timeout().unwrap(), None);
+        assert_eq!(options.max_concurrency().unwrap(), Some(64));
+        assert_eq!(options.metadata_cache().unwrap(), Some(MetadataCache::Off));
+        assert_eq!(options.theirs().count(), 0);
+    }
+
+    #[test]
+    fn a_value_that_is_none_is_refused_and_not_repeated() {
+        let options =
+            options(&[("stall_timeout", "hunter2"), ("max_concurrency", "0"), ("metadata_cache", " ")]);
+        assert_eq!(
+            options.stall_timeout().unwrap_err().to_string(),
+            "storage option \"stall_timeout\" is not a duration (write it as in \"180s\", \"500ms\" or \"3m\")"
+        );
+        assert!(options.max_concurrency().is_err());
+        assert!(options.metadata_cache().is_err());
+        assert!(!format!("{options:?}").contains("hunter2"));
+    }
+
+    #[test]
+    fn an_unknown_key_is_answered_with_the_nearest() {
+        let known = ["aws_region", "aws_access_key_id"];
+        let hint = |key: &str| unknown(key, "s3://", known.into_iter()).to_string();
+        assert!(hint("regoin").ends_with("(did you mean \"region\"?)"), "{}", hint("regoin"));
+        assert!(hint("aws_acess_key_id").ends_with("(did you mean \"aws_access_key_id\"?)"));
+        assert!(hint("max_concurency").ends_with("(did you mean \"max_concurrency\"?)"));
+        assert_eq!(hint("zzzz"), "storage option \"zzzz\" is not known to s3://");
+    }
+}

@@ -1,0 +1,179 @@
+//! The wire: how every store that is reached by HTTP sends its requests.
+//!
+//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls
+//! with the machine's certificates; redirects only within the server. There is no time limit on a request here, and no
+//! retry: both are for whoever knows what the request is part of. What came of each is told to [`EXCHANGE`].
+
+mod exchange;
+mod failure;
+mod settings;
+mod tls;
+
+#[cfg(test)]
+pub(super) mod fake;
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use http_body_util::BodyExt;
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
+};
+use object_store::{ClientConfigKey, ClientOptions};
+
+pub(super) use exchange::{EXCHANGE, Exchange, Failure, FailureKind};
+pub(super) use settings::Redirects;
+
+use super::clouds::{Secret, is_loopback};
+use settings::Settings;
+
+/// Makes the HTTP clients of stores. Clones share their connections and their count of requests.
+#[derive(Clone, Default)]
+pub(super) struct Wire {
+    shared: Arc<Shared>,
+    redirects: Redirects,
+    query: Option<Secret>,
+    login: Option<(Secret, Option<Secret>)>,
+}
+
+#[derive(Default)]
+struct Shared {
+    requests: AtomicU64,
+    /// A store is built afresh when its credentials are; its connections are kept.
+    clients: Mutex<Vec<(Settings, reqwest::Client)>>,
+}
+
+impl Wire {
+    pub(super) fn new() -> Self {
+        Wire::default()
+    }
+
+    /// Requests sent so far, by all clones; a redirect that is followed is part of its request.
+    pub(super) fn requests(&self) -> u64 {
+        self.shared.requests.load(Ordering::Relaxed)
+    }
+
+    /// The same wire, with a query that every request gets.
+    pub(super) fn with_query(&self, query: Secret) -> Self {
+        Wire { query: Some(query), ..self.clone() }
+    }
+
+    /// The same wire, with a user and password for every request.
+    pub(super) fn with_login(&self, user: Secret, password: Option<Secret>) -> Self {
+        Wire { login: Some((user, password)), ..self.clone() }
+    }
+
+    /// The same wire, with other redirects.
+    pub(super) fn with_redirects(&self, redirects: Redirects) -> Self {
+        Wire { redirects, ..self.clone() }
+    }
+
+    /// A client for these options.
+    pub(super) fn client(&self, options: &ClientOptions) -> crate::error::Result<HttpClient> {
+        self.line(options).map(HttpClient::new)
+    }
+
+    fn line(&self, options: &ClientOptions) -> crate::error::Result<Line> {
+        let malformed =
+            |key: ClientConfigKey| super::clouds::malformed(key.as_ref(), "a value that it can have");
+        let settings = Settings::read(options, self.redirects).map_err(malformed)?;
+        let mut clients = self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let client = match clients.iter().find(|(known, _)| *known == settings) {
+            Some((_, client)) => client.clone(),
+            None => {
+                let client = settings.client().map_err(|key| match key {
+                    Some(key) => malformed(key),
+                    None => crate::error::Error::new(
+                        crate::error::ErrorKind::Internal,
+                        "no HTTP client could be made",
+                    ),
+                })?;
+                clients.push((settings.clone(), client.clone()));
+                client
+            }
+        };
+        Ok(Line { client, allow_http: settings.allow_http, wire: self.clone() })
+    }
+}
+
+impl fmt::Debug for Wire {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Wire({:?}, {} requests)", self.redirects, self.requests())
+    }
+}
+
+impl HttpConnector for Wire {
+    fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
+        self.client(options)
+            .map_err(|error| object_store::Error::Generic { store: "HTTP", source: Box::new(error) })
+    }
+}
+
+/// A client with what its requests get.
+struct Line {
+    client: reqwest::Client,
+    allow_http: bool,
+    wire: Wire,
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.wire)
+    }
+}
+
+#[async_trait]
+impl HttpService for Line {
+    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let host = request.uri().authority().map(|host| host.host().to_owned()).unwrap_or_default();
+        let failed = |failure: Failure| {
+            exchange::failed(failure.clone());
+            failure.into_http()
+        };
+        let request = self.prepare(request, &host).map_err(failed)?;
+        self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
+        let answer =
+            self.client.execute(request).await.map_err(|error| failed(Failure::of(&error, &host)))?;
+        exchange::answered(answer.status().as_u16(), answer.headers());
+        let (parts, body) = http::Response::from(answer).into_parts();
+        let body = body.map_err(move |error: reqwest::Error| {
+            let failure = Failure::of(&error, &host);
+            exchange::broke_off(failure.clone());
+            failure.into_http()
+        });
+        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+    }
+}
+
+impl Line {
+    fn prepare(&self, request: HttpRequest, host: &str) -> Result<reqwest::Request, Failure> {
+        let (parts, body) = request.into_parts();
+        let mut url: reqwest::Url =
+            parts.uri.to_string().parse().map_err(|_| Failure::other("the URL is malformed"))?;
+        if url.scheme() == "http" && !self.allow_http && !is_loopback(host) {
+            let words = "plain http:// is not allowed; pass the storage option allow_http=true";
+            return Err(Failure::other(words));
+        }
+        if let Some(query) = &self.wire.query {
+            let both = match url.query() {
+                Some(own) if !own.is_empty() => format!("{own}&{}", query.expose()),
+                _ => query.expose().to_owned(),
+            };
+            url.set_query(Some(&both));
+        }
+        let mut request = reqwest::Request::new(parts.method, url);
+        *request.headers_mut() = parts.headers;
+        *request.body_mut() = match body.as_bytes() {
+            Some(bytes) if bytes.is_empty() => None,
+            Some(bytes) => Some(bytes.clone().into()),
+            None => Some(reqwest::Body::wrap(body)),
+        };
+        let Some((user, password)) = &self.wire.login else { return Ok(request) };
+        reqwest::RequestBuilder::from_parts(self.client.clone(), request)
+            .basic_auth(user.expose(), password.as_ref().map(Secret::expose))
+            .build()
+            .map_err(|_| Failure::other("the user information is malformed"))
+    }
+}

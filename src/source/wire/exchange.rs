@@ -1,0 +1,140 @@
+//! What came of a request, told to whoever awaits it: object_store's errors do not say it in a form to act upon.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use chrono::DateTime;
+use http::HeaderMap;
+use http::header::RETRY_AFTER;
+
+tokio::task_local! {
+    /// Where the requests of the current task report to, if anyone asked.
+    pub(in crate::source) static EXCHANGE: Exchange;
+}
+
+/// The last answer, or the last failure to get one.
+#[derive(Debug, Default)]
+pub(in crate::source) struct Exchange {
+    last: Mutex<Last>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Last {
+    status: Option<u16>,
+    retry_after: Option<Duration>,
+    failure: Option<Failure>,
+}
+
+/// Why there was no answer, or not the whole of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Failure {
+    pub(in crate::source) kind: FailureKind,
+    /// A clause that holds no URL, query or header.
+    pub(in crate::source) words: String,
+}
+
+/// What sort of failure a [`Failure`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::source) enum FailureKind {
+    /// The host has no address.
+    Dns,
+    /// Nobody listens there.
+    Refused,
+    /// The connection ended before the response did.
+    Reset,
+    /// The handshake failed, as it does for a certificate that is not trusted.
+    Tls,
+    /// No connection within the time allowed for it.
+    Timeout,
+    /// Anything else, such as a redirect that is not followed: another try gives the same.
+    Other,
+}
+
+impl Exchange {
+    /// The status of the last response; `None` if there was none, or if the last request failed without one.
+    pub(in crate::source) fn status(&self) -> Option<u16> {
+        self.last().status
+    }
+
+    /// How long the server asks to wait before the next request; zero if the moment it names has passed.
+    pub(in crate::source) fn retry_after(&self) -> Option<Duration> {
+        self.last().retry_after
+    }
+
+    /// Why the last request failed, if it did: before its response, or within it.
+    pub(in crate::source) fn failure(&self) -> Option<Failure> {
+        self.last().failure.clone()
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Reports a response.
+pub(super) fn answered(status: u16, headers: &HeaderMap) {
+    let retry_after = headers
+        .get(RETRY_AFTER)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| wait(value, SystemTime::now()));
+    report(Last { status: Some(status), retry_after, failure: None });
+}
+
+/// Reports that there is no response.
+pub(super) fn failed(failure: Failure) {
+    report(Last { failure: Some(failure), ..Last::default() });
+}
+
+/// Reports that a response broke off.
+pub(super) fn broke_off(failure: Failure) {
+    let _ = EXCHANGE.try_with(|exchange| exchange.last().failure = Some(failure));
+}
+
+fn report(last: Last) {
+    let _ = EXCHANGE.try_with(|exchange| *exchange.last() = last);
+}
+
+/// Reads `Retry-After`: seconds, or a date.
+fn wait(value: &str, now: SystemTime) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let then = SystemTime::from(DateTime::parse_from_rfc2822(value).ok()?);
+    Some(then.duration_since(now).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_seconds_or_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_445_412_470);
+        assert_eq!(wait("120", now), Some(Duration::from_secs(120)));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT", now), Some(Duration::from_secs(10)));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:27:00 GMT", now), Some(Duration::ZERO));
+        assert_eq!(wait("soon", now), None);
+        assert_eq!(wait("-1", now), None);
+    }
+
+    #[tokio::test]
+    async fn the_last_request_is_the_one_that_is_told() {
+        // Without anyone listening, nothing happens.
+        answered(200, &HeaderMap::new());
+        EXCHANGE
+            .scope(Exchange::default(), async {
+                let mut headers = HeaderMap::new();
+                headers.insert(RETRY_AFTER, "7".parse().unwrap());
+                answered(503, &headers);
+                let told = EXCHANGE.with(|exchange| (exchange.status(), exchange.retry_after()));
+                assert_eq!(told, (Some(503), Some(Duration::from_secs(7))));
+
+                let failure = Failure { kind: FailureKind::Reset, words: "connection reset".into() };
+                failed(failure.clone());
+                let told = EXCHANGE.with(|exchange| (exchange.status(), exchange.failure()));
+                assert_eq!(told, (None, Some(failure)));
+            })
+            .await;
+    }
+}

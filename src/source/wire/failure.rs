@@ -1,0 +1,93 @@
+//! From reqwest's errors to a kind and a clause that can be shown.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use object_store::client::{HttpError, HttpErrorKind};
+
+use super::exchange::{Failure, FailureKind};
+
+/// What a resolver's error begins with; it has no type of its own.
+const DNS: &str = "dns error";
+
+impl Failure {
+    /// Reads a transport error; `host` is whom the request went to.
+    pub(super) fn of(error: &reqwest::Error, host: &str) -> Self {
+        // The outermost text names the URL; the innermost is the operating system's or the TLS library's.
+        let chain: Vec<&(dyn Error + 'static)> =
+            std::iter::successors(error.source(), |&error| error.source()).collect();
+        let deepest = chain.last().map(|error| error.to_string());
+        let kind = kind(error, &chain);
+        let words = match (kind, deepest) {
+            (FailureKind::Dns, _) => format!("{host} has no address"),
+            (FailureKind::Timeout, _) => format!("no connection to {host} in time"),
+            (FailureKind::Tls, Some(deepest)) => format!("TLS with {host}: {deepest}"),
+            (_, Some(deepest)) => deepest,
+            (_, None) => "the request could not be sent".to_owned(),
+        };
+        Failure { kind, words }
+    }
+
+    pub(super) fn other(words: impl Into<String>) -> Self {
+        Failure { kind: FailureKind::Other, words: words.into() }
+    }
+
+    /// The same as object_store knows it.
+    pub(super) fn into_http(self) -> HttpError {
+        let kind = match self.kind {
+            FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,
+            FailureKind::Reset => HttpErrorKind::Interrupted,
+            FailureKind::Timeout => HttpErrorKind::Timeout,
+            FailureKind::Other => HttpErrorKind::Unknown,
+        };
+        HttpError::new(kind, self)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl Error for Failure {}
+
+fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind {
+    if error.is_redirect() || error.is_builder() {
+        return FailureKind::Other;
+    }
+    if chain.iter().any(|error| error.to_string().starts_with(DNS)) {
+        return FailureKind::Dns;
+    }
+    if chain.iter().any(|error| is_tls(*error)) {
+        return FailureKind::Tls;
+    }
+    if error.is_timeout() {
+        return FailureKind::Timeout;
+    }
+    for error in chain {
+        let Some(error) = error.downcast_ref::<io::Error>() else { continue };
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => return FailureKind::Refused,
+            io::ErrorKind::TimedOut => return FailureKind::Timeout,
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => return FailureKind::Reset,
+            _ => {}
+        }
+    }
+    match error.is_connect() {
+        // The host is known, and cannot be reached: no route, no network.
+        true => FailureKind::Refused,
+        // What is left are connections that were closed within a message, and bodies that ended early.
+        false if error.is_request() || error.is_body() || error.is_decode() => FailureKind::Reset,
+        false => FailureKind::Other,
+    }
+}
+
+fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| wrapped.is::<rustls::Error>())
+}

@@ -1,0 +1,92 @@
+//! TLS as every store speaks it: rustls with ring, and the certificates that the machine trusts.
+
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
+use rustls_platform_verifier::Verifier;
+
+/// Settings for TLS.
+///
+/// Trusts what the machine trusts (on Linux `SSL_CERT_FILE` and `SSL_CERT_DIR` say what that is) and the certificates of
+/// `extra`, a PEM text; with `anyone`, whoever answers. A machine without any certificate can still speak plain HTTP:
+/// the handshake is what fails.
+pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let extra = match extra {
+        Some(pem) => CertificateDer::pem_slice_iter(pem.as_bytes())
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|_| Error::General("the certificate is not PEM".to_owned()))?,
+        None => Vec::new(),
+    };
+    let verifier: Arc<dyn ServerCertVerifier> = match anyone {
+        true => Arc::new(Unchecked { provider: provider.clone(), refusal: None }),
+        false => match Verifier::new_with_extra_roots(extra, provider.clone()) {
+            Ok(verifier) => Arc::new(verifier),
+            Err(refusal) => Arc::new(Unchecked { provider: provider.clone(), refusal: Some(refusal) }),
+        },
+    };
+    Ok(ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth())
+}
+
+/// Looks at no certificate: trusts everyone, or no one where that cannot be done.
+#[derive(Debug)]
+struct Unchecked {
+    provider: Arc<CryptoProvider>,
+    refusal: Option<Error>,
+}
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        match &self.refusal {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(ServerCertVerified::assertion()),
+        }
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls12_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        verify_tls13_signature(
+            message,
+            certificate,
+            signature,
+            &self.provider.signature_verification_algorithms,
+        )
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
+}
