@@ -48,7 +48,9 @@ pub struct File {
     pub location: Arc<str>,
     /// The path relative to what was opened, with `/`: the same for the same data in another store.
     pub relative: Arc<str>,
-    /// Where the store finds it.
+    /// Which of the store's volumes it lies in: a data set can be spread over several stores.
+    pub volume: u32,
+    /// Where the volume finds it.
     pub path: object_store::path::Path,
     /// Bytes.
     pub size: u64,

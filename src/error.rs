@@ -35,7 +35,9 @@ pub enum ErrorKind {
     StateMismatch,
     /// Something does not fit the memory budget or a limit on decoded size.
     TooLarge,
-    /// The operating system or the store failed.
+    /// A store refuses the credentials, or what they may read.
+    Denied,
+    /// The operating system or the store failed, or is out of reach.
     Io,
     /// The loader was closed, or is used from a forked child.
     Closed,
@@ -207,20 +209,6 @@ impl From<parquet::errors::ParquetError> for Error {
 impl From<arrow::error::ArrowError> for Error {
     fn from(error: arrow::error::ArrowError) -> Self {
         Error::new(ErrorKind::Internal, error.to_string())
-    }
-}
-
-impl From<object_store::Error> for Error {
-    fn from(error: object_store::Error) -> Self {
-        let kind = match error {
-            object_store::Error::NotFound { .. } => ErrorKind::NotFound,
-            object_store::Error::Precondition { .. } => ErrorKind::DatasetChanged,
-            object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
-                ErrorKind::Unsupported
-            }
-            _ => ErrorKind::Io,
-        };
-        Error::new(kind, error.to_string())
     }
 }
 

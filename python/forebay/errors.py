@@ -13,6 +13,7 @@ __all__ = [
     "ClosedError",
     "CorruptError",
     "DatasetChangedError",
+    "DeniedError",
     "ForebayError",
     "InternalError",
     "InvalidError",
@@ -109,8 +110,12 @@ class TooLargeError(ForebayError, ValueError):
     """
 
 
+class DeniedError(ForebayError, PermissionError):
+    """A store refuses the credentials, or what they may read."""
+
+
 class IoError(ForebayError, OSError):
-    """The operating system or the store failed."""
+    """The operating system or the store failed, or is out of reach."""
 
 
 class ClosedError(ForebayError, RuntimeError):

@@ -21,6 +21,7 @@ fn class(kind: ErrorKind) -> &'static str {
         ErrorKind::DatasetChanged => "DatasetChangedError",
         ErrorKind::StateMismatch => "StateMismatchError",
         ErrorKind::TooLarge => "TooLargeError",
+        ErrorKind::Denied => "DeniedError",
         ErrorKind::Io => "IoError",
         ErrorKind::Closed => "ClosedError",
         ErrorKind::Internal => "InternalError",

@@ -54,6 +54,8 @@ pub(super) struct Assembly {
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
     pub(super) gang: usize,
     pub(super) hand_over: Sender<Pending>,
+    /// What to do when so many steps are on their way.
+    pub(super) quarter: Option<(u64, Box<dyn FnOnce() + Send>)>,
 }
 
 /// The rows of a step: where they come from, and source and row in it of each.
@@ -120,7 +122,10 @@ impl Assembly {
 
     fn follow(&mut self, walk: Walk) -> Result<(), Stop> {
         let mut gang = Gang::default();
-        for step in walk {
+        for (steps, step) in (0..).zip(walk) {
+            if let Some((_, reached)) = self.quarter.take_if(|(quarter, _)| steps >= *quarter) {
+                reached();
+            }
             let (end, padded) = (step.end, step.padded);
             let full = gang.members.len() >= self.gang;
             if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {

@@ -69,6 +69,9 @@ pub(crate) struct Made {
     pub(crate) skipped: Vec<BadRow>,
 }
 
+/// All rows of a job but the bad ones, which are told by their places among the job's.
+type Finished = (RecordBatch, Vec<(usize, Error)>);
+
 /// Images that one task decodes: few, so that a slow one holds up few others, yet enough that tiny ones do not pay for a
 /// task each.
 const IMAGES_PER_TASK: usize = 8;
@@ -164,6 +167,9 @@ impl Job {
             }
             let (source, row) = self.picks[from + at];
             let resident = &self.sources[source as usize];
+            if resident.lost.is_some() {
+                continue;
+            }
             let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
             let decoded = match Encoded::of(resident.rows.column(column).as_ref())?.get(row as usize) {
                 Some(bytes) => decode_into(image, bytes, key, slot),
@@ -174,6 +180,22 @@ impl Job {
             }
         }
         Ok(bad)
+    }
+}
+
+impl Job {
+    /// The rows of parts that could not be read, with the reason.
+    fn lost(&self) -> Vec<(usize, Error)> {
+        if self.sources.iter().all(|source| source.lost.is_none()) {
+            return Vec::new();
+        }
+        let rows = self.picks.iter().enumerate();
+        let lost = rows.filter_map(|(at, (source, row))| {
+            let resident = &self.sources[*source as usize];
+            let place = Place::default().row(resident.row_in_group(*row));
+            Some((at, resident.lost.clone()?.at(place)))
+        });
+        lost.collect()
     }
 }
 
@@ -229,27 +251,33 @@ impl Making {
     }
 
     /// Cuts what was made into batches. Nobody listens any more where the epoch was left.
-    fn hand_over(&self, made: Result<Made>) {
-        match (made, &self.done[..]) {
-            (made, [(_, done)]) => drop(done.send(made)),
-            (Ok(Made { batch, .. }), all) => {
-                let mut from = 0;
-                for (rows, done) in all {
-                    drop(done.send(Ok(Made { batch: batch.slice(from, *rows), skipped: Vec::new() })));
-                    from += rows;
-                }
+    fn hand_over(&self, finished: Result<Finished>) {
+        let (batch, bad) = match finished {
+            Ok(finished) => finished,
+            Err(error) => {
+                return self.done.iter().for_each(|(_, done)| drop(done.send(Err(error.clone()))));
             }
-            (Err(error), all) => all.iter().for_each(|(_, done)| drop(done.send(Err(error.clone())))),
+        };
+        let mut bad = bad.into_iter().peekable();
+        let (mut end, mut from) = (0, 0);
+        for (rows, done) in &self.done {
+            end += rows;
+            let skipped: Vec<BadRow> =
+                std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end)).map(|(_, error)| BadRow { error }).collect();
+            let kept = rows - skipped.len();
+            drop(done.send(Ok(Made { batch: batch.slice(from, kept), skipped })));
+            from += kept;
         }
     }
 
     /// Puts the batch together.
-    fn finish(&self) -> Result<Made> {
+    fn finish(&self) -> Result<Finished> {
         let State { mut columns, pixels, mut bad, failure } = std::mem::take(&mut *self.lock());
         if let Some(failure) = failure {
             return Err(failure);
         }
         let recipe = &self.job.recipe;
+        bad.extend(self.job.lost());
         bad.sort_by_key(|(row, _)| *row);
         if matches!(recipe.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
@@ -278,7 +306,7 @@ impl Making {
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
         let batch = RecordBatch::try_new_with_options(recipe.schema.clone(), columns, &options)?;
-        Ok(Made { batch, skipped: bad.into_iter().map(|(_, error)| BadRow { error }).collect() })
+        Ok((batch, bad))
     }
 }
 

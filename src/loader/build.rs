@@ -169,6 +169,7 @@ impl LoaderBuilder {
             catalog: catalog.clone(),
             projection,
             budget: Budget::new(sizing.row_groups),
+            lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
         };
         let selected = self.select(&engine, &fetcher, sizing.row_groups)?;
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
@@ -356,7 +357,9 @@ impl LoaderBuilder {
         filter.validate(catalog)?;
         let columns = filter.columns();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let fetcher = Fetcher { projection: Arc::new(catalog.project(&names)?), ..fetcher.clone() };
+        let projection = Arc::new(catalog.project(&names)?);
+        // Which rows there are must be known for sure.
+        let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
         engine.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
     }

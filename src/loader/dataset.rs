@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use object_store::ObjectStore;
+
 use super::build::LoaderBuilder;
 use super::pipe::Engine;
 use crate::catalog::Catalog;
@@ -66,7 +68,7 @@ impl<S: Into<String>, const N: usize> Locations for [S; N] {
 }
 
 impl Dataset {
-    /// Finds the files of a path, `file://` URL or glob, or of a list of them, and reads their footers.
+    /// Finds the files of a path, URL or glob, or of a list of them, and reads their footers.
     ///
     /// # Errors
     /// Nothing is there, something is not Parquet or damaged, a table format or encryption is in the way, or schemas
@@ -75,7 +77,8 @@ impl Dataset {
         Dataset::open_with_options(locations, &BTreeMap::new())
     }
 
-    /// As [`open`](Self::open), with options for the store.
+    /// As [`open`](Self::open), with options for the stores: credentials and settings by the names that `object_store` gives
+    /// them.
     ///
     /// # Errors
     /// As [`open`](Self::open); also for an option that the store does not know.
@@ -87,6 +90,25 @@ impl Dataset {
         let engine = Engine::start(1)?;
         let options = options.clone();
         let (store, catalog) = engine.wait_for(async move { source::open(&locations, &options).await })??;
+        Ok(Dataset { store, catalog: Arc::new(catalog) })
+    }
+
+    /// As [`open`](Self::open), for what lies below `prefix` of any store of the `object_store` crate: a folder, the path of a
+    /// file, or a glob.
+    ///
+    /// ```no_run
+    /// # use std::sync::Arc;
+    /// let store = Arc::new(object_store::memory::InMemory::new());
+    /// let dataset = forebay::Dataset::open_with(store, "imagenet/train")?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_with(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
+        let engine = Engine::start(1)?;
+        let prefix = prefix.to_string();
+        let (store, catalog) = engine.wait_for(async move { source::open_with(store, &prefix).await })??;
         Ok(Dataset { store, catalog: Arc::new(catalog) })
     }
 

@@ -136,6 +136,9 @@ impl Epoch {
             .hint("raise at_most, or mend the rows"));
         }
         self.owed -= 1;
+        if let (0, Ok(flow)) = (self.owed, &self.flow) {
+            flow.finished();
+        }
         let bytes =
             made.batch.columns().iter().filter_map(|column| column.to_data().get_slice_memory_size().ok());
         self.counters.batches.add(1, bytes.sum::<usize>() as u64, 0.0);

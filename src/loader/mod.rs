@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 
 use batcher::{Made, Recipe};
-use pipe::{Engine, Work};
+use pipe::{Engine, FeedKey, Scout, Work};
 use progress::Progress;
 use sizing::Sizing;
 use stats::Counters;
@@ -145,10 +145,19 @@ impl Loader {
                     let (order, split) =
                         (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
                     (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
+                    let scout = |epoch: u64, start: u64| {
+                        let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
+                        let key = FeedKey { epoch, start, order: spec.clone() };
+                        let walk = move || Walk::scout(&EpochOrder::new(&counts, &spec, epoch), split, start);
+                        (key, Box::new(walk) as Scout)
+                    };
+                    let (key, this) = scout(number, start);
                     Work {
-                        number,
-                        scout: Walk::scout(&order, split, start),
+                        key,
+                        scout: this,
+                        next: scout(number.saturating_add(1), 0),
                         walk: Walk::new(&order, split, start),
+                        steps: epoch.owed,
                         fetcher: inner.fetcher.clone(),
                         selected: inner.selected.clone(),
                         recipe: inner.recipe.clone(),
@@ -186,11 +195,12 @@ impl Loader {
     /// What the stages did since the loader was built.
     pub fn stats(&self) -> Stats {
         let sizing = &self.inner.sizing;
-        self.inner.counters.read(MemoryStats {
+        let memory = MemoryStats {
             budget: sizing.memory,
             batches: sizing.batches,
             row_groups: self.inner.fetcher.budget.used(),
-        })
+        };
+        self.inner.counters.read(memory, self.inner.fetcher.store.traffic())
     }
 
     /// How far the consumer got.

@@ -8,15 +8,18 @@
 //! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and nothing
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
+//!
+//! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch's are fetched into
+//! what the budget has free: its [`Feed`] waits until that epoch begins.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use tokio::runtime::Runtime;
-use tokio::sync::Semaphore;
+use tokio::runtime::{Handle, Runtime};
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::AbortHandle;
 
 use super::assembly::{Assembly, Pending};
@@ -27,7 +30,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::select::Selected;
 use crate::reader::{self, Resident};
-use crate::shard::{Part, Walk};
+use crate::shard::{OrderSpec, Part, Walk};
 use crate::shuffle::Window;
 
 /// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
@@ -38,40 +41,87 @@ const READ_AHEAD: usize = 2;
 const RUNTIME_THREADS: usize = 1;
 
 /// The threads of a loader.
-#[derive(Debug)]
 pub(crate) struct Engine {
     runtime: Option<Runtime>,
     pool: Arc<ThreadPool>,
     /// The process that started the threads; a forked child has none of them.
     process: u32,
-    /// The epoch that is under way: there is one at most, since one budget feeds it.
-    current: Mutex<Option<Arc<Switch>>>,
+    under_way: Mutex<UnderWay>,
+}
+
+/// There is one epoch at most, since one budget feeds it; and what is fetched already for the one after it.
+#[derive(Default)]
+struct UnderWay {
+    epoch: Option<Arc<Switch>>,
+    next: Option<(FeedKey, Feed)>,
+}
+
+impl UnderWay {
+    fn stop(&mut self) {
+        if let Some(switch) = self.epoch.take() {
+            switch.turn_off();
+        }
+        self.forget_next();
+    }
+
+    fn forget_next(&mut self) {
+        if let Some((_, feed)) = self.next.take() {
+            feed.fetch.abort();
+        }
+    }
 }
 
 /// Ends the work of one epoch.
 #[derive(Debug)]
 pub(crate) struct Switch {
     off: Arc<AtomicBool>,
+    /// Whether all of it was handed over, so that what is fetched after it is wanted.
+    finished: AtomicBool,
     /// Dropped to wake whoever waits for room.
     alive: Mutex<Option<Sender<()>>>,
-    fetch: Mutex<Option<AbortHandle>>,
+    fetch: AbortHandle,
 }
 
 impl Switch {
     fn turn_off(&self) {
         self.off.store(true, Relaxed);
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(fetch) = self.fetch.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            fetch.abort();
+        if !self.finished.load(Relaxed) {
+            self.fetch.abort();
         }
     }
 }
 
+/// Which row groups a feed brings.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct FeedKey {
+    pub(crate) epoch: u64,
+    /// The global row to begin at.
+    pub(crate) start: u64,
+    pub(crate) order: OrderSpec,
+}
+
+/// Row groups of one epoch, fetched in plan order and decoded a little ahead.
+struct Feed {
+    arriving: Arrivals,
+    gauge: Arc<Gauge>,
+    fetch: AbortHandle,
+    /// Says when all are fetched; never, where fetching ended before.
+    fetched: oneshot::Receiver<()>,
+}
+
+/// Walks over an epoch only to see which parts enter.
+pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
+
 /// What an epoch needs to run.
 pub(crate) struct Work {
-    pub(crate) number: u64,
-    pub(crate) scout: Walk,
+    pub(crate) key: FeedKey,
+    pub(crate) scout: Scout,
+    /// The epoch after it, from its beginning.
+    pub(crate) next: (FeedKey, Scout),
     pub(crate) walk: Walk,
+    /// How many steps it has.
+    pub(crate) steps: u64,
     pub(crate) fetcher: Fetcher,
     pub(crate) selected: Arc<Selected>,
     pub(crate) recipe: Arc<Recipe>,
@@ -99,12 +149,24 @@ impl Flow {
     pub(crate) fn is_foreign(&self) -> bool {
         self.engine.is_foreign()
     }
+
+    /// Notes that all batches were taken: what is fetched for the next epoch is kept.
+    pub(crate) fn finished(&self) {
+        self.switch.finished.store(true, Relaxed);
+    }
 }
 
 impl Drop for Flow {
     fn drop(&mut self) {
-        if !self.is_foreign() {
-            self.switch.turn_off();
+        if self.is_foreign() {
+            return;
+        }
+        self.switch.turn_off();
+        if !self.switch.finished.load(Relaxed) {
+            let mut under_way = self.engine.under_way();
+            if under_way.epoch.as_ref().is_some_and(|switch| Arc::ptr_eq(switch, &self.switch)) {
+                under_way.stop();
+            }
         }
     }
 }
@@ -144,8 +206,8 @@ impl Engine {
             .thread_name(|number| format!("forebay-{number}"))
             .build()
             .map_err(|error| failed("the decoding threads", &error))?;
-        let current = Mutex::new(None);
-        Ok(Engine { runtime: Some(runtime), pool: Arc::new(pool), process: std::process::id(), current })
+        let under_way = Mutex::default();
+        Ok(Engine { runtime: Some(runtime), pool: Arc::new(pool), process: std::process::id(), under_way })
     }
 
     pub(crate) fn is_foreign(&self) -> bool {
@@ -164,69 +226,77 @@ impl Engine {
         receive.recv().map_err(|_| closed())
     }
 
+    fn under_way(&self) -> MutexGuard<'_, UnderWay> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends the epoch that is under way.
     pub(crate) fn stop(&self) {
-        if let Some(switch) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            switch.turn_off();
-        }
+        self.under_way().stop();
     }
 
     /// Starts an epoch; one that is under way ends. `closed` is asked while no other epoch can be started.
     pub(crate) fn run(self: &Arc<Self>, closed: &AtomicBool, work: impl FnOnce() -> Work) -> Result<Flow> {
-        let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = self.under_way();
         if closed.load(Relaxed) {
             return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
         }
-        if let Some(before) = current.take() {
+        if let Some(before) = under_way.epoch.take() {
             before.turn_off();
+            if !before.finished.load(Relaxed) {
+                under_way.forget_next();
+            }
         }
         let work = work();
-        let runtime =
-            self.runtime.as_ref().ok_or_else(|| Error::new(ErrorKind::Closed, "the loader was closed"))?;
-        let (alive, stopped) = bounded(0);
-        let off = Arc::new(AtomicBool::new(false));
-        let switch =
-            Arc::new(Switch { off: off.clone(), alive: Mutex::new(Some(alive)), fetch: Mutex::default() });
-        let (arrive, parts_arriving) = unbounded();
-        let places = Arc::new(Semaphore::new(READ_AHEAD));
-        let arriving = Arrivals { parts: parts_arriving, places: places.clone() };
-        let gauge = Arc::new(Gauge::default());
-        let (hand_over, batches) = bounded(work.ahead);
-        let Work { number, scout, walk, fetcher, selected, recipe, counters, limit, .. } = work;
-
+        let closed = || Error::new(ErrorKind::Closed, "the loader was closed");
+        let runtime = self.runtime.as_ref().ok_or_else(closed)?.handle().clone();
+        let Work { key, scout, next, walk, steps, fetcher, selected, recipe, counters, limit, ahead } = work;
         let reading = Reading {
+            runtime,
             pool: self.pool.clone(),
-            fetcher: fetcher.clone(),
+            fetcher,
             selected,
             counters: counters.clone(),
             limit,
         };
-        let parts = scout.flat_map(|step| step.entering);
-        let source = fetcher.clone();
-        let pass_on = async move |fetched: Result<Fetched>| {
-            // A place first: what waits for one has not been decoded yet.
-            let Ok(place) = places.acquire().await else { return false };
-            place.forget();
-            arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
+        let feed = match under_way.next.take() {
+            Some((fed, feed)) if fed == key => feed,
+            other => {
+                if let Some((_, feed)) = other {
+                    feed.fetch.abort();
+                }
+                Feed::start(&reading, scout, async { true })
+            }
         };
-        let watched = gauge.clone();
-        let fetch = runtime.spawn(async move { source.run(parts, watched, pass_on).await });
-        *switch.fetch.lock().unwrap_or_else(PoisonError::into_inner) = Some(fetch.abort_handle());
+        let (on_the_way, quarter) = oneshot::channel();
+        let fetched = feed.fetched;
+        let due = async move { fetched.await.is_ok() && quarter.await.is_ok() };
+        let next_feed = Feed::start(&reading, next.1, due);
 
+        let (alive, stopped) = bounded(0);
+        let off = Arc::new(AtomicBool::new(false));
+        let switch = Arc::new(Switch {
+            off: off.clone(),
+            finished: false.into(),
+            alive: Mutex::new(Some(alive)),
+            fetch: feed.fetch,
+        });
+        let (hand_over, batches) = bounded(ahead);
         let assembly = Assembly {
             pool: self.pool.clone(),
             recipe,
             counters,
-            number,
+            number: key.epoch,
             off,
             stopped,
-            arriving,
+            arriving: feed.arriving,
             arrived: 0,
-            gauge,
+            gauge: feed.gauge,
             running: Arc::default(),
             window: Window::new(),
             gang: 1,
             hand_over,
+            quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
         };
         std::thread::Builder::new()
             .name("forebay-batches".into())
@@ -234,8 +304,38 @@ impl Engine {
             .map_err(|error| {
                 Error::new(ErrorKind::Io, format!("the assembling thread could not be started: {error}"))
             })?;
-        *current = Some(switch.clone());
+        *under_way = UnderWay { epoch: Some(switch.clone()), next: Some((next.0, next_feed)) };
         Ok(Flow { batches, switch, engine: self.clone() })
+    }
+}
+
+impl Feed {
+    /// Begins to fetch what `scout` finds, once `due` says so.
+    fn start(reading: &Reading, scout: Scout, due: impl Future<Output = bool> + Send + 'static) -> Self {
+        let (arrive, parts) = unbounded();
+        let places = Arc::new(Semaphore::new(READ_AHEAD));
+        let arriving = Arrivals { parts, places: places.clone() };
+        let gauge = Arc::new(Gauge::default());
+        let (done, fetched) = oneshot::channel();
+        let (reading, watched) = (reading.clone(), gauge.clone());
+        let source = reading.fetcher.clone();
+        let fetch = reading.runtime.clone().spawn(async move {
+            if !due.await {
+                return;
+            }
+            let parts = scout().flat_map(|step| step.entering);
+            let pass_on = async move |fetched: Result<Fetched>| {
+                // A place first: what waits for one has not been decoded yet.
+                let Ok(place) = places.acquire().await else { return false };
+                place.forget();
+                arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
+            };
+            if source.run(parts, watched, pass_on).await {
+                // Nobody waits for it where the epoch was left.
+                let _ = done.send(());
+            }
+        });
+        Feed { arriving, gauge, fetch: fetch.abort_handle(), fetched }
     }
 }
 
@@ -254,7 +354,9 @@ impl Drop for Engine {
 }
 
 /// Turns fetched bytes into rows, on the pool.
+#[derive(Clone)]
 struct Reading {
+    runtime: Handle,
     pool: Arc<ThreadPool>,
     fetcher: Fetcher,
     selected: Arc<Selected>,
@@ -268,16 +370,38 @@ impl Reading {
         let part = fetched.part;
         let bytes = fetched.chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum();
         self.counters.fetch.add(1, bytes, fetched.seconds);
-        let Fetcher { catalog, projection, .. } = self.fetcher.clone();
-        let (selected, counters, limit) = (self.selected.clone(), self.counters.clone(), self.limit);
+        let reading = self.clone();
         self.pool.spawn_fifo(move || {
             let started = Instant::now();
-            let read = caught(|| reader::read(&catalog, &projection, &selected, fetched, limit));
+            let read = caught(|| reading.read(fetched));
             let bytes = read.as_ref().map_or(0, |resident| resident.rows.get_array_memory_size() as u64);
-            counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
+            reading.counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
             // Nobody listens any more where the epoch was left.
             let _ = send.send(read);
         });
         (part, receive)
+    }
+
+    /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
+    fn read(&self, fetched: Fetched) -> Result<Resident> {
+        let Fetched { part, chunks, permit, lost, .. } = fetched;
+        let decode = |chunks| reader::read(&self.fetcher, &self.selected, &part, chunks, self.limit);
+        let read = match lost {
+            Some(lost) => Err(lost),
+            None => match decode(chunks) {
+                Err(error) if error.kind() == ErrorKind::Corrupt => {
+                    let again = self.runtime.block_on(self.fetcher.read(part.group as usize));
+                    again.and_then(decode)
+                }
+                read => read,
+            },
+        };
+        match read {
+            Ok(rows) => Ok(Resident::new(&self.fetcher, &self.selected, part, rows, permit)),
+            Err(error) if self.fetcher.may_lose(&error) => {
+                Resident::lost(&self.fetcher, &self.selected, part, error)
+            }
+            Err(error) => Err(error),
+        }
     }
 }

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
+use crate::source::TrafficStats;
+
 /// A stage of the pipe that the consumer may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -67,7 +69,7 @@ impl Counters {
         self.waited[usize::from(stage)].fetch_add((seconds * NANOS) as u64, Relaxed);
     }
 
-    pub(crate) fn read(&self, memory: MemoryStats) -> Stats {
+    pub(crate) fn read(&self, memory: MemoryStats, traffic: TrafficStats) -> Stats {
         let waited = |stage: Stage| self.waited[stage as usize].load(Relaxed) as f64 / NANOS;
         Stats {
             fetch: self.fetch.read(),
@@ -83,6 +85,7 @@ impl Counters {
             skipped_rows: self.skipped.load(Relaxed),
             padded_rows: self.padded.load(Relaxed),
             memory,
+            traffic,
         }
     }
 }
@@ -141,6 +144,8 @@ pub struct Stats {
     pub padded_rows: u64,
     /// The memory budget.
     pub memory: MemoryStats,
+    /// What was asked of the stores since the data set was opened.
+    pub traffic: TrafficStats,
 }
 
 impl Waits {
@@ -186,6 +191,22 @@ impl fmt::Display for Stats {
             megabytes(batches),
             megabytes(budget)
         )?;
+        let traffic = &self.traffic;
+        write!(
+            f,
+            "\nstore    {} requests ({:.0} per GB), {:.1} MB read of {:.1} needed",
+            traffic.requests,
+            traffic.requests_per_gigabyte(),
+            megabytes(traffic.bytes_read),
+            megabytes(traffic.bytes_needed)
+        )?;
+        if traffic.retries + traffic.hedges > 0 {
+            write!(
+                f,
+                "; {} asked again, {} hedged ({} won), {} throttled, {} stalled",
+                traffic.retries, traffic.hedges, traffic.hedges_won, traffic.throttled, traffic.stalls
+            )?;
+        }
         if self.skipped_rows + self.padded_rows > 0 {
             write!(f, "\nrows     {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
         }

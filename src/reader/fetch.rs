@@ -1,7 +1,8 @@
 //! Row groups in plan order: from a list of parts to their bytes. The last async file.
 //!
-//! Permits are taken one after the other, then up to [`FETCHES_AHEAD`] requests run at once and their results come out
-//! in plan order again (`buffered`, never `buffer_unordered`): order is planned, not restored.
+//! Permits are taken one after the other, then several row groups are fetched at once and come out in plan order again
+//! (`buffered`, never `buffer_unordered`): order is planned, not restored. How many requests that makes at once is
+//! settled by the store, from what it measures.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +19,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::shard::Part;
 use crate::source::Store;
 
-/// Requests that run at once. Enough to hide a local disk's latency; more only makes permits wait.
-pub(crate) const FETCHES_AHEAD: usize = 4;
-
 /// What fetching needs to know.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
@@ -28,6 +26,8 @@ pub(crate) struct Fetcher {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) projection: Arc<Projection>,
     pub(crate) budget: Budget,
+    /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
+    pub(crate) lenient: bool,
 }
 
 /// How far fetching got: tells a wait for storage from a wait for memory that nobody will give back.
@@ -44,11 +44,16 @@ impl Gauge {
     }
 }
 
+/// Column chunks: where they lie in their file, and their bytes.
+pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
+
 /// The bytes of one part's column chunks, and the permit that covers them and the rows they become.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
-    pub(crate) chunks: Vec<(Range<u64>, Bytes)>,
+    pub(crate) chunks: Chunks,
     pub(crate) permit: Permit,
+    /// Why there are no bytes, where the rows are to be skipped for it.
+    pub(crate) lost: Option<Error>,
     /// Seconds from the request to the last byte.
     pub(crate) seconds: f64,
 }
@@ -69,13 +74,14 @@ impl Fetcher {
         self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
     }
 
-    /// Fetches `parts` and passes each result on, in order, until `pass_on` says that nobody listens any more.
+    /// Fetches `parts` and passes each result on, in order, until `pass_on` says that nobody listens any more; says
+    /// whether all were fetched.
     pub(crate) async fn run(
         &self,
         parts: impl Iterator<Item = Part> + Send,
         gauge: Arc<Gauge>,
         pass_on: impl AsyncFn(Result<Fetched>) -> bool + Send,
-    ) {
+    ) -> bool {
         let fetched = stream::iter(parts)
             .then(|part| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
@@ -91,14 +97,15 @@ impl Fetcher {
                 let fetcher = self.clone();
                 async move { fetcher.fetch(part, permit).await }
             })
-            .buffered(FETCHES_AHEAD);
+            .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
             let failed = result.is_err();
             if !pass_on(result).await || failed {
-                return;
+                return false;
             }
         }
+        true
     }
 
     /// Reads the column chunks of a part's row group.
@@ -107,16 +114,26 @@ impl Fetcher {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
         let started = Instant::now();
-        let chunks = self.read(part.group as usize).await?;
-        Ok(Fetched { part, chunks, permit, seconds: started.elapsed().as_secs_f64() })
+        let (chunks, lost) = match self.read(part.group as usize).await {
+            Err(error) if self.may_lose(&error) => (Vec::new(), Some(error)),
+            read => (read?, None),
+        };
+        Ok(Fetched { part, chunks, permit, lost, seconds: started.elapsed().as_secs_f64() })
+    }
+
+    /// Whether a failure costs no more than the rows of its row group: a file that is gone, or damage. A file with other
+    /// content never does.
+    pub(crate) fn may_lose(&self, error: &Error) -> bool {
+        self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
     /// Reads the column chunks of a row group, without a permit.
-    pub(crate) async fn read(&self, group: usize) -> Result<Vec<(Range<u64>, Bytes)>> {
+    pub(crate) async fn read(&self, group: usize) -> Result<Chunks> {
         let group = &self.catalog.groups[group];
         let ranges = self.catalog.byte_ranges(group, &self.projection);
         let file = &self.catalog.files[group.file];
-        let bytes = self.store.read_ranges(file, &ranges).await?;
+        let read = self.store.read_ranges(file, &ranges).await;
+        let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }
 }

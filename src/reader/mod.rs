@@ -18,17 +18,19 @@ pub(crate) mod select;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray, UInt32Array};
-use arrow::datatypes::DataType;
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, new_null_array,
+};
+use arrow::datatypes::{DataType, Fields, Schema};
 
 use crate::catalog::{Catalog, Projection};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::shard::Part;
 
 pub use filter::Filter;
 
 use budget::Permit;
-use fetch::Fetched;
+use fetch::{Chunks, Fetcher};
 use select::Selected;
 
 /// The rows of one part, in memory, with the permit that covers them.
@@ -36,6 +38,8 @@ use select::Selected;
 pub(crate) struct Resident {
     pub(crate) part: Part,
     pub(crate) rows: RecordBatch,
+    /// Why none of the rows can be delivered; they are nulls then.
+    pub(crate) lost: Option<Error>,
     numbers: Numbers,
     _permit: Option<Permit>,
 }
@@ -49,6 +53,15 @@ enum Numbers {
     Listed(Arc<[u32]>),
 }
 
+impl Numbers {
+    fn of(part: &Part, selected: &Selected) -> Self {
+        match selected.listed(part) {
+            Some(listed) => Numbers::Listed(listed.into()),
+            None => Numbers::From(u64::from(part.start)),
+        }
+    }
+}
+
 /// How many times its stored size a row group may take in memory beyond the budget. Honest data seldom compresses
 /// further; a few bytes that decode to gigabytes do.
 const EXPANSION: u64 = 32;
@@ -56,24 +69,17 @@ const EXPANSION: u64 = 32;
 /// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, or, for a row group that is itself
 /// larger than the budget, by a multiple of its stored size.
 pub(crate) fn read(
-    catalog: &Catalog,
-    projection: &Projection,
+    fetcher: &Fetcher,
     selected: &Selected,
-    fetched: Fetched,
+    part: &Part,
+    chunks: Chunks,
     limit: u64,
-) -> Result<Resident> {
-    let Fetched { part, chunks, mut permit, .. } = fetched;
+) -> Result<RecordBatch> {
+    let Fetcher { catalog, projection, .. } = fetcher;
     let group = &catalog.groups[part.group as usize];
-    let selection = selected.of_part(&part, group.rows);
+    let selection = selected.of_part(part, group.rows);
     let limit = limit_for(catalog, projection, part.group as usize, limit);
-    let rows = rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)?;
-    let numbers = match selected.listed(&part) {
-        Some(listed) => Numbers::Listed(listed.into()),
-        None => Numbers::From(u64::from(part.start)),
-    };
-    // The plan counts on the estimate, not on what this row group happens to take.
-    permit.shrink(catalog.held_bytes(group, projection));
-    Ok(Resident { part, rows, numbers, _permit: Some(permit) })
+    rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)
 }
 
 /// The bytes that a row group may decode to under a budget of `limit`.
@@ -82,6 +88,24 @@ fn limit_for(catalog: &Catalog, projection: &Projection, group: usize, limit: u6
 }
 
 impl Resident {
+    /// The rows that a part was decoded to.
+    pub(crate) fn new(fetcher: &Fetcher, selected: &Selected, part: Part, rows: RecordBatch, mut permit: Permit) -> Self {
+        // The plan counts on the estimate, not on what this row group happens to take.
+        permit.shrink(fetcher.held(part.group as usize));
+        Resident { part, rows, lost: None, numbers: Numbers::of(&part, selected), _permit: Some(permit) }
+    }
+
+    /// In the place of a part that cannot be read.
+    pub(crate) fn lost(fetcher: &Fetcher, selected: &Selected, part: Part, error: Error) -> Result<Self> {
+        let fields = fetcher.projection.schema().fields().iter();
+        let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        let rows = part.rows as usize;
+        let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options)?;
+        Ok(Resident { part, rows, lost: Some(error), numbers: Numbers::of(&part, selected), _permit: None })
+    }
+
     /// The ordinal of a row in its row group.
     pub(crate) fn row_in_group(&self, row: u32) -> u64 {
         match &self.numbers {
@@ -97,7 +121,7 @@ impl Resident {
         let numbers = rows.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
         let numbers = Numbers::Listed(numbers.into());
         let rows = RecordBatch::try_new(taken.schema(), columns)?;
-        Ok(Resident { part: self.part, rows, numbers, _permit: None })
+        Ok(Resident { part: self.part, rows, lost: self.lost.clone(), numbers, _permit: None })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};
 
-use super::fetch::{FETCHES_AHEAD, Fetcher};
+use super::fetch::Fetcher;
 use super::filter::{Filter, Verdict};
 use super::rows;
 use crate::error::{Error, ErrorKind, Result};
@@ -36,7 +36,7 @@ impl Selected {
         let groups = 0..fetcher.catalog.groups.len();
         let found: Vec<(u32, Option<Arc<[u32]>>)> = stream::iter(groups)
             .map(|group| scan(filter, fetcher, group, limit))
-            .buffered(FETCHES_AHEAD)
+            .buffered(fetcher.store.row_groups_at_once())
             .try_collect()
             .await?;
         let (counts, rows): (Vec<u32>, Vec<_>) = found.into_iter().unzip();

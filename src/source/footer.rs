@@ -1,6 +1,7 @@
 //! Footers: read side by side, checked, and put together into a catalogue.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +14,7 @@ use parquet::file::metadata::{
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::list::Found;
-use super::store::{Store, read_checked};
+use super::store::Store;
 use crate::catalog::thrift::Compact;
 use crate::catalog::{Catalog, File, Layout, unify};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -23,7 +24,7 @@ const FOOTERS_AT_ONCE: usize = 16;
 
 /// Bytes read at a file's end in the hope that the whole footer is among them. Most are smaller; a larger one costs a
 /// second read.
-const TAIL: u64 = 64 << 10;
+pub(super) const TAIL: u64 = 64 << 10;
 
 /// The end of every Parquet file: the length of its metadata, and the magic.
 const ENDING: u64 = 8;
@@ -54,21 +55,24 @@ pub(super) struct Footer {
 /// Reads the footers of all files, in their order; fails with the first that cannot be read.
 pub(super) async fn read_all(store: &Store, found: Vec<Found>) -> Result<Vec<Footer>> {
     let layouts = Arc::new(Layouts::default());
-    stream::iter(found.into_iter().enumerate().map(|(ordinal, found)| {
+    let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
+    let reads = found.into_iter().enumerate().map(|(ordinal, found)| {
         let layouts = layouts.clone();
-        store.blocking(move || {
-            let place = Place::file(found.shown.to_string_lossy());
-            read(found, &layouts, ordinal == 0).map_err(|error| error.at(place))
-        })
-    }))
-    .buffered(FOOTERS_AT_ONCE)
-    .try_collect()
-    .await
+        async move {
+            let place = found.place();
+            let read = async {
+                let bytes = fetch(store, &found).await?;
+                store.blocking(move || parse(found, &bytes, &layouts, ordinal == 0)).await
+            };
+            read.await.map_err(|error| error.at(place))
+        }
+    });
+    stream::iter(reads).buffered(at_once).try_collect().await
 }
 
 /// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
 pub(super) fn assemble(footers: Vec<Footer>) -> Result<Catalog> {
-    let location = |footer: &Footer| Arc::<str>::from(footer.found.shown.to_string_lossy());
+    let location = |footer: &Footer| footer.found.shown.clone();
     let schemas: Vec<_> =
         footers.iter().map(|footer| (location(footer), footer.layout.schema.clone())).collect();
     let common = unify(&schemas)?;
@@ -91,9 +95,10 @@ pub(super) fn assemble(footers: Vec<Footer>) -> Result<Catalog> {
         files.push(File {
             location,
             relative: footer.found.relative.into(),
-            path: super::object_path(&footer.found.absolute)?,
-            size: footer.found.size,
-            version: footer.found.version,
+            volume: footer.found.volume as u32,
+            path: footer.found.pin.path,
+            size: footer.found.pin.size,
+            version: footer.found.pin.version,
             footer_hash: footer.hash,
             metadata: Arc::new(footer.metadata),
             layout,
@@ -127,13 +132,12 @@ impl Layouts {
     }
 }
 
-fn read(found: Found, layouts: &Layouts, is_first: bool) -> Result<Footer> {
-    let bytes = read_footer(&found)?;
-    check_structure(&bytes)?;
-    let decoded = catch_unwind(AssertUnwindSafe(|| decode(&bytes, layouts)));
+fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Result<Footer> {
+    check_structure(bytes)?;
+    let decoded = catch_unwind(AssertUnwindSafe(|| decode(bytes, layouts)));
     let (metadata, layout) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
-    check(&metadata, found.size)?;
+    check(&metadata, found.pin.size)?;
 
     let about = metadata.file_metadata();
     let key_values = if is_first { about.key_value_metadata().cloned() } else { None };
@@ -149,19 +153,19 @@ fn read(found: Found, layouts: &Layouts, is_first: bool) -> Result<Footer> {
         about.column_orders().cloned(),
     );
     let row_groups = metadata.into_builder().take_row_groups();
-    let hash = xxh3_64(&bytes);
+    let hash = xxh3_64(bytes);
     Ok(Footer { found, hash, metadata: ParquetMetaData::new(slim, row_groups), layout, key_values })
 }
 
 /// The footer's bytes, without its ending.
-fn read_footer(found: &Found) -> Result<Bytes> {
-    let read = |range| {
-        let ranges = [range];
-        let mut read = read_checked(&found.absolute, found.size, &found.version, &ranges)?;
-        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+async fn fetch(store: &Store, found: &Found) -> Result<Bytes> {
+    let size = found.pin.size;
+    let read = |range| read_one(store, found, range);
+    let tail = match &found.tail {
+        Some(tail) => tail.clone(),
+        None => read(size.saturating_sub(TAIL)..size).await?,
     };
-    let tail_start = found.size.saturating_sub(TAIL);
-    let tail = read(tail_start..found.size)?;
+    let tail_start = size - tail.len() as u64;
     let Some((before, ending)) = tail.split_last_chunk::<{ ENDING as usize }>() else {
         return Err(not_parquet(&tail));
     };
@@ -169,19 +173,24 @@ fn read_footer(found: &Found) -> Result<Bytes> {
     match &[a, b, c, d] {
         MAGIC => {}
         MAGIC_ENCRYPTED => return Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
-        _ => return Err(not_parquet(&read(0..found.size.min(BYTES_SHOWN))?)),
+        _ => return Err(not_parquet(&read(0..size.min(BYTES_SHOWN)).await?)),
     }
     let length = u64::from(u32::from_le_bytes(length));
-    let end = found.size - ENDING;
+    let end = size - ENDING;
     let Some(start) = end.checked_sub(length).filter(|&start| start >= MAGIC.len() as u64) else {
-        let cause = format!("the footer's length is given as {length} bytes, in a file of {}", found.size);
+        let cause = format!("the footer's length is given as {length} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
     };
     if start < tail_start {
-        return read(start..end);
+        return read(start..end).await;
     }
     // In bounds: both lie in the tail.
     Ok(tail.slice((start - tail_start) as usize..before.len()))
+}
+
+async fn read_one(store: &Store, found: &Found, range: Range<u64>) -> Result<Bytes> {
+    let mut read = store.read(found.volume, &found.pin, &[range]).await?;
+    read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
 }
 
 fn not_parquet(head: &[u8]) -> Error {

@@ -4,59 +4,98 @@
 //!
 //! ```text
 //! locations ─ url ─► what to look for ─ list, tables ─► files in order ─ footer ─► Catalog
+//!                                                                  File ─ store ─► bytes
 //! ```
+//!
+//! A [`Store`] is one or more volumes: the local disk ([`local`]), or an object store that is read through [`remote`], whose
+//! client comes from [`clouds`] and speaks over [`wire`].
 
-#[allow(dead_code, unused_imports, reason = "the remote stores that use it come next")]
 mod clouds;
 mod footer;
 mod glob;
 mod list;
+mod local;
+mod remote;
 mod store;
 mod tables;
+mod traffic;
 mod url;
-#[allow(dead_code, unused_imports, reason = "the remote stores that use it come next")]
 mod wire;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use object_store::ObjectStore;
+
 use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use clouds::{Address, Options};
+use remote::Remote;
+use store::Volume;
+use url::Target;
 
 pub use store::Store;
+pub use traffic::TrafficStats;
 
 /// Opens a data set: finds its files and reads their footers.
 ///
-/// A location is a file, a folder (searched at every depth), a `file://` URL, or a glob with `*`, `?`, `[...]` and `**`.
-/// The files are ordered by their path relative to the folder that was opened, or to the deepest folder that all
+/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. The
+/// files are ordered by their path relative to the folder that was opened, or to the deepest folder that all
 /// locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and files
 /// that are not called `*.parquet` are passed over, and `key=value` folder names are only names. A folder without
 /// any `*.parquet` is read if its files have no suffix at all, as Spark and others write them.
 ///
-/// `options` are for stores that need credentials; the local disk has none.
+/// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
-/// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location or a file that is matched twice;
-/// `Unsupported` for another scheme, an option that is not known, an encrypted file, files that differ in their columns,
-/// and the folder of a Delta, Iceberg or Hudi table; `Corrupt` for a file that is damaged or not Parquet.
+/// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
+/// option that is not known; `Denied` where the credentials do not suffice; `Unsupported` for another scheme, an encrypted
+/// file, files that differ in their columns, and the folder of a Delta, Iceberg or Hudi table; `Corrupt` for a file that
+/// is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
-    if let Some(option) = options.keys().next() {
-        return Err(Error::new(ErrorKind::Unsupported, format!("storage option {option:?} is not known"))
-            .hint("local files need none"));
+    let options = Options::new(options);
+    let traffic = Arc::default();
+    let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
+    let mut targets = Vec::with_capacity(locations.len());
+    for location in locations {
+        let target = url::parse(location)?;
+        let known = volumes.iter().position(|(address, _)| match (address, &target) {
+            (Some(address), Target::Remote(other)) => address.same_store(other),
+            (None, Target::Path(_) | Target::Glob(..)) => true,
+            _ => false,
+        });
+        let volume = match (known, &target) {
+            (Some(volume), _) => volume,
+            (None, Target::Remote(address)) => {
+                let remote = Remote::connect(address, &options, Arc::clone(&traffic))?;
+                volumes.push((Some(address.clone()), Volume::Remote(remote)));
+                volumes.len() - 1
+            }
+            (None, _) => {
+                volumes.push((None, Volume::Local));
+                volumes.len() - 1
+            }
+        };
+        targets.push((volume, target));
     }
-    let places = locations.iter().map(|location| url::parse(location)).collect::<Result<Vec<_>>>()?;
-    let store = Store::local();
-    let found = store.blocking(move || list::find(&places)).await?;
+    if volumes.iter().all(|(address, _)| address.is_none()) {
+        options.refuse_theirs()?;
+    }
+    let store = Store::new(volumes.into_iter().map(|(_, volume)| volume).collect(), traffic);
+    let found = list::find(&store, targets).await?;
+    catalogue(store, found).await
+}
+
+/// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
+pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
+    let traffic = Arc::default();
+    let remote = Remote::of_user(client, Arc::clone(&traffic));
+    let store = Store::new(vec![Volume::Remote(remote)], traffic);
+    let found = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    catalogue(store, found).await
+}
+
+async fn catalogue(store: Store, found: Vec<list::Found>) -> Result<(Store, Catalog)> {
     let footers = footer::read_all(&store, found).await?;
     let catalog = footer::assemble(footers)?;
     Ok((store, catalog))
-}
-
-/// The absolute path as an object store names it: with `/`, without a root.
-fn object_path(absolute: &std::path::Path) -> Result<object_store::path::Path> {
-    object_store::path::Path::from_absolute_path(absolute)
-        .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
-}
-
-fn place(path: &std::path::Path) -> crate::error::Place {
-    crate::error::Place::file(Arc::<str>::from(path.to_string_lossy()))
 }

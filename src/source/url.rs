@@ -1,17 +1,20 @@
-//! From what a user wrote to where to look: paths, `file://` URLs and globs.
+//! From what a user wrote to where to look: paths, URLs and globs.
 
 use std::path::{Path, PathBuf};
 
+use super::clouds::Address;
 use super::glob::Glob;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// What one location asks for.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// A file or folder, as the user wrote it.
+    /// A local file or folder, as the user wrote it.
     Path(PathBuf),
-    /// All that matches the pattern below its base folder.
+    /// All that matches the pattern below its local base folder.
     Glob(PathBuf, Glob),
+    /// A file, a folder or a glob in an object store.
+    Remote(Address),
 }
 
 /// Reads one location. `Invalid` for what can never be one, `Unsupported` for a scheme that is not read.
@@ -25,10 +28,10 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     let path = match scheme(location) {
         None => PathBuf::from(location),
         Some(("file", rest)) => file_url(location, rest)?,
-        Some((scheme, _)) => {
-            return Err(Error::new(ErrorKind::Unsupported, format!("{scheme}:// is not read yet"))
-                .hint("use a local path or a file:// URL"));
-        }
+        Some(_) => match Address::parse(location)? {
+            Some(address) => return Ok(Target::Remote(address)),
+            None => PathBuf::from(location),
+        },
     };
     // A name that exists is taken literally, whatever characters it has.
     if path.symlink_metadata().is_ok() {
@@ -96,7 +99,6 @@ mod tests {
     fn a_location_that_cannot_be_read_says_why() {
         let sentence = |location: &str| parse(location).unwrap_err().to_string();
         assert_eq!(sentence(""), "the location is empty (give a path, a URL or a glob)");
-        assert_eq!(sentence("s3://acme/x"), "s3:// is not read yet (use a local path or a file:// URL)");
         assert!(sentence("file://server/x").contains("names a host"));
         assert!(sentence("file:///x%zz").contains("malformed"));
         assert!(sentence("file:///x%00").contains("malformed"));

@@ -105,6 +105,11 @@ impl Address {
         self.scheme != Scheme::Http
     }
 
+    /// Whether the store lists by path, and can go on after one.
+    pub(in crate::source) fn lists_in_order(&self) -> bool {
+        matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure)
+    }
+
     /// Whether one client serves both: the same root, user information and query.
     pub(in crate::source) fn same_store(&self, other: &Address) -> bool {
         self.scheme == other.scheme

@@ -74,6 +74,15 @@ impl Options {
         }
     }
 
+    /// Refuses every option that is not for all stores, where there is no store that it could be for.
+    pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
+        match self.theirs().next() {
+            Some((key, _)) => Err(Error::invalid(format!("storage option {key:?} is not known"))
+                .hint("local files need none")),
+            None => Ok(()),
+        }
+    }
+
     /// The value of a key, in its one spelling. Not for showing.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(key).map(Secret::expose)

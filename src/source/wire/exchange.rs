@@ -1,6 +1,6 @@
 //! What came of a request, told to whoever awaits it: object_store's errors do not say it in a form to act upon.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use chrono::DateTime;
@@ -12,10 +12,10 @@ tokio::task_local! {
     pub(in crate::source) static EXCHANGE: Exchange;
 }
 
-/// The last answer, or the last failure to get one.
-#[derive(Debug, Default)]
+/// The last answer, or the last failure to get one. Clones are the same one.
+#[derive(Clone, Debug, Default)]
 pub(in crate::source) struct Exchange {
-    last: Mutex<Last>,
+    last: Arc<Mutex<Last>>,
 }
 
 #[derive(Clone, Debug, Default)]

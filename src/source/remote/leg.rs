@@ -1,0 +1,181 @@
+//! One request for one range, from its sending to its last byte, with a watch that sees when nothing comes.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::stream::BoxStream;
+use futures::{FutureExt, StreamExt};
+use object_store::{GetOptions, GetRange, GetResult};
+use tokio::time::{Instant, timeout_at};
+
+use super::pace::Pace;
+use super::trouble::{Trouble, changed};
+use super::{Pin, Remote};
+use crate::source::traffic::Traffic;
+use crate::source::wire::{EXCHANGE, Exchange};
+
+/// A body is silent where nothing came for so many times what a first byte takes, and at least this long.
+const SILENCE_TIMES: u32 = 4;
+const SILENCE_LEAST: Duration = Duration::from_millis(500);
+
+/// A body is slow where it takes so many times what is expected, and at least this long.
+const SLOW_TIMES: u32 = 4;
+const SLOW_LEAST: Duration = Duration::from_secs(2);
+
+/// Why a second request is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Late {
+    /// Nothing comes.
+    Silent,
+    /// Little comes.
+    Slow,
+}
+
+/// A request under way.
+pub(super) struct Leg {
+    pace: Arc<Pace>,
+    traffic: Arc<Traffic>,
+    state: State,
+    exchange: Exchange,
+    pin: Pin,
+    range: Range<u64>,
+    /// Where in the file the next byte lies.
+    at: u64,
+    sent: Instant,
+    first_byte: Option<Instant>,
+    last_byte: Instant,
+    /// When it is given up, unless something comes.
+    deadline: Instant,
+    stall: Duration,
+}
+
+enum State {
+    Asking(BoxFuture<'static, object_store::Result<GetResult>>),
+    Reading(BoxStream<'static, object_store::Result<Bytes>>),
+}
+
+impl Leg {
+    /// Asks for `range` of a file.
+    pub(super) fn start(remote: &Remote, pin: &Pin, range: Range<u64>) -> Self {
+        let options = GetOptions {
+            range: Some(GetRange::Bounded(range.clone())),
+            if_match: pin.if_match(),
+            ..GetOptions::default()
+        };
+        let exchange = Exchange::default();
+        let (store, path, watched) = (remote.client(), pin.path.clone(), exchange.clone());
+        let asking = EXCHANGE.scope(watched, async move { store.get_opts(&path, options).await }).boxed();
+        remote.traffic.requests.add(1);
+        let (sent, stall) = (Instant::now(), remote.limits.stall);
+        Leg {
+            pace: remote.pace.clone(),
+            traffic: remote.traffic.clone(),
+            state: State::Asking(asking),
+            exchange,
+            pin: pin.clone(),
+            at: range.start,
+            range,
+            sent,
+            first_byte: None,
+            last_byte: sent,
+            deadline: sent + stall,
+            stall,
+        }
+    }
+
+    /// The next bytes and where in the file they lie; `None` at the end of the body. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
+        loop {
+            let came = match &mut self.state {
+                State::Asking(asking) => {
+                    let answer = timeout_at(self.deadline, asking).await.map_err(|_| self.stalled())?;
+                    let answer = answer.map_err(|error| Trouble::of(&error, &self.exchange))?;
+                    self.check(&answer)?;
+                    self.deadline = Instant::now() + self.stall;
+                    self.state = State::Reading(answer.into_stream());
+                    continue;
+                }
+                State::Reading(body) => {
+                    timeout_at(self.deadline, EXCHANGE.scope(self.exchange.clone(), body.next())).await
+                }
+            };
+            let now = Instant::now();
+            return match came.map_err(|_| self.stalled())? {
+                Some(Ok(bytes)) if bytes.is_empty() => continue,
+                Some(Ok(bytes)) => {
+                    if self.first_byte.is_none() {
+                        self.first_byte = Some(now);
+                        self.pace.first_byte(now - self.sent);
+                    }
+                    (self.last_byte, self.deadline) = (now, now + self.stall);
+                    self.traffic.received.add(bytes.len() as u64);
+                    let at = self.at;
+                    self.at += bytes.len() as u64;
+                    match self.at > self.range.end {
+                        true => Err(Trouble::Odd("the answer is longer than what was asked for".into())),
+                        false => Ok(Some((at, bytes))),
+                    }
+                }
+                Some(Err(error)) => Err(Trouble::passing(broken(&error, &self.exchange))),
+                None => Ok(None),
+            };
+        }
+    }
+
+    /// Whether the answer is what was asked for, of the file that was catalogued.
+    fn check(&self, answer: &GetResult) -> Result<(), Trouble> {
+        self.pin.check(&answer.meta).map_err(Trouble::Final)?;
+        match answer.range == self.range {
+            true => Ok(()),
+            false => Err(Trouble::Odd("the answer is not the range that was asked for".into())),
+        }
+    }
+
+    fn stalled(&self) -> Trouble {
+        let what = match self.state {
+            State::Asking(_) => "no answer came",
+            State::Reading(_) => "the answer stopped",
+        };
+        Trouble::Stalled(format!("{what} for {:.0} s", self.stall.as_secs_f64()))
+    }
+
+    /// How long bytes have been coming.
+    pub(super) fn reading(&self) -> Duration {
+        self.first_byte.map_or(Duration::ZERO, |first| first.elapsed())
+    }
+
+    /// When a second request should be sent beside it, and why.
+    pub(super) fn late(&self) -> (Instant, Late) {
+        let on_time = self.pace.late_after();
+        let Some(first) = self.first_byte else { return (self.sent + on_time, Late::Silent) };
+        let silent = self.last_byte + SILENCE_LEAST.max(on_time * SILENCE_TIMES);
+        let expected = self.pace.expected(self.range.end - self.range.start);
+        let slow = first + SLOW_LEAST.max(expected * SLOW_TIMES);
+        if silent < slow { (silent, Late::Silent) } else { (slow, Late::Slow) }
+    }
+}
+
+/// Why a body broke off, without the address that the cause may name.
+fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
+    match exchange.failure() {
+        Some(failure) => failure.words,
+        None if matches!(error, object_store::Error::Generic { .. }) => "the connection broke off".into(),
+        None => "the answer could not be read".into(),
+    }
+}
+
+impl Pin {
+    /// Whether an answer is about the file that was catalogued.
+    pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), crate::Error> {
+        if meta.size != self.size {
+            return Err(changed(&format!("{} bytes then, {} now", self.size, meta.size)));
+        }
+        match self.agrees(meta) {
+            true => Ok(()),
+            false => Err(changed(&format!("{} then, {} now", self.version, super::version_of(meta)))),
+        }
+    }
+}

@@ -1,0 +1,377 @@
+//! Files in an object store, read as steadily as the network allows.
+//!
+//! * [`ranges`] turns column chunks into few requests of a good size,
+//! * [`transfer`] sees one of them through: [`leg`] is a request under way, [`trouble`] says what went wrong and when to ask
+//!   again,
+//! * [`pace`] measures the store: how many requests at once, and when one is late.
+//!
+//! Everything that the `object_store` crate does about failures is switched off: it gives up by count, and after
+//! seconds.
+
+mod leg;
+mod pace;
+mod ranges;
+mod transfer;
+mod trouble;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use bytes::{Bytes, BytesMut};
+use futures::future::{BoxFuture, try_join_all};
+use futures::{FutureExt, StreamExt};
+use object_store::path::Path;
+use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use tokio::time::{sleep, timeout};
+
+use super::clouds::{self, Address, Options};
+use super::traffic::Traffic;
+use super::wire::{EXCHANGE, Exchange, Wire};
+use crate::catalog::FileVersion;
+use crate::error::{Error, ErrorKind, Result};
+use pace::Pace;
+use transfer::Transfer;
+use trouble::{Outage, Trouble};
+
+pub(super) use trouble::changed;
+
+/// How long an object may be out of reach before that is an error.
+const RETRY: Duration = Duration::from_secs(180);
+
+/// How long a request may bring nothing before it is given up.
+const STALL: Duration = Duration::from_secs(10);
+
+/// Credentials that were refused are looked for again this often at most.
+const RENEWAL: Duration = Duration::from_secs(1);
+
+/// One store, as one data set uses it.
+#[derive(Clone)]
+pub(super) struct Remote {
+    client: Arc<RwLock<Client>>,
+    origin: Origin,
+    /// The URL of the store's root, without secrets.
+    root: Arc<str>,
+    pace: Arc<Pace>,
+    limits: Limits,
+    traffic: Arc<Traffic>,
+}
+
+struct Client {
+    store: Arc<dyn ObjectStore>,
+    built: Instant,
+}
+
+/// Where the client came from.
+#[derive(Clone)]
+enum Origin {
+    /// Built here, and built again when the credentials are refused.
+    Address(Arc<(Address, Options, Wire)>),
+    /// Brought by the user.
+    User,
+}
+
+impl Origin {
+    fn lists_in_order(&self) -> bool {
+        matches!(self, Origin::Address(origin) if origin.0.lists_in_order())
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    retry: Duration,
+    stall: Duration,
+}
+
+/// Which writing of which file is read.
+#[derive(Clone, Debug)]
+pub(super) struct Pin {
+    pub(super) path: Path,
+    pub(super) size: u64,
+    pub(super) version: FileVersion,
+}
+
+impl Remote {
+    /// Connects to the store of an address. Nothing is asked of it yet.
+    pub(super) fn connect(address: &Address, options: &Options, traffic: Arc<Traffic>) -> Result<Self> {
+        let wire = Wire::new();
+        let store = clouds::connect(address, options, &wire)?;
+        let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
+        let limits = Limits {
+            retry: options.retry_timeout()?.unwrap_or(RETRY),
+            stall: options.stall_timeout()?.unwrap_or(STALL),
+        };
+        let most = options.max_concurrency()?.unwrap_or(pace::SLOTS_MOST);
+        Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
+    }
+
+    /// A store that the user brings.
+    pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
+        let limits = Limits { retry: RETRY, stall: STALL };
+        Remote::new(store, Origin::User, "", limits, pace::SLOTS_MOST, traffic)
+    }
+
+    fn new(
+        store: Arc<dyn ObjectStore>,
+        origin: Origin,
+        root: &str,
+        limits: Limits,
+        most: usize,
+        traffic: Arc<Traffic>,
+    ) -> Self {
+        let client = Arc::new(RwLock::new(Client { store, built: Instant::now() }));
+        let pace = Arc::new(Pace::new(most, traffic.clone()));
+        Remote { client, origin, root: root.into(), pace, limits, traffic }
+    }
+
+    /// The URL of a path, as people know it.
+    pub(super) fn shown(&self, path: &str) -> String {
+        match &*self.root {
+            "" => path.to_string(),
+            root => format!("{root}/{path}"),
+        }
+    }
+
+    /// Requests that may be under way at once at most.
+    pub(super) fn most_at_once(&self) -> usize {
+        self.pace.most()
+    }
+
+    fn client(&self) -> Arc<dyn ObjectStore> {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).store.clone()
+    }
+
+    /// Looks for credentials again, after they were refused; says whether there may be others now.
+    fn renew(&self) -> bool {
+        let Origin::Address(origin) = &self.origin else { return false };
+        let (address, options, wire) = &**origin;
+        let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        if client.built.elapsed() < RENEWAL {
+            return true; // Another request has just done it.
+        }
+        match clouds::connect(address, options, wire) {
+            Ok(store) => {
+                *client = Client { store, built: Instant::now() };
+                true
+            }
+            Err(_) => false,
+        }
+    }
+
+    /// Counts what went wrong, and obeys a store that wants to be asked less.
+    fn note(&self, trouble: &Trouble) {
+        match trouble {
+            Trouble::Passing { throttled: true, .. } => {
+                self.traffic.throttled.add(1);
+                self.pace.throttled();
+            }
+            Trouble::Stalled(_) => self.traffic.stalls.add(1),
+            _ => {}
+        }
+    }
+
+    /// Reads byte ranges of a file, in the order given: each of its full length, and all of the pinned writing.
+    pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        self.traffic.wanted.add(ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum());
+        let runs = ranges::runs(ranges);
+        let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
+        let slice = |range: &Range<u64>| {
+            if range.start >= range.end {
+                return Ok(Bytes::new());
+            }
+            // In bounds: every range lies in a run.
+            let at = runs.partition_point(|run| run.range.end < range.end);
+            let run = runs.get(at).zip(read.get(at));
+            let (run, bytes) = run.ok_or_else(|| Error::new(ErrorKind::Internal, "a range was not read"))?;
+            let from = (range.start - run.range.start) as usize;
+            Ok(bytes.slice(from..from + (range.end - range.start) as usize))
+        };
+        ranges.iter().map(slice).collect()
+    }
+
+    async fn read_run(&self, pin: &Pin, run: &ranges::Run) -> Result<Bytes> {
+        let length = run.range.end - run.range.start;
+        let room = usize::try_from(length)
+            .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
+        // One allocation, in which each piece has its place.
+        let mut rest = BytesMut::with_capacity(room);
+        let transfers = run.pieces.iter().map(|piece| {
+            let after = rest.split_off((piece.end - piece.start) as usize);
+            let slot = std::mem::replace(&mut rest, after);
+            Transfer::new(self, pin, piece.clone(), slot).run()
+        });
+        let mut pieces = try_join_all(transfers.collect::<Vec<_>>()).await?.into_iter();
+        let mut whole = pieces.next().unwrap_or_default();
+        pieces.for_each(|piece| whole.unsplit(piece));
+        Ok(whole.freeze())
+    }
+
+    /// The end of a file whose size and version are not known yet, and what the answer told about it.
+    pub(super) async fn tail(&self, path: &Path, bytes: u64) -> Result<(ObjectMeta, Bytes)> {
+        let _slot = self.pace.slot().await;
+        self.patiently(|store| {
+            async move {
+                let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
+                let answer = store.get_opts(path, options).await?;
+                let (meta, range) = (answer.meta.clone(), answer.range.clone());
+                let body = answer.bytes().await?;
+                self.traffic.received.add(body.len() as u64);
+                self.traffic.wanted.add(body.len() as u64);
+                Ok((body.len() as u64 == range.end - range.start).then_some((meta, body)))
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// Size and version of a file; `None` if there is none.
+    pub(super) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
+        let found =
+            self.patiently(|store| async move { store.head(path).await.map(Some) }.boxed()).await;
+        match found {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            found => found.map(Some),
+        }
+    }
+
+    /// All that lies below a prefix, at every depth, ordered by path. A failure in the middle costs a page, not all.
+    pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let mut outage = Outage::new(self.limits.retry);
+        let mut renewed = false;
+        let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+        loop {
+            let known = found.len();
+            let exchange = Exchange::default();
+            let listed = EXCHANGE.scope(exchange.clone(), self.list_on(prefix, &mut found)).await;
+            let Err(failure) = listed else { return Ok(found.into_values().collect()) };
+            let trouble = failure.map_or_else(|| self.silence(), |error| Trouble::of(&error, &exchange));
+            match self.origin.lists_in_order() {
+                true if found.len() > known => outage.over(),
+                true => {}
+                // What comes after the last one that is known cannot be asked for.
+                false => found.clear(),
+            }
+            self.note(&trouble);
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew() {
+                renewed = true;
+                continue;
+            }
+            sleep(outage.wait(trouble)?).await;
+            self.traffic.retries.add(1);
+        }
+    }
+
+    /// Goes on with a listing; fails with `None` where nothing comes for too long.
+    async fn list_on(
+        &self,
+        prefix: &Path,
+        found: &mut BTreeMap<Path, ObjectMeta>,
+    ) -> Result<(), Option<object_store::Error>> {
+        let store = self.client();
+        self.traffic.requests.add(1);
+        let mut pages = match found.last_key_value() {
+            Some((last, _)) => store.list_with_offset(Some(prefix), last),
+            None => store.list(Some(prefix)),
+        };
+        while let Some(meta) = timeout(self.limits.stall, pages.next()).await.map_err(|_| None)? {
+            let meta = meta.map_err(Some)?;
+            found.insert(meta.location.clone(), meta);
+        }
+        Ok(())
+    }
+
+    fn silence(&self) -> Trouble {
+        Trouble::Stalled(format!("no answer came for {:.0} s", self.limits.stall.as_secs_f64()))
+    }
+
+    /// The names of the objects right below a prefix.
+    pub(super) async fn names_in(&self, prefix: &Path) -> Result<Vec<String>> {
+        self.patiently(|store| {
+            async move {
+                let listed = store.list_with_delimiter(Some(prefix)).await?;
+                let names = listed.objects.iter().filter_map(|meta| meta.location.filename());
+                Ok(Some(names.map(str::to_owned).collect()))
+            }
+            .boxed()
+        })
+        .await
+    }
+
+    /// Asks until there is an answer; `None` is one that is not what was asked for.
+    async fn patiently<'a, T>(
+        &self,
+        ask: impl Fn(Arc<dyn ObjectStore>) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
+        let mut outage = Outage::new(self.limits.retry);
+        let mut renewed = false;
+        loop {
+            let exchange = Exchange::default();
+            self.traffic.requests.add(1);
+            let asked = EXCHANGE.scope(exchange.clone(), ask(self.client()));
+            let trouble = match timeout(self.limits.stall, asked).await {
+                Ok(Ok(Some(answer))) => return Ok(answer),
+                Ok(Ok(None)) => Trouble::passing("the answer ended early"),
+                Ok(Err(error)) => Trouble::of(&error, &exchange),
+                Err(_) => self.silence(),
+            };
+            self.note(&trouble);
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew() {
+                renewed = true;
+                continue;
+            }
+            sleep(outage.wait(trouble)?).await;
+            self.traffic.retries.add(1);
+        }
+    }
+}
+
+impl std::fmt::Debug for Remote {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Never the client: the stores print their keys.
+        f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
+    }
+}
+
+impl Pin {
+    /// What a listing or an answer says of a file.
+    pub(super) fn of(meta: &ObjectMeta) -> Self {
+        Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
+    }
+
+    fn if_match(&self) -> Option<String> {
+        match &self.version {
+            // A weak tag never matches, and quotes are part of the tag on the wire, though not in every listing.
+            FileVersion::ETag(tag) if !tag.starts_with("W/") => Some(format!("\"{}\"", bare(tag))),
+            _ => None,
+        }
+    }
+
+    /// Whether an answer is about this writing, as far as it tells.
+    fn agrees(&self, meta: &ObjectMeta) -> bool {
+        match (&self.version, &meta.e_tag) {
+            (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
+            (FileVersion::Modified(_), _) => {
+                FileVersion::Modified(nanoseconds(meta)) == self.version || meta.last_modified.timestamp() == 0
+            }
+            _ => true,
+        }
+    }
+}
+
+/// What tells a writing of an object from the next.
+pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
+    match &meta.e_tag {
+        Some(tag) => FileVersion::ETag(bare(tag).into()),
+        None => FileVersion::Modified(nanoseconds(meta)),
+    }
+}
+
+fn bare(tag: &str) -> &str {
+    tag.trim_start_matches("W/").trim_matches('"')
+}
+
+fn nanoseconds(meta: &ObjectMeta) -> i128 {
+    let time = meta.last_modified;
+    i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
+}

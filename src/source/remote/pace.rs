@@ -1,0 +1,346 @@
+//! How many requests run at once, and when one is late: settled from what is measured.
+//!
+//! By Little's law a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in flight. Where the
+//! link is the limit, more in flight only makes `W` longer. So the number grows while the rate grows with it, returns to
+//! the smallest that gave it, and is tried anew now and then. A store that asks for fewer requests is obeyed at once.
+//!
+//! A request is late when its first byte has not come where 19 of 20 have. It is then sent a second time ("hedged":
+//! Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a store which is slow as a
+//! whole is not asked twice as much.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+
+use crate::source::traffic::Traffic;
+
+/// Requests at once: at first, at least, and at most where the user sets no other limit.
+const SLOTS_AT_FIRST: usize = 8;
+const SLOTS_LEAST: usize = 4;
+pub(super) const SLOTS_MOST: usize = 64;
+
+/// A round of measuring takes at least this long, and as many requests as may run at once.
+const ROUND: Duration = Duration::from_millis(250);
+
+/// More requests at once must bring this much more to be kept; fewer may cost as much.
+const GAIN: f64 = 1.08;
+const LOSS: f64 = 0.97;
+
+/// Rounds between two trials of another number.
+const ROUNDS_OF_REST: u32 = 12;
+
+/// After a store asked for fewer requests, none are added for this long.
+const TRUCE: Duration = Duration::from_secs(3);
+
+/// First bytes that are remembered, and how many are needed to call one late.
+const WAITS_KEPT: usize = 256;
+const WAITS_NEEDED: usize = 16;
+
+/// Of requests, those whose first byte comes before this share are on time.
+const ON_TIME: f64 = 0.95;
+
+/// Before enough is measured, a request is late after this long.
+const LATE_AT_FIRST: Duration = Duration::from_secs(1);
+
+/// A request is never called late before this.
+const LATE_LEAST: Duration = Duration::from_millis(15);
+
+/// Second requests per request, and how many may be saved up.
+const HEDGES: f64 = 0.05;
+const HEDGES_SAVED: f64 = 4.0;
+
+/// The measurements of one store, shared by all that read from it.
+#[derive(Debug)]
+pub(super) struct Pace {
+    slots: Arc<Semaphore>,
+    most: usize,
+    state: Mutex<State>,
+    traffic: Arc<Traffic>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Requests that may run at once.
+    limit: usize,
+    /// Slots that are to vanish when they are given back.
+    surplus: usize,
+    climb: Climb,
+    round: Round,
+    no_more_before: Option<Instant>,
+    /// The latest waits for first bytes, in a ring, and how many were ever put in.
+    waits: Vec<Duration>,
+    waited: usize,
+    late_after: Duration,
+    /// Seconds in which so many bytes came, after their first; older requests count less.
+    seconds: f64,
+    bytes: f64,
+    hedges: f64,
+}
+
+/// What is being tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Climb {
+    /// Growing, from the best rate so far.
+    Up { rate: f64, from: usize },
+    /// At rest for so many rounds, at a rate.
+    Rest { rounds: u32, rate: f64 },
+    /// Trying fewer than `from`, which gave `rate`.
+    Down { rate: f64, from: usize },
+}
+
+#[derive(Debug)]
+struct Round {
+    began: Instant,
+    bytes: u64,
+    finished: usize,
+    /// Whether a request had to wait for a slot: else the number was not what held it back.
+    contended: bool,
+}
+
+impl Round {
+    fn new(now: Instant) -> Self {
+        Round { began: now, bytes: 0, finished: 0, contended: false }
+    }
+}
+
+/// Leave to have one request under way.
+pub(super) struct Slot<'a> {
+    pace: &'a Pace,
+}
+
+impl Drop for Slot<'_> {
+    fn drop(&mut self) {
+        let mut state = self.pace.state();
+        match state.surplus {
+            0 => self.pace.slots.add_permits(1),
+            _ => state.surplus -= 1,
+        }
+    }
+}
+
+impl Pace {
+    /// At most `most` requests at once.
+    pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
+        let most = most.max(1);
+        let limit = SLOTS_AT_FIRST.min(most);
+        traffic.slots.set(limit as u64);
+        let state = State {
+            limit,
+            surplus: 0,
+            climb: Climb::Up { rate: 0.0, from: limit },
+            round: Round::new(Instant::now()),
+            no_more_before: None,
+            waits: Vec::new(),
+            waited: 0,
+            late_after: LATE_AT_FIRST,
+            seconds: 0.0,
+            bytes: 0.0,
+            hedges: 1.0,
+        };
+        Pace { slots: Arc::new(Semaphore::new(limit)), most, state: Mutex::new(state), traffic }
+    }
+
+    /// Requests at once at most.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for leave to send a request; first come, first served.
+    pub(super) async fn slot(&self) -> Slot<'_> {
+        if self.slots.available_permits() == 0 {
+            self.state().round.contended = true;
+        }
+        // The semaphore is never closed.
+        if let Ok(permit) = self.slots.acquire().await {
+            permit.forget();
+        }
+        Slot { pace: self }
+    }
+
+    /// A request's first byte came `after` it was sent.
+    pub(super) fn first_byte(&self, after: Duration) {
+        let mut state = self.state();
+        let at = state.waited % WAITS_KEPT;
+        match state.waits.get_mut(at) {
+            Some(wait) => *wait = after,
+            None => state.waits.push(after),
+        }
+        state.waited += 1;
+        if state.waits.len() >= WAITS_NEEDED && state.waited % WAITS_NEEDED == 0 {
+            let mut waits = state.waits.clone();
+            let rank = (waits.len() as f64 * ON_TIME) as usize;
+            let (_, on_time, _) = waits.select_nth_unstable(rank.min(state.waits.len() - 1));
+            state.late_after = (*on_time).max(LATE_LEAST);
+        }
+    }
+
+    /// A request for `bytes` is done, `took` after its first byte.
+    pub(super) fn finished(&self, bytes: u64, took: Duration) {
+        const MEMORY: f64 = 0.9;
+        let mut state = self.state();
+        let now = Instant::now();
+        state.hedges = (state.hedges + HEDGES).min(HEDGES_SAVED);
+        state.seconds = state.seconds * MEMORY + took.as_secs_f64();
+        state.bytes = state.bytes * MEMORY + bytes as f64;
+        state.round.bytes += bytes;
+        state.round.finished += 1;
+        let elapsed = now.saturating_duration_since(state.round.began);
+        if elapsed >= ROUND && state.round.finished >= state.limit {
+            let rate = state.round.bytes as f64 / elapsed.as_secs_f64();
+            let contended = state.round.contended;
+            state.round = Round::new(now);
+            if contended && state.no_more_before.is_none_or(|time| now >= time) {
+                let (limit, climb) = next(state.climb, state.limit, rate, self.most);
+                state.climb = climb;
+                self.set(&mut state, limit);
+            }
+        }
+    }
+
+    /// The store asked for fewer requests.
+    pub(super) fn throttled(&self) {
+        let mut state = self.state();
+        let now = Instant::now();
+        if state.no_more_before.is_some_and(|time| now + TRUCE - time < ROUND) {
+            return; // Requests that were under way together are one complaint.
+        }
+        state.no_more_before = Some(now + TRUCE);
+        let limit = (state.limit * 3 / 4).max(SLOTS_LEAST.min(self.most));
+        state.climb = Climb::Rest { rounds: 0, rate: 0.0 };
+        state.round = Round::new(now);
+        self.set(&mut state, limit);
+    }
+
+    fn set(&self, state: &mut State, limit: usize) {
+        if limit > state.limit {
+            let more = limit - state.limit;
+            let kept = more.min(state.surplus);
+            state.surplus -= kept;
+            self.slots.add_permits(more - kept);
+        } else {
+            let fewer = state.limit - limit;
+            state.surplus += fewer - self.slots.forget_permits(fewer);
+        }
+        state.limit = limit;
+        self.traffic.slots.set(limit as u64);
+    }
+
+    /// When a request that got nothing so far is late, counted from its sending.
+    pub(super) fn late_after(&self) -> Duration {
+        self.state().late_after
+    }
+
+    /// How long the body of a request for `bytes` should take.
+    pub(super) fn expected(&self, bytes: u64) -> Duration {
+        let state = self.state();
+        let seconds = state.seconds / state.bytes.max(1.0) * bytes as f64;
+        Duration::try_from_secs_f64(seconds).unwrap_or_default()
+    }
+
+    /// Takes leave to send a second request, if there is any left.
+    pub(super) fn may_hedge(&self) -> bool {
+        let mut state = self.state();
+        let may = state.hedges >= 1.0;
+        if may {
+            state.hedges -= 1.0;
+        }
+        may
+    }
+}
+
+/// The next number of requests at once, after a round that was held back by `limit` and gave `rate`.
+fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
+    let more = (limit + limit.div_ceil(2)).min(most);
+    let fewer = (limit * 3 / 4).max(SLOTS_LEAST.min(most));
+    match climb {
+        Climb::Up { rate: best, .. } if rate > best * GAIN && more > limit => {
+            (more, Climb::Up { rate, from: limit })
+        }
+        Climb::Up { rate: best, .. } if rate > best * GAIN => (limit, Climb::Rest { rounds: 0, rate }),
+        Climb::Up { rate: best, from } => (from, Climb::Rest { rounds: 0, rate: best }),
+        Climb::Rest { rounds, rate: average } if rounds < ROUNDS_OF_REST => {
+            let rate = if average == 0.0 { rate } else { (average + rate) / 2.0 };
+            (limit, Climb::Rest { rounds: rounds + 1, rate })
+        }
+        Climb::Rest { rate, .. } if fewer < limit => (fewer, Climb::Down { rate, from: limit }),
+        Climb::Rest { rate, .. } => (more, Climb::Up { rate, from: limit }),
+        Climb::Down { rate: before, .. } if rate >= before * LOSS => {
+            (limit, Climb::Rest { rounds: 0, rate })
+        }
+        // Fewer cost too much, so that more may even bring something.
+        Climb::Down { rate: before, from } => {
+            ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the climb against a store whose rate is a function of the number of requests.
+    fn settled(rate: impl Fn(usize) -> f64) -> usize {
+        let (mut limit, mut climb) = (SLOTS_AT_FIRST, Climb::Up { rate: 0.0, from: SLOTS_AT_FIRST });
+        let mut rested = vec![0usize; SLOTS_MOST + 1];
+        for round in 0..400 {
+            (limit, climb) = next(climb, limit, rate(limit), SLOTS_MOST);
+            if round > 100 && matches!(climb, Climb::Rest { .. }) {
+                rested[limit] += 1;
+            }
+        }
+        rested.iter().enumerate().max_by_key(|(_, rounds)| **rounds).map_or(0, |(limit, _)| limit)
+    }
+
+    #[test]
+    fn a_link_that_few_requests_fill_gets_few() {
+        assert!(settled(|limit| limit.min(3) as f64) <= 6);
+    }
+
+    #[test]
+    fn a_long_way_gets_many() {
+        let limit = settled(|limit| limit.min(40) as f64);
+        assert!((38..=SLOTS_MOST).contains(&limit), "{limit}");
+        assert_eq!(settled(|limit| limit as f64), SLOTS_MOST);
+    }
+
+    fn pace() -> Pace {
+        Pace::new(SLOTS_MOST, Arc::default())
+    }
+
+    #[test]
+    fn a_store_that_complains_is_asked_less_at_once_but_not_for_each_complaint() {
+        let pace = pace();
+        pace.throttled();
+        pace.throttled();
+        assert_eq!(pace.state().limit, SLOTS_AT_FIRST * 3 / 4);
+        assert_eq!(pace.slots.available_permits(), SLOTS_AT_FIRST * 3 / 4);
+    }
+
+    #[test]
+    fn late_is_what_one_in_twenty_is() {
+        let pace = pace();
+        assert_eq!(pace.late_after(), LATE_AT_FIRST);
+        for i in 0..WAITS_KEPT as u64 {
+            let wait = if i % 50 == 0 { 2_000 } else { 30 + i % 10 };
+            pace.first_byte(Duration::from_millis(wait));
+        }
+        let late = pace.late_after();
+        assert!((Duration::from_millis(30)..Duration::from_millis(100)).contains(&late), "{late:?}");
+    }
+
+    #[test]
+    fn hedges_are_one_in_twenty() {
+        let pace = pace();
+        let mut hedges = 0;
+        for _ in 0..2_000 {
+            hedges += u32::from(pace.may_hedge());
+            pace.finished(1 << 20, Duration::from_millis(1));
+        }
+        assert!((100..=101).contains(&hedges), "{hedges}");
+    }
+}

@@ -1,0 +1,140 @@
+//! One range of a file, until all of it is there: asked for, watched, hedged, and asked for again.
+//!
+//! ```text
+//! first leg ──────────── bytes ───────► slot ─► complete
+//!     │ late           │ broken              ▲
+//!     │                └► wait, a new leg from where it broke
+//!     └► second leg ──── bytes ───────────┘   whichever is ahead stays
+//! ```
+//!
+//! Both legs read the same writing of the file, so that any byte may come from either.
+
+use std::ops::Range;
+
+use bytes::{Bytes, BytesMut};
+use tokio::time::{sleep, sleep_until};
+
+use super::leg::{Late, Leg};
+use super::trouble::{Outage, Trouble};
+use super::{Pin, Remote};
+use crate::error::Error;
+
+/// A range on its way into memory that was set aside for it.
+pub(super) struct Transfer<'a> {
+    remote: &'a Remote,
+    pin: &'a Pin,
+    range: Range<u64>,
+    /// What has come, from the start of the range on; with room for all of it.
+    slot: BytesMut,
+}
+
+impl<'a> Transfer<'a> {
+    /// Of `range`, into `slot`, which is empty and has room for it.
+    pub(super) fn new(remote: &'a Remote, pin: &'a Pin, range: Range<u64>, slot: BytesMut) -> Self {
+        Transfer { remote, pin, range, slot }
+    }
+
+    /// Runs until the range is complete, or until nothing came of it for as long as an outage may last.
+    pub(super) async fn run(mut self) -> Result<BytesMut, Error> {
+        // Kept while waiting after a failure, so that a store in trouble is asked seldom.
+        let _slot = self.remote.pace.slot().await;
+        let mut outage = Outage::new(self.remote.limits.retry);
+        let mut renewed = false;
+        while self.missing() > 0 {
+            let before = self.slot.len();
+            let Err(trouble) = self.attempt().await else { continue };
+            if self.slot.len() > before {
+                outage.over();
+            }
+            self.remote.note(&trouble);
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew() {
+                renewed = true;
+                continue;
+            }
+            sleep(outage.wait(trouble)?).await;
+            self.remote.traffic.retries.add(1);
+        }
+        Ok(self.slot)
+    }
+
+    /// Where in the file the next missing byte lies.
+    fn at(&self) -> u64 {
+        self.range.start + self.slot.len() as u64
+    }
+
+    fn missing(&self) -> u64 {
+        self.range.end - self.at()
+    }
+
+    /// Asks for what is missing; a second time where the first is late.
+    async fn attempt(&mut self) -> Result<(), Trouble> {
+        let mut first = self.leg();
+        let mut second: Option<(Leg, Late)> = None;
+        let mut may_hedge = true;
+        while self.missing() > 0 {
+            let (due, why) = first.late();
+            tokio::select! {
+                biased;
+                came = first.next() => match came {
+                    Ok(Some((at, bytes))) => {
+                        self.keep(at, &bytes);
+                        // What was sent only because nothing came is not needed any more.
+                        if second.take_if(|(_, why)| *why == Late::Silent).is_some() {
+                            may_hedge = true;
+                        }
+                    }
+                    ended => match second.take() {
+                        Some((leg, _)) => first = leg,
+                        None => return Err(ended.err().unwrap_or_else(ended_early)),
+                    },
+                },
+                came = next_of(&mut second) => match came {
+                    Ok(Some((at, bytes))) if self.keep(at, &bytes) => {
+                        self.remote.traffic.hedges_won.add(1);
+                        first = second.take().map_or(first, |(leg, _)| leg);
+                    }
+                    Ok(Some(_)) => {}
+                    // The first is still there.
+                    _ => second = None,
+                },
+                () = sleep_until(due), if may_hedge => {
+                    may_hedge = false;
+                    if self.remote.pace.may_hedge() {
+                        self.remote.traffic.hedges.add(1);
+                        second = Some((self.leg(), why));
+                    }
+                }
+            }
+        }
+        self.remote.pace.finished(self.slot.len() as u64, first.reading());
+        Ok(())
+    }
+
+    fn leg(&self) -> Leg {
+        Leg::start(self.remote, self.pin, self.at()..self.range.end)
+    }
+
+    /// Keeps what of `bytes`, which lie at `at`, was still missing; says whether anything was.
+    fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
+        let known = usize::try_from(self.at() - at).unwrap_or(usize::MAX);
+        match bytes.get(known..) {
+            Some(new) if !new.is_empty() => {
+                self.slot.extend_from_slice(new);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+fn ended_early() -> Trouble {
+    Trouble::passing("the answer ended early")
+}
+
+/// The next bytes of a leg; never, where there is none.
+async fn next_of(leg: &mut Option<(Leg, Late)>) -> Result<Option<(u64, Bytes)>, Trouble> {
+    match leg {
+        Some((leg, _)) => leg.next().await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,241 @@
+//! What can go wrong with a request, and whether to ask again: by time, not by count.
+
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+
+use object_store::Error as StoreError;
+
+use crate::error::{Error, ErrorKind};
+use crate::source::wire::{Exchange, FailureKind};
+
+/// The first wait before asking again is up to this; each further one up to twice as much, but never more than the last.
+const BACKOFF_FIRST: Duration = Duration::from_millis(100);
+const BACKOFF_MOST: Duration = Duration::from_secs(15);
+
+/// An answer that a store would give again, such as the whole file for a range, is asked for anew this many times.
+const ODD_ANSWERS: u32 = 6;
+
+/// Codes with which S3 says, under status 400, what others say with 403 or 408.
+const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
+const TOO_LATE: [&str; 1] = ["RequestTimeout"];
+
+/// How long a code in an error's body may be, to be repeated.
+const CODE_LENGTH: usize = 64;
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(in crate::source) enum Trouble {
+    /// Asking again will not help.
+    Final(Error),
+    /// The credentials were refused; fresh ones may help, once.
+    Denied(Error),
+    /// It may pass: an outage, a busy store, a broken connection.
+    Passing {
+        words: String,
+        /// How long the store asked to be left alone.
+        retry_after: Option<Duration>,
+        /// Whether it asked for fewer requests.
+        throttled: bool,
+    },
+    /// Nothing came for too long.
+    Stalled(String),
+    /// An answer that is not what was asked for, from a store that is there.
+    Odd(String),
+}
+
+impl Trouble {
+    pub(super) fn passing(words: impl Into<String>) -> Self {
+        Trouble::Passing { words: words.into(), retry_after: None, throttled: false }
+    }
+
+    /// Reads a failure of the `object_store` crate. Its own words are not repeated: they can hold keys and signed URLs.
+    pub(in crate::source) fn of(error: &StoreError, exchange: &Exchange) -> Self {
+        let code = code(&error.to_string());
+        let said = |status: u16| match &code {
+            Some(code) => format!("the store answered {status} {code}"),
+            None => format!("the store answered {status}"),
+        };
+        let coded = |codes: &[&str]| code.as_deref().is_some_and(|code| codes.contains(&code));
+        match exchange.status() {
+            Some(401 | 403) => return Trouble::Denied(denied(said(exchange.status().unwrap_or(403)))),
+            Some(400) if coded(&EXPIRED) => return Trouble::Denied(denied(said(400))),
+            Some(404) => return Trouble::Final(not_there(code.as_deref())),
+            Some(412 | 416) => return Trouble::Final(changed("its content was replaced")),
+            Some(status @ (408 | 425 | 429 | 500..)) => {
+                return Trouble::Passing {
+                    words: said(status),
+                    retry_after: exchange.retry_after(),
+                    throttled: matches!(status, 429 | 503),
+                };
+            }
+            Some(400) if coded(&TOO_LATE) => return Trouble::passing(said(400)),
+            Some(status @ (300..400)) => {
+                let error = Error::new(ErrorKind::Io, format!("{}, a redirect", said(status)));
+                return Trouble::Final(error.hint("check the region and the endpoint"));
+            }
+            Some(status @ 400..) => return Trouble::Final(Error::new(ErrorKind::Io, said(status))),
+            // A success, whose content is odd; or no answer at all.
+            Some(_) => return Trouble::Odd("the answer is not the range that was asked for".into()),
+            None => {}
+        }
+        if let Some(failure) = exchange.failure() {
+            return match failure.kind {
+                FailureKind::Other => Trouble::Final(Error::new(ErrorKind::Io, failure.words)),
+                FailureKind::Tls => Trouble::Odd(failure.words),
+                _ => Trouble::passing(failure.words),
+            };
+        }
+        match error {
+            StoreError::NotFound { .. } => Trouble::Final(not_there(None)),
+            StoreError::Precondition { .. } => Trouble::Final(changed("its content was replaced")),
+            StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
+                Trouble::Denied(denied("the store denied access".into()))
+            }
+            StoreError::NotSupported { .. } | StoreError::NotImplemented { .. } => {
+                Trouble::Final(Error::new(ErrorKind::Unsupported, "the store cannot do what is needed of it"))
+            }
+            StoreError::InvalidPath { .. } => Trouble::Final(Error::invalid("the store refuses the path")),
+            StoreError::UnknownConfigurationKey { .. } => {
+                Trouble::Final(Error::invalid("the store does not know an option"))
+            }
+            other => Trouble::passing(deepest(other)),
+        }
+    }
+}
+
+/// A file that is not the one that was catalogued.
+pub(in crate::source) fn changed(how: &str) -> Error {
+    Error::new(
+        ErrorKind::DatasetChanged,
+        format!("the file has changed since the data set was opened: {how}"),
+    )
+    .hint("open the data set again")
+}
+
+fn not_there(code: Option<&str>) -> Error {
+    match code {
+        Some("NoSuchBucket") => Error::new(ErrorKind::NotFound, "there is no such bucket"),
+        _ => Error::new(ErrorKind::NotFound, "it is not there"),
+    }
+}
+
+fn denied(said: String) -> Error {
+    Error::new(ErrorKind::Denied, said).hint("check the credentials and what they may read")
+}
+
+/// The `<Code>` of an error's body, a word that is defined by the store's interface.
+fn code(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    (code.len() <= CODE_LENGTH && code.chars().all(|c| c.is_ascii_alphanumeric())).then(|| code.to_string())
+}
+
+/// The innermost cause of a failure that did not come over HTTP.
+fn deepest(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(inner) => deepest(inner),
+        None => error.to_string(),
+    }
+}
+
+/// How long an object could not be read, and how often that was tried.
+#[derive(Debug)]
+pub(super) struct Outage {
+    began: Option<Instant>,
+    patience: Duration,
+    tries: u32,
+    odd: u32,
+}
+
+impl Outage {
+    pub(super) fn new(patience: Duration) -> Self {
+        Outage { began: None, patience, tries: 0, odd: 0 }
+    }
+
+    /// Bytes came: what was before is forgiven.
+    pub(super) fn over(&mut self) {
+        (self.began, self.tries) = (None, 0);
+    }
+
+    /// How long to wait before asking again, or the failure that it has become.
+    pub(super) fn wait(&mut self, trouble: Trouble) -> Result<Duration, Error> {
+        let (words, at_least) = match trouble {
+            Trouble::Final(error) | Trouble::Denied(error) => return Err(error),
+            Trouble::Passing { words, retry_after, .. } => (words, retry_after.unwrap_or_default()),
+            Trouble::Stalled(words) => (words, Duration::ZERO),
+            Trouble::Odd(words) => {
+                self.odd += 1;
+                if self.odd > ODD_ANSWERS {
+                    let error = Error::new(ErrorKind::Io, format!("{words}, {} times", self.odd));
+                    return Err(error.hint("the server must support ranged reads, over TLS that is trusted here"));
+                }
+                (words, Duration::ZERO)
+            }
+        };
+        let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
+        self.tries += 1;
+        let wait = jittered(self.tries).max(at_least);
+        if now + wait >= began + self.patience {
+            let seconds = self.patience.as_secs_f64();
+            let cause = format!("{words}; it was tried {} times in {seconds:.0} s", self.tries);
+            return Err(Error::new(ErrorKind::Io, cause).hint(
+                "the store is not reachable or not well; the storage option retry_timeout says how long to try",
+            ));
+        }
+        Ok(wait)
+    }
+}
+
+/// A wait drawn evenly from zero to a bound that doubles: "full jitter" (Brooker, *Exponential Backoff and Jitter*, 2015).
+fn jittered(tries: u32) -> Duration {
+    let bound = BACKOFF_FIRST.saturating_mul(1 << (tries - 1).min(16)).min(BACKOFF_MOST);
+    let drawn = RandomState::new().hash_one(tries) as f64 / u64::MAX as f64;
+    bound.mul_f64(drawn)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_grow_to_a_bound() {
+        for tries in 1..100 {
+            assert!(jittered(tries) <= BACKOFF_MOST);
+        }
+        assert!(jittered(1) <= BACKOFF_FIRST);
+        let mean: f64 = (0..1000).map(|_| jittered(20).as_secs_f64()).sum::<f64>() / 1000.0;
+        assert!((6.5..8.5).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn an_outage_ends_by_time_and_says_so() {
+        let mut outage = Outage::new(Duration::from_millis(500));
+        let mut waits = 0;
+        let error = loop {
+            match outage.wait(Trouble::passing("the store answered 503")) {
+                Ok(wait) => std::thread::sleep(wait),
+                Err(error) => break error,
+            }
+            waits += 1;
+        };
+        assert!(waits >= 2, "{waits}");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("the store answered 503; it was tried"), "{error}");
+    }
+
+    #[test]
+    fn a_store_is_left_alone_for_as_long_as_it_asks() {
+        let asked = Duration::from_secs(3);
+        let trouble =
+            Trouble::Passing { words: String::new(), retry_after: Some(asked), throttled: true };
+        assert!(Outage::new(Duration::from_secs(180)).wait(trouble).unwrap() >= asked);
+    }
+
+    #[test]
+    fn only_the_code_of_an_error_is_repeated() {
+        let text = "Error performing GET https://h/b?sig=s3cr3t: <Error><Code>SlowDown</Code><Key>s3cr3t</Key>";
+        assert_eq!(code(text).as_deref(), Some("SlowDown"));
+        assert_eq!(code("<Code>not a code</Code>"), None);
+    }
+}

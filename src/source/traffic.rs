@@ -1,0 +1,91 @@
+//! What went to and fro between a data set's stores and its readers.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+/// Counters that the stores write.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    pub(super) requests: Count,
+    pub(super) received: Count,
+    pub(super) wanted: Count,
+    pub(super) retries: Count,
+    pub(super) hedges: Count,
+    pub(super) hedges_won: Count,
+    pub(super) throttled: Count,
+    pub(super) stalls: Count,
+    pub(super) slots: Count,
+}
+
+/// One counter.
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub(super) fn add(&self, amount: u64) {
+        self.0.fetch_add(amount, Relaxed);
+    }
+
+    pub(super) fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// A reading of the stores' counters, since the data set was opened; footers are counted too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct TrafficStats {
+    /// Reads that were asked of the stores: ranged requests, or positioned reads of local files.
+    pub requests: u64,
+    /// Bytes that came.
+    pub bytes_read: u64,
+    /// Bytes that readers needed of them: the rest was read along, twice, or in vain.
+    pub bytes_needed: u64,
+    /// Requests that were made again after a failure.
+    pub retries: u64,
+    /// Second requests that were sent because the first one was late.
+    pub hedges: u64,
+    /// Second requests that came in first.
+    pub hedges_won: u64,
+    /// Answers by which a store asked for fewer requests.
+    pub throttled: u64,
+    /// Requests that were given up because nothing came for too long.
+    pub stalls: u64,
+    /// Requests that may be under way at once at present; 0 for local files.
+    pub concurrency: u64,
+}
+
+impl Traffic {
+    pub(crate) fn read(&self) -> TrafficStats {
+        TrafficStats {
+            requests: self.requests.get(),
+            bytes_read: self.received.get(),
+            bytes_needed: self.wanted.get(),
+            retries: self.retries.get(),
+            hedges: self.hedges.get(),
+            hedges_won: self.hedges_won.get(),
+            throttled: self.throttled.get(),
+            stalls: self.stalls.get(),
+            concurrency: self.slots.get(),
+        }
+    }
+}
+
+impl TrafficStats {
+    /// Requests for 10^9 bytes that came.
+    pub fn requests_per_gigabyte(&self) -> f64 {
+        self.requests as f64 / (self.bytes_read as f64 / 1e9).max(f64::MIN_POSITIVE)
+    }
+
+    /// Bytes that came for each that was needed: 1 where nothing was read in vain.
+    pub fn amplification(&self) -> f64 {
+        match self.bytes_needed {
+            0 => 1.0,
+            needed => self.bytes_read as f64 / needed as f64,
+        }
+    }
+}
