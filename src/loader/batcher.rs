@@ -262,8 +262,9 @@ impl Making {
         let (mut end, mut from) = (0, 0);
         for (rows, done) in &self.done {
             end += rows;
-            let skipped: Vec<BadRow> =
-                std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end)).map(|(_, error)| BadRow { error }).collect();
+            let skipped: Vec<BadRow> = std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end))
+                .map(|(_, error)| BadRow { error })
+                .collect();
             let kept = rows - skipped.len();
             drop(done.send(Ok(Made { batch: batch.slice(from, kept), skipped })));
             from += kept;

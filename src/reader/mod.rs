@@ -89,7 +89,13 @@ fn limit_for(catalog: &Catalog, projection: &Projection, group: usize, limit: u6
 
 impl Resident {
     /// The rows that a part was decoded to.
-    pub(crate) fn new(fetcher: &Fetcher, selected: &Selected, part: Part, rows: RecordBatch, mut permit: Permit) -> Self {
+    pub(crate) fn new(
+        fetcher: &Fetcher,
+        selected: &Selected,
+        part: Part,
+        rows: RecordBatch,
+        mut permit: Permit,
+    ) -> Self {
         // The plan counts on the estimate, not on what this row group happens to take.
         permit.shrink(fetcher.held(part.group as usize));
         Resident { part, rows, lost: None, numbers: Numbers::of(&part, selected), _permit: Some(permit) }

@@ -77,8 +77,10 @@ impl Options {
     /// Refuses every option that is not for all stores, where there is no store that it could be for.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
-            Some((key, _)) => Err(Error::invalid(format!("storage option {key:?} is not known"))
-                .hint("local files need none")),
+            Some((key, _)) => {
+                Err(Error::invalid(format!("storage option {key:?} is not known"))
+                    .hint("local files need none"))
+            }
             None => Ok(()),
         }
     }

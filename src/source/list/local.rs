@@ -14,7 +14,8 @@ use crate::source::url::Target;
 
 /// The folder that a target names, and its files.
 pub(super) fn find(target: &Target, volume: usize) -> Result<(String, Vec<Found>)> {
-    let here = |path: &Path| Ok::<_, Error>(absolute(path)?.to_string_lossy().trim_end_matches('/').to_string());
+    let here =
+        |path: &Path| Ok::<_, Error>(absolute(path)?.to_string_lossy().trim_end_matches('/').to_string());
     let (root, mut files) = match target {
         Target::Path(path) => {
             let kind = fs::metadata(path).map_err(|error| Error::from(error).at(place(path)))?;
@@ -27,7 +28,9 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<(String, Vec<Found>
             }
         }
         Target::Glob(base, glob) => (here(base)?, matching(base, glob)?),
-        Target::Remote(_) => return Err(Error::new(ErrorKind::Internal, "a remote target on the local disk")),
+        Target::Remote(_) => {
+            return Err(Error::new(ErrorKind::Internal, "a remote target on the local disk"));
+        }
     };
     files.iter_mut().for_each(|file| file.volume = volume);
     Ok((root, files))

@@ -26,8 +26,10 @@ pub(super) async fn find(
     let place = Place::file(remote.shown(key));
     let found = match (Glob::split(LocalPath::new(key)), lists) {
         (None, false) if !key.is_empty() && !key.ends_with('/') => here.alone(key).await,
-        (_, false) => Err(Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
-            .hint("give the URLs of the files as a list")),
+        (_, false) => {
+            Err(Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
+                .hint("give the URLs of the files as a list"))
+        }
         (Some((base, glob)), true) => here.matching(&base.to_string_lossy(), &glob).await,
         (None, true) => here.file_or_folder(key).await,
     };
@@ -101,7 +103,8 @@ impl Here<'_> {
         let prefix = path(base)?;
         let listed = self.remote.list(&prefix).await?;
         let all = below(&listed, &prefix);
-        let tables: Vec<(&str, Table)> = all.iter().filter_map(|seen| Table::shown_by(seen.relative)).collect();
+        let tables: Vec<(&str, Table)> =
+            all.iter().filter_map(|seen| Table::shown_by(seen.relative)).collect();
         let seen = visible(all);
         let chosen = seen.iter().filter(|seen| match glob.reach(seen.relative) {
             Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
@@ -115,7 +118,8 @@ impl Here<'_> {
             return Err(nothing(place, "the glob matches no Parquet file below this folder", names));
         }
         // A table that lies beside what is matched is nobody's business.
-        let within = tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
+        let within =
+            tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
         if let Some((folder, table)) = within {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
             return Err(table.refusal(Place::file(shown)));

@@ -227,8 +227,7 @@ impl Remote {
 
     /// Size and version of a file; `None` if there is none.
     pub(super) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
-        let found =
-            self.patiently(|store| async move { store.head(path).await.map(Some) }.boxed()).await;
+        let found = self.patiently(|store| async move { store.head(path).await.map(Some) }.boxed()).await;
         match found {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             found => found.map(Some),
@@ -352,7 +351,8 @@ impl Pin {
         match (&self.version, &meta.e_tag) {
             (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
             (FileVersion::Modified(_), _) => {
-                FileVersion::Modified(nanoseconds(meta)) == self.version || meta.last_modified.timestamp() == 0
+                FileVersion::Modified(nanoseconds(meta)) == self.version
+                    || meta.last_modified.timestamp() == 0
             }
             _ => true,
         }

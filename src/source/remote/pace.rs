@@ -269,9 +269,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         }
         Climb::Rest { rate, .. } if fewer < limit => (fewer, Climb::Down { rate, from: limit }),
         Climb::Rest { rate, .. } => (more, Climb::Up { rate, from: limit }),
-        Climb::Down { rate: before, .. } if rate >= before * LOSS => {
-            (limit, Climb::Rest { rounds: 0, rate })
-        }
+        Climb::Down { rate: before, .. } if rate >= before * LOSS => (limit, Climb::Rest { rounds: 0, rate }),
         // Fewer cost too much, so that more may even bring something.
         Climb::Down { rate: before, from } => {
             ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })

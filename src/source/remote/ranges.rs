@@ -46,7 +46,8 @@ pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
 fn pieces(range: &Range<u64>) -> Vec<Range<u64>> {
     let length = range.end - range.start;
     let count = ((length + PIECE / 2) / PIECE).max(1);
-    let border = |piece: u64| range.start + (u128::from(length) * u128::from(piece) / u128::from(count)) as u64;
+    let border =
+        |piece: u64| range.start + (u128::from(length) * u128::from(piece) / u128::from(count)) as u64;
     (0..count).map(|piece| border(piece)..border(piece + 1)).collect()
 }
 

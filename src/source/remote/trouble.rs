@@ -167,7 +167,9 @@ impl Outage {
                 self.odd += 1;
                 if self.odd > ODD_ANSWERS {
                     let error = Error::new(ErrorKind::Io, format!("{words}, {} times", self.odd));
-                    return Err(error.hint("the server must support ranged reads, over TLS that is trusted here"));
+                    return Err(
+                        error.hint("the server must support ranged reads, over TLS that is trusted here")
+                    );
                 }
                 (words, Duration::ZERO)
             }
@@ -227,14 +229,14 @@ mod tests {
     #[test]
     fn a_store_is_left_alone_for_as_long_as_it_asks() {
         let asked = Duration::from_secs(3);
-        let trouble =
-            Trouble::Passing { words: String::new(), retry_after: Some(asked), throttled: true };
+        let trouble = Trouble::Passing { words: String::new(), retry_after: Some(asked), throttled: true };
         assert!(Outage::new(Duration::from_secs(180)).wait(trouble).unwrap() >= asked);
     }
 
     #[test]
     fn only_the_code_of_an_error_is_repeated() {
-        let text = "Error performing GET https://h/b?sig=s3cr3t: <Error><Code>SlowDown</Code><Key>s3cr3t</Key>";
+        let text =
+            "Error performing GET https://h/b?sig=s3cr3t: <Error><Code>SlowDown</Code><Key>s3cr3t</Key>";
         assert_eq!(code(text).as_deref(), Some("SlowDown"));
         assert_eq!(code("<Code>not a code</Code>"), None);
     }
