@@ -5,13 +5,17 @@
 //! What can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
 
 mod address;
+mod azure;
 mod build;
+mod gcs;
+mod hdfs;
 mod options;
 mod process;
 mod profile;
 mod region;
 mod s3;
 mod secret;
+mod web;
 
 use std::sync::Arc;
 
@@ -42,6 +46,10 @@ pub(in crate::source) fn connect(
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match address.scheme() {
         Scheme::S3 => s3::connect(address, options, wire, &environment),
+        Scheme::Gcs => gcs::connect(address, options, wire, &environment),
+        Scheme::Azure => azure::connect(address, options, wire, &environment),
+        Scheme::Http => web::connect(address, options, wire),
+        Scheme::Hdfs => hdfs::connect(address, options),
         _ => Err(Error::new(ErrorKind::Unsupported, "not yet")),
     }
 }
