@@ -9,6 +9,7 @@ mod azure;
 mod build;
 mod gcs;
 mod hdfs;
+mod hf;
 mod options;
 mod process;
 mod profile;
@@ -50,6 +51,7 @@ pub(in crate::source) fn connect(
         Scheme::Azure => azure::connect(address, options, wire, &environment),
         Scheme::Http => web::connect(address, options, wire),
         Scheme::Hdfs => hdfs::connect(address, options),
-        _ => Err(Error::new(ErrorKind::Unsupported, "not yet")),
+        Scheme::HuggingFace => hf::connect(address, options, wire, &environment),
+        Scheme::Local => Err(Error::new(ErrorKind::Internal, "a local file has no client")),
     }
 }
