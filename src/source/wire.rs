@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
+use http::{HeaderValue, Method, StatusCode};
 use http_body_util::BodyExt;
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -36,6 +38,7 @@ pub(super) struct Wire {
     redirects: Redirects,
     query: Option<Secret>,
     login: Option<(Secret, Option<Secret>)>,
+    head_by_get: bool,
 }
 
 #[derive(Default)]
@@ -68,6 +71,11 @@ impl Wire {
     /// The same wire, with other redirects.
     pub(super) fn with_redirects(&self, redirects: Redirects) -> Self {
         Wire { redirects, ..self.clone() }
+    }
+
+    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is good for one method alone.
+    pub(super) fn with_head_by_get(&self) -> Self {
+        Wire { head_by_get: true, ..self.clone() }
     }
 
     /// A client for these options.
@@ -126,7 +134,19 @@ impl fmt::Debug for Line {
 
 #[async_trait]
 impl HttpService for Line {
-    async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    async fn call(&self, mut request: HttpRequest) -> Result<HttpResponse, HttpError> {
+        let head_by_get = self.wire.head_by_get && request.method() == Method::HEAD;
+        if head_by_get {
+            *request.method_mut() = Method::GET;
+            request.headers_mut().insert(RANGE, HeaderValue::from_static("bytes=0-0"));
+        }
+        let answer = self.exchange(request).await?;
+        if head_by_get { Ok(as_head(answer)) } else { Ok(answer) }
+    }
+}
+
+impl Line {
+    async fn exchange(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let host = request.uri().authority().map(|host| host.host().to_owned()).unwrap_or_default();
         let failed = |failure: Failure| {
             exchange::failed(failure.clone());
@@ -145,9 +165,7 @@ impl HttpService for Line {
         });
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
     }
-}
 
-impl Line {
     fn prepare(&self, request: HttpRequest, host: &str) -> Result<reqwest::Request, Failure> {
         let (parts, body) = request.into_parts();
         let mut url: reqwest::Url =
@@ -176,4 +194,20 @@ impl Line {
             .build()
             .map_err(|_| Failure::other("the user information is malformed"))
     }
+}
+
+/// The answer to a `HEAD`, from that to the `GET` of the first byte: what it says of the whole is in `Content-Range`.
+fn as_head(answer: HttpResponse) -> HttpResponse {
+    let (mut parts, _) = answer.into_parts();
+    let range = parts.headers.remove(CONTENT_RANGE);
+    let size = range.as_ref().and_then(|range| range.to_str().ok()).and_then(|range| range.rsplit_once('/'));
+    let size = size.and_then(|(_, size)| size.parse::<u64>().ok());
+    // An empty file has no first byte.
+    let whole = parts.status == StatusCode::PARTIAL_CONTENT
+        || (parts.status == StatusCode::RANGE_NOT_SATISFIABLE && size == Some(0));
+    if let (true, Some(size)) = (whole, size) {
+        parts.status = StatusCode::OK;
+        parts.headers.insert(CONTENT_LENGTH, size.into());
+    }
+    HttpResponse::from_parts(parts, bytes::Bytes::new().into())
 }

@@ -373,7 +373,7 @@ impl Written<'_> {
 }
 
 /// Whether a query signs a request, and so is a secret.
-fn is_signature(query: &str) -> bool {
+pub(super) fn is_signature(query: &str) -> bool {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.into_iter().any(|(name, _)| {
         let name = name.to_ascii_lowercase();

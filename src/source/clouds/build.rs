@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use object_store::{ClientOptions, RetryConfig};
 
+use super::address::is_loopback;
 use super::options::{Options, unknown};
 use crate::error::{Error, Result};
 
@@ -31,6 +32,25 @@ pub(super) fn keys<'a, Key: FromStr>(
         Err(_) => Err(unknown(name, store, known.iter().copied().chain(CLIENT))),
     };
     options.theirs().filter(|(name, _)| !apart.contains(name)).map(read).collect()
+}
+
+/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without leave. It is not repeated.
+pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> Result<()> {
+    let malformed = || {
+        Error::invalid(format!("the endpoint for {store} is malformed"))
+            .hint("write it as in https://store.example.com:9000")
+    };
+    let url: reqwest::Url = endpoint.parse().map_err(|_| malformed())?;
+    let host = url.host_str().ok_or_else(malformed)?;
+    let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
+    if !matches!(url.scheme(), "http" | "https") || !bare {
+        return Err(malformed());
+    }
+    if url.scheme() == "http" && !allow_http && !is_loopback(host) {
+        let cause = format!("the endpoint for {store} is plain http://, which anyone on the way can read");
+        return Err(Error::invalid(cause).hint("use https://, or pass the storage option allow_http=true"));
+    }
+    Ok(())
 }
 
 /// The sentence for a builder that refuses what it was given. Its own can hold a URL or a key.

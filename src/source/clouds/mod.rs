@@ -5,13 +5,18 @@
 //! What can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
 
 mod address;
+mod azure;
 mod build;
+mod gcs;
+mod hdfs;
+mod hf;
 mod options;
 mod process;
 mod profile;
 mod region;
 mod s3;
 mod secret;
+mod web;
 
 use std::sync::Arc;
 
@@ -42,6 +47,11 @@ pub(in crate::source) fn connect(
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match address.scheme() {
         Scheme::S3 => s3::connect(address, options, wire, &environment),
-        _ => Err(Error::new(ErrorKind::Unsupported, "not yet")),
+        Scheme::Gcs => gcs::connect(address, options, wire, &environment),
+        Scheme::Azure => azure::connect(address, options, wire, &environment),
+        Scheme::Http => web::connect(address, options, wire),
+        Scheme::Hdfs => hdfs::connect(address, options),
+        Scheme::HuggingFace => hf::connect(address, options, wire, &environment),
+        Scheme::Local => Err(Error::new(ErrorKind::Internal, "a local file has no client")),
     }
 }

@@ -12,11 +12,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use object_store::ObjectStore;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::{ClientConfigKey, ObjectStore};
 
-use super::address::{Address, is_loopback};
-use super::build::{client_options, keys, no_retries, refused};
+use super::address::Address;
+use super::build::{check_endpoint, client_options, keys, no_retries, refused};
 use super::options::{Options, malformed, truth};
 use super::process::Process;
 use super::profile::{Profile, Source};
@@ -221,25 +221,9 @@ impl Setup {
 
     fn check_endpoint(&self) -> Result<()> {
         let Some(endpoint) = self.endpoint() else { return Ok(()) };
-        let malformed = || {
-            Error::invalid("the endpoint for s3:// is malformed")
-                .hint("write it as in https://minio.example.com:9000")
-        };
-        let url: reqwest::Url = endpoint.parse().map_err(|_| malformed())?;
-        let host = url.host_str().ok_or_else(malformed)?;
-        let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
-        if !matches!(url.scheme(), "http" | "https") || !bare {
-            return Err(malformed());
-        }
-        let allow_http = Key::Client(object_store::ClientConfigKey::AllowHttp);
+        let allow_http = Key::Client(ClientConfigKey::AllowHttp);
         let allowed = self.values.get(&allow_http).and_then(|value| truth(value)).unwrap_or(false);
-        if url.scheme() == "http" && !allowed && !is_loopback(host) {
-            return Err(Error::invalid(
-                "the endpoint for s3:// is plain http://, which anyone on the way can read",
-            )
-            .hint("use https://, or pass the storage option allow_http=true"));
-        }
-        Ok(())
+        check_endpoint(endpoint, "s3://", allowed)
     }
 
     fn builder(&self, bucket: &str, wire: &Wire) -> Result<AmazonS3Builder> {

@@ -1,0 +1,134 @@
+//! `gs://`: Google Cloud Storage.
+//!
+//! Credentials come from the storage options, else from the environment, else from where `gcloud auth
+//! application-default login` leaves them, else from the machine; `skip_signature` asks without any.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey as Key};
+use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider};
+use serde::Deserialize;
+
+use super::address::Address;
+use super::build::{check_endpoint, client_options, keys, no_retries, refused};
+use super::options::{Options, malformed, truth};
+use super::{Environment, Wire};
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// The keys that say who asks; one of them in the options, and no variable is looked at.
+const IDENTITY: [Key; 5] = [
+    Key::SkipSignature,
+    Key::BearerToken,
+    Key::ServiceAccount,
+    Key::ServiceAccountKey,
+    Key::ApplicationCredentials,
+];
+
+/// The variables that say who asks, first come first served.
+const VARIABLES: [(&str, Key); 7] = [
+    ("GOOGLE_SKIP_SIGNATURE", Key::SkipSignature),
+    ("GOOGLE_BEARER_TOKEN", Key::BearerToken),
+    ("GOOGLE_SERVICE_ACCOUNT", Key::ServiceAccount),
+    ("GOOGLE_SERVICE_ACCOUNT_PATH", Key::ServiceAccount),
+    ("SERVICE_ACCOUNT", Key::ServiceAccount),
+    ("GOOGLE_SERVICE_ACCOUNT_KEY", Key::ServiceAccountKey),
+    ("GOOGLE_APPLICATION_CREDENTIALS", Key::ApplicationCredentials),
+];
+
+/// Where an emulator listens: Google's own libraries look there.
+const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
+
+/// The keys of options, for hints.
+const KNOWN: [&str; 7] = [
+    "google_service_account",
+    "google_service_account_path",
+    "google_service_account_key",
+    "google_application_credentials",
+    "google_bearer_token",
+    "google_base_url",
+    "google_skip_signature",
+];
+
+pub(super) fn connect(
+    address: &Address,
+    options: &Options,
+    wire: &Wire,
+    environment: Environment<'_>,
+) -> Result<Arc<dyn ObjectStore>> {
+    let mut values: HashMap<Key, String> = HashMap::new();
+    for (name, key, value) in keys::<Key>(options, "gs://", &KNOWN, &[])? {
+        if values.insert(key, value.to_owned()).is_some() {
+            return Err(malformed(name, "given once: it has another name too"));
+        }
+    }
+    if let Some(base) = environment("GOOGLE_BASE_URL") {
+        values.entry(Key::BaseUrl).or_insert(base);
+    }
+    if let (false, Some(host)) = (values.contains_key(&Key::BaseUrl), environment(EMULATOR)) {
+        let base = if host.contains("://") { host } else { format!("http://{host}") };
+        values.insert(Key::BaseUrl, base);
+        values.entry(Key::SkipSignature).or_insert_with(|| "true".to_owned());
+    }
+    if !IDENTITY.iter().any(|key| values.contains_key(key)) {
+        let found = VARIABLES.iter().find_map(|(name, key)| Some((*key, environment(name)?)));
+        values.extend(found);
+    }
+    let flag = |key| {
+        values.get(&key).map(|value| truth(value).ok_or_else(|| malformed(key.as_ref(), "true or false")))
+    };
+    let anonymous = flag(Key::SkipSignature).transpose()?.unwrap_or(false);
+    let allow_http = flag(Key::Client(ClientConfigKey::AllowHttp)).transpose()?.unwrap_or(false);
+    if let Some(base) = values.get(&Key::BaseUrl) {
+        check_endpoint(base, "gs://", allow_http)?;
+    }
+    if !anonymous
+        && !IDENTITY.iter().any(|key| *key != Key::ApplicationCredentials && values.contains_key(key))
+    {
+        check_application_default(values.get(&Key::ApplicationCredentials), environment)?;
+    }
+
+    let mut builder = GoogleCloudStorageBuilder::new()
+        .with_client_options(client_options())
+        .with_retry(no_retries())
+        .with_http_connector(wire.clone());
+    if anonymous {
+        // Or it would look for credentials that it does not use, and stumble over what it finds.
+        let nobody = GcpCredential { bearer: String::new() };
+        builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
+    }
+    for (key, value) in &values {
+        builder = builder.with_config(*key, value);
+    }
+    let store = builder.with_bucket_name(address.store()).build();
+    Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
+}
+
+/// What kind of credentials a file holds.
+#[derive(Deserialize)]
+struct Credentials {
+    r#type: String,
+}
+
+/// Refuses application default credentials of a kind that the client does not read, by their name.
+fn check_application_default(path: Option<&String>, environment: Environment<'_>) -> Result<()> {
+    let path = match path {
+        Some(path) => PathBuf::from(path),
+        None => match environment("HOME") {
+            Some(home) => PathBuf::from(home).join(".config/gcloud/application_default_credentials.json"),
+            None => return Ok(()),
+        },
+    };
+    let Ok(text) = std::fs::read(&path) else { return Ok(()) };
+    let place = || Place::file(path.to_string_lossy());
+    let hint = "pass the storage option bearer_token, as gcloud auth print-access-token prints it";
+    match serde_json::from_slice::<Credentials>(&text) {
+        Ok(known) if matches!(known.r#type.as_str(), "service_account" | "authorized_user") => Ok(()),
+        Ok(other) => {
+            let cause = format!("Google credentials of type {:?} are not read", other.r#type);
+            Err(Error::new(ErrorKind::Unsupported, cause).at(place()).hint(hint))
+        }
+        Err(_) => Err(Error::invalid("these are no Google credentials").at(place())),
+    }
+}

@@ -1,0 +1,57 @@
+//! `hdfs://`, `hopsfs://` and `viewfs://`: Hadoop's file system, over its own protocol.
+//!
+//! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or
+//! `HADOOP_HOME/etc/hadoop`, and over it the storage options with a dot in their name. `HADOOP_USER_NAME` says who asks,
+//! or Kerberos with `hadoop.security.authentication` and a ticket of `kinit`.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+
+use super::address::Address;
+use super::options::Options;
+use crate::error::{Error, ErrorKind, Result};
+
+#[cfg(feature = "hdfs")]
+pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn ObjectStore>> {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use hdfs_native_object_store::HdfsObjectStoreBuilder;
+
+    use super::options::unknown;
+
+    // Without a runtime the client would start one of its own, which cannot be ended from a task.
+    let runtime = tokio::runtime::Handle::try_current()
+        .map_err(|_| Error::new(ErrorKind::Internal, "HDFS needs a runtime"))?;
+    let mut configuration = Vec::new();
+    for (key, value) in options.theirs() {
+        if !key.contains('.') {
+            return Err(unknown(key, "hdfs://", std::iter::empty())
+                .hint("Hadoop's own keys have a dot: dfs.nameservices, hadoop.security.authentication"));
+        }
+        configuration.push((key, value));
+    }
+    let builder = HdfsObjectStoreBuilder::new()
+        .with_url(address.root())
+        .with_config(configuration)
+        .with_io_runtime(runtime);
+    // It panics where the machine does not know who its user is.
+    let store = catch_unwind(AssertUnwindSafe(|| builder.build()))
+        .map_err(|_| refused(address, "the user has no name").hint("set HADOOP_USER_NAME"))?;
+    let words = |error: object_store::Error| match error {
+        object_store::Error::Generic { source, .. } => source.to_string(),
+        _ => "it is malformed".to_owned(),
+    };
+    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("look at HADOOP_CONF_DIR"))?))
+}
+
+#[cfg(feature = "hdfs")]
+fn refused(address: &Address, why: &str) -> Error {
+    Error::invalid(format!("the Hadoop configuration does not do for {}: {why}", address.root()))
+}
+
+#[cfg(not(feature = "hdfs"))]
+pub(super) fn connect(address: &Address, _: &Options) -> Result<Arc<dyn ObjectStore>> {
+    Err(Error::new(ErrorKind::Unsupported, format!("{} is not read by this build", address.root()))
+        .hint("build it with the cargo feature hdfs"))
+}
