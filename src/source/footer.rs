@@ -7,13 +7,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
 use bytes::Bytes;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::{
     FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData,
 };
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::clouds::MetadataCache as MetadataCacheChoice;
 use super::list::Found;
+use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
 use crate::catalog::thrift::Compact;
 use crate::catalog::{Catalog, File, Layout, unify};
@@ -52,22 +54,58 @@ pub(super) struct Footer {
     key_values: Option<Vec<KeyValue>>,
 }
 
-/// Reads the footers of all files, in their order; fails with the first that cannot be read.
-pub(super) async fn read_all(store: &Store, found: Vec<Found>) -> Result<Vec<Footer>> {
+/// Reads the footers of all files, in their order; fails with the first that cannot be read. `kept` says where those of
+/// remote files are kept from one time to the next.
+pub(super) async fn read_all(
+    store: &Store,
+    found: Vec<Found>,
+    kept: Option<MetadataCacheChoice>,
+) -> Result<Vec<Footer>> {
+    let (found, kept) = match store.is_local() {
+        true => (found, None),
+        false => {
+            let load = move || {
+                let kept = MetadataCache::load(kept, &found);
+                Ok((found, kept))
+            };
+            store.blocking(load).await?
+        }
+    };
+    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(&found));
     let layouts = Arc::new(Layouts::default());
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
-    let reads = found.into_iter().enumerate().map(|(ordinal, found)| {
-        let layouts = layouts.clone();
+    let mut footers = Vec::with_capacity(found.len());
+    let mut is_first = true;
+    let reads = found.into_iter().map(|found| {
+        let known = kept.as_ref().and_then(|kept| kept.get(&found));
+        let (layouts, key) = (layouts.clone(), metadata_cache::key(&found));
+        let first = std::mem::take(&mut is_first);
         async move {
             let place = found.place();
             let read = async {
-                let bytes = fetch(store, &found).await?;
-                store.blocking(move || parse(found, &bytes, &layouts, ordinal == 0)).await
+                let bytes = match known {
+                    Some(known) => known,
+                    None => fetch(store, &found).await?,
+                };
+                let parsed = bytes.clone();
+                let footer = store.blocking(move || parse(found, &parsed, &layouts, first)).await?;
+                Ok((footer, key, bytes))
             };
-            read.await.map_err(|error| error.at(place))
+            read.await.map_err(|error: Error| error.at(place))
         }
+        .boxed()
     });
-    stream::iter(reads).buffered(at_once).try_collect().await
+    let mut read = stream::iter(reads).buffered(at_once);
+    while let Some((footer, key, bytes)) = read.try_next().await? {
+        if let Some(renewal) = &mut renewal {
+            renewal.add(key, &bytes);
+        }
+        footers.push(footer);
+    }
+    if let Some(renewal) = renewal {
+        renewal.keep();
+    }
+    Ok(footers)
 }
 
 /// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.

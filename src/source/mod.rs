@@ -15,6 +15,7 @@ mod footer;
 mod glob;
 mod list;
 mod local;
+mod metadata_cache;
 mod remote;
 mod store;
 mod tables;
@@ -29,7 +30,7 @@ use object_store::ObjectStore;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
-use clouds::{Address, Options};
+use clouds::{Address, MetadataCache, Options};
 use remote::Remote;
 use store::Volume;
 use url::Target;
@@ -82,7 +83,7 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
     }
     let store = Store::new(volumes.into_iter().map(|(_, volume)| volume).collect(), traffic);
     let found = list::find(&store, targets).await?;
-    catalogue(store, found).await
+    catalogue(store, found, options.metadata_cache()?).await
 }
 
 /// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
@@ -91,11 +92,16 @@ pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(St
     let remote = Remote::of_user(client, Arc::clone(&traffic));
     let store = Store::new(vec![Volume::Remote(remote)], traffic);
     let found = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
-    catalogue(store, found).await
+    // Without a URL there is nothing to know the store by the next time.
+    catalogue(store, found, Some(MetadataCache::Off)).await
 }
 
-async fn catalogue(store: Store, found: Vec<list::Found>) -> Result<(Store, Catalog)> {
-    let footers = footer::read_all(&store, found).await?;
+async fn catalogue(
+    store: Store,
+    found: Vec<list::Found>,
+    kept: Option<MetadataCache>,
+) -> Result<(Store, Catalog)> {
+    let footers = footer::read_all(&store, found, kept).await?;
     let catalog = footer::assemble(footers)?;
     Ok((store, catalog))
 }

@@ -66,6 +66,11 @@ impl Store {
         }
     }
 
+    /// Whether all of it lies on the local disk.
+    pub(super) fn is_local(&self) -> bool {
+        self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
+    }
+
     /// Row groups that may well be under way at once; what is asked of a store at once, it settles by itself.
     pub(crate) fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {

@@ -1,0 +1,268 @@
+//! Footers of remote files, kept on local disk: a data set opens the second time with a listing and no other request.
+//!
+//! One file for each folder that was opened, shared by all processes of the user. An entry is found by the file's URL,
+//! size and version, and proven by a checksum: what is stale, damaged or cut off is read from the store again. A file is
+//! written under another name and renamed, so that readers see all of it or nothing. Whatever fails here only costs the
+//! requests that it would have saved.
+
+use std::collections::HashMap;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
+
+use super::clouds::MetadataCache as Choice;
+use super::list::Found;
+
+/// What a file begins with: names the form of what follows.
+const MAGIC: &[u8; 8] = b"FBMETA01";
+
+/// The folder below the user's folder for caches.
+const FOLDER: &str = "forebay/metadata";
+
+/// Bytes that the folder may take; the oldest files make room.
+const MOST: u64 = 2 << 30;
+
+/// A file that is being written is left behind by a process that ended if it is this old.
+const ABANDONED: Duration = Duration::from_secs(3600);
+
+const SUFFIX: &str = "footers";
+const SUFFIX_WRITING: &str = "writing";
+
+/// The footers that are known for one folder.
+#[derive(Debug)]
+pub(super) struct MetadataCache {
+    path: PathBuf,
+    known: HashMap<u64, Bytes>,
+}
+
+impl MetadataCache {
+    /// Reads what is kept for the data set that consists of `found`; `None` where nothing is to be kept.
+    pub(super) fn load(choice: Option<Choice>, found: &[Found]) -> Option<Self> {
+        let folder = match choice {
+            Some(Choice::Off) => return None,
+            Some(Choice::Folder(folder)) => folder,
+            None => user_folder()?.join(FOLDER),
+        };
+        if !is_private(&folder) {
+            return None;
+        }
+        let first = found.first()?;
+        let root = first.whole.strip_suffix(&first.relative)?;
+        let path = folder.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
+        let known = fs::read(&path).map(|bytes| entries(bytes.into())).unwrap_or_default();
+        Some(MetadataCache { path, known })
+    }
+
+    /// The footer of a file as it is now, if it is known.
+    pub(super) fn get(&self, found: &Found) -> Option<Bytes> {
+        self.known.get(&key(found)).cloned()
+    }
+
+    /// Begins to write anew what is kept; `None` if all of `found` is known already.
+    pub(super) fn renew(&self, found: &[Found]) -> Option<Renewal> {
+        if found.iter().all(|found| self.known.contains_key(&key(found))) {
+            return None;
+        }
+        let writing = self.path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
+        let _ = fs::remove_file(&writing);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&writing).ok()?;
+        let mut file = BufWriter::new(file);
+        file.write_all(MAGIC).ok()?;
+        Some(Renewal { file: Some(file), writing, path: self.path.clone(), bytes: 0 })
+    }
+}
+
+/// A file of footers in the making. Dropped before it is kept, it leaves nothing.
+pub(super) struct Renewal {
+    file: Option<BufWriter<File>>,
+    writing: PathBuf,
+    path: PathBuf,
+    bytes: u64,
+}
+
+impl Renewal {
+    /// Adds a footer.
+    pub(super) fn add(&mut self, key: u64, footer: &[u8]) {
+        self.bytes += footer.len() as u64;
+        let Some(file) = &mut self.file else { return };
+        let written = entry(file, key, footer);
+        // A full disk is no reason to fail: what was kept so far stays.
+        if written.is_err() || self.bytes > MOST {
+            self.file = None;
+        }
+    }
+
+    /// Puts it in the place of what was kept before.
+    pub(super) fn keep(mut self) {
+        let Some(file) = self.file.take() else { return };
+        if file.into_inner().is_ok() && fs::rename(&self.writing, &self.path).is_ok() {
+            make_room(&self.path);
+        }
+    }
+}
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.writing);
+    }
+}
+
+/// What a footer is found by: which file, and which writing of it.
+pub(super) fn key(found: &Found) -> u64 {
+    xxh3_64(format!("{}\0{}\0{}", found.whole, found.pin.size, found.pin.version).as_bytes())
+}
+
+fn entry(file: &mut impl Write, key: u64, footer: &[u8]) -> std::io::Result<()> {
+    file.write_all(&key.to_le_bytes())?;
+    file.write_all(&(footer.len() as u64).to_le_bytes())?;
+    file.write_all(&proof(key, footer).to_le_bytes())?;
+    file.write_all(footer)
+}
+
+fn proof(key: u64, footer: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64_with_seed(footer, key)
+}
+
+/// The entries of a file, up to the first that is damaged.
+fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
+    let mut known = HashMap::new();
+    if !bytes.starts_with(MAGIC) {
+        return known;
+    }
+    let mut take = |length: u64| {
+        let length = usize::try_from(length).ok().filter(|length| *length <= bytes.len())?;
+        Some(bytes.split_to(length))
+    };
+    take(MAGIC.len() as u64);
+    while let Some(head) = take(24) {
+        let number = |at: usize| head[at..at + 8].try_into().map(u64::from_le_bytes).unwrap_or_default();
+        let Some(footer) = take(number(8)) else { break };
+        if proof(number(0), &footer) != number(16) {
+            break;
+        }
+        known.insert(number(0), footer);
+    }
+    known
+}
+
+fn user_folder() -> Option<PathBuf> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let folder = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
+    folder.is_absolute().then_some(folder)
+}
+
+/// Makes the folder; says whether nobody else can put anything into it. Footers hold values, so nobody else reads it.
+fn is_private(folder: &Path) -> bool {
+    let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let probe = |path: &Path| fs::symlink_metadata(path).ok();
+    let Some(about) = probe(folder) else { return false };
+    // A file of one's own says who one is.
+    let own = probe(Path::new("/proc/self")).map(|own| own.uid());
+    about.is_dir() && about.mode() & 0o022 == 0 && own.is_none_or(|own| own == about.uid())
+}
+
+/// Removes the oldest files of the folder until the rest is small enough, and what dead processes left.
+fn make_room(kept: &Path) {
+    let Some(items) = kept.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
+    let now = SystemTime::now();
+    let mut files = Vec::new();
+    for item in items.flatten() {
+        let (path, Ok(about)) = (item.path(), item.metadata()) else { continue };
+        let Ok(modified) = about.modified() else { continue };
+        let suffix = path.extension().and_then(|suffix| suffix.to_str());
+        match suffix {
+            Some(SUFFIX) => files.push((modified, about.len(), path)),
+            Some(SUFFIX_WRITING) if now.duration_since(modified).is_ok_and(|age| age > ABANDONED) => {
+                let _ = fs::remove_file(path);
+            }
+            _ => {}
+        }
+    }
+    files.sort_unstable();
+    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
+    for (_, bytes, path) in files {
+        if total <= MOST {
+            break;
+        }
+        total -= bytes;
+        let _ = fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::FileVersion;
+    use crate::source::remote::Pin;
+
+    fn found(name: &str, tag: &str) -> Found {
+        let whole = format!("s3://acme/train/{name}");
+        let pin = Pin {
+            path: format!("train/{name}").into(),
+            size: 100,
+            version: FileVersion::ETag(tag.into()),
+        };
+        Found { shown: whole.as_str().into(), whole, relative: name.into(), volume: 0, pin, tail: None }
+    }
+
+    fn load(folder: &Path, found: &[Found]) -> MetadataCache {
+        MetadataCache::load(Some(Choice::Folder(folder.into())), found).unwrap()
+    }
+
+    fn fill(folder: &Path, found: &[Found]) {
+        let mut renewal = load(folder, found).renew(found).unwrap();
+        found.iter().for_each(|one| renewal.add(key(one), one.relative.as_bytes()));
+        renewal.keep();
+    }
+
+    #[test]
+    fn a_footer_is_known_until_its_file_is_written_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("metadata");
+        let files = [found("a.parquet", "1"), found("b.parquet", "1")];
+        fill(&folder, &files);
+        let cache = load(&folder, &files);
+        assert_eq!(cache.get(&files[1]).as_deref(), Some(&b"b.parquet"[..]));
+        assert!(cache.renew(&files).is_none(), "nothing is new");
+        let rewritten = [found("a.parquet", "1"), found("b.parquet", "2")];
+        assert_eq!(cache.get(&rewritten[1]), None);
+        assert!(cache.renew(&rewritten).is_some());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "what is not kept leaves nothing");
+    }
+
+    #[test]
+    fn damage_is_a_miss() {
+        let scratch = tempfile::tempdir().unwrap();
+        let folder = scratch.path().join("metadata");
+        let files: Vec<Found> = (0..20).map(|i| found(&format!("{i:02}.parquet"), "1")).collect();
+        fill(&folder, &files);
+        let path = load(&folder, &files).path;
+        let whole = fs::read(&path).unwrap();
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x10;
+            fs::write(&path, &flipped).unwrap();
+            let cache = load(&folder, &files);
+            for file in &files {
+                let footer = cache.get(file);
+                assert!(footer.is_none_or(|footer| footer == file.relative.as_bytes()), "byte {at}");
+            }
+            fs::write(&path, &whole[..at]).unwrap();
+            assert!(load(&folder, &files).get(&files[19]).is_none(), "cut at {at}");
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_can_write_to_is_not_used() {
+        use std::os::unix::fs::PermissionsExt;
+        let scratch = tempfile::tempdir().unwrap();
+        fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let choice = Some(Choice::Folder(scratch.path().into()));
+        assert!(MetadataCache::load(choice, &[found("a.parquet", "1")]).is_none());
+    }
+}
