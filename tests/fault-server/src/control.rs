@@ -1,0 +1,120 @@
+//! What a program in another language can ask of its server, by HTTP on the same port.
+//!
+//! | request | does |
+//! |---|---|
+//! | `GET /_stats` | sums, as JSON |
+//! | `GET /_log` | every exchange, a line of JSON each |
+//! | `GET` or `POST /_reset` | sums and log are empty, rules count afresh |
+//! | `GET /_rules` | the rules, as a JSON array |
+//! | `POST /_rules` | adds a rule, or an array of them: `{"when": {"operation": "get", "from": 5}, "then": "reset"}` |
+//! | `DELETE /_rules` | removes all rules |
+//! | `POST /_outage` | `{"kind": "refuse", "lasting": 60}`: nobody is served for so long; `kind` may be `reset` |
+//! | `POST /_credentials` | `{"access_key_id": "AKIA...", "session_token": "..."}`, or `null` to let everybody in |
+//! | `POST /_etag` | `{"path": "bucket/key", "etag": "v2"}`; `null` for the file's own |
+//!
+//! These requests meet no fault, are not logged, and pass no slow link. During an outage they are not heard either: that
+//! is why an outage has an end.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::answer::Answer;
+use crate::request::Request;
+use crate::rule::Rule;
+use crate::server::{Outage, Shared};
+use crate::store::Credentials;
+
+const JSON: &str = "application/json";
+
+pub(crate) fn answer(request: &Request, body: &[u8], shared: &Shared) -> Answer {
+    match (request.method.as_str(), request.path()) {
+        ("GET", "_stats") => json(&shared.log.stats()),
+        ("GET", "_log") => log(shared),
+        ("GET" | "POST", "_reset") => {
+            shared.log.reset();
+            shared.rules.rewind();
+            done()
+        }
+        ("GET", "_rules") => json(&shared.rules.list()),
+        ("POST", "_rules") => obey(body, |rules: OneOrMore| match rules {
+            OneOrMore::One(rule) => shared.rules.add(*rule),
+            OneOrMore::More(rules) => rules.into_iter().for_each(|rule| shared.rules.add(rule)),
+        }),
+        ("DELETE", "_rules") => {
+            shared.rules.clear();
+            done()
+        }
+        ("POST", "_outage") => obey(body, |order: OutageOrder| outage(order, shared)),
+        ("POST", "_credentials") => obey(body, |credentials: Option<Credentials>| {
+            shared.store.require(credentials);
+        }),
+        ("POST", "_etag") => obey(body, |order: EtagOrder| shared.store.set_etag(order.path, order.etag)),
+        _ => Answer::text(404, "text/plain", "not known; see control.rs for what is\n"),
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(Box<Rule>),
+    More(Vec<Rule>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OutageOrder {
+    kind: Outage,
+    #[serde(with = "crate::seconds")]
+    lasting: Duration,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EtagOrder {
+    path: String,
+    etag: Option<String>,
+}
+
+/// How long the answer to the order has to leave before nobody is answered.
+const NOTICE: Duration = Duration::from_millis(20);
+
+fn outage(order: OutageOrder, shared: &Shared) {
+    let outage = shared.outage.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(NOTICE).await;
+        outage.send_replace(Some(order.kind));
+        tokio::time::sleep(order.lasting).await;
+        outage.send_replace(None);
+    });
+}
+
+fn obey<T: DeserializeOwned>(body: &[u8], order: impl FnOnce(T)) -> Answer {
+    match serde_json::from_slice(body) {
+        Ok(read) => {
+            order(read);
+            done()
+        }
+        Err(error) => Answer::text(400, "text/plain", format!("{error}\n")),
+    }
+}
+
+fn log(shared: &Shared) -> Answer {
+    let lines: Result<Vec<String>, _> = shared.log.exchanges().iter().map(serde_json::to_string).collect();
+    match lines {
+        Ok(lines) => Answer::text(200, "application/x-ndjson", lines.join("\n") + "\n"),
+        Err(error) => Answer::text(500, "text/plain", error.to_string()),
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Answer {
+    match serde_json::to_vec(value) {
+        Ok(body) => Answer::text(200, JSON, body),
+        Err(error) => Answer::text(500, "text/plain", error.to_string()),
+    }
+}
+
+fn done() -> Answer {
+    Answer::text(200, JSON, "{}")
+}

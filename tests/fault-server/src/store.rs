@@ -1,0 +1,219 @@
+//! What S3 would say: objects, ranges, conditions.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, Metadata};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::{Answer, Body};
+use crate::list::Listings;
+use crate::request::{Operation, Request};
+use crate::{date, held};
+
+/// What a request must carry. Signatures are not checked.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Credentials {
+    access_key_id: String,
+    #[serde(default)]
+    session_token: Option<String>,
+}
+
+impl Credentials {
+    /// The access key id of the `Authorization` header.
+    pub fn new(access_key_id: impl Into<String>) -> Credentials {
+        Credentials { access_key_id: access_key_id.into(), session_token: None }
+    }
+
+    /// The value of `x-amz-security-token`.
+    pub fn session_token(mut self, token: impl Into<String>) -> Credentials {
+        self.session_token = Some(token.into());
+        self
+    }
+}
+
+pub(crate) struct Store {
+    /// Bucket to folder.
+    pub(crate) folders: BTreeMap<String, PathBuf>,
+    pub(crate) listings: Listings,
+    credentials: Mutex<Option<Credentials>>,
+    /// ETags that are not those of the files, by bucket and key.
+    etags: Mutex<HashMap<String, String>>,
+}
+
+impl Store {
+    pub(crate) fn new(folders: BTreeMap<String, PathBuf>, page: usize) -> Store {
+        let (credentials, etags) = (Mutex::default(), Mutex::default());
+        Store { folders, listings: Listings::new(page), credentials, etags }
+    }
+
+    pub(crate) fn require(&self, credentials: Option<Credentials>) {
+        *held(&self.credentials) = credentials;
+    }
+
+    pub(crate) fn set_etag(&self, path: String, etag: Option<String>) {
+        let mut etags = held(&self.etags);
+        match etag {
+            Some(etag) => etags.insert(path, etag),
+            None => etags.remove(&path),
+        };
+    }
+
+    /// The answer to a request that nothing disturbs.
+    pub(crate) fn answer(&self, request: &Request) -> Answer {
+        let answer = self.refusal(request).unwrap_or_else(|| self.look_up(request));
+        Answer { head_only: request.method == "HEAD", ..answer }
+    }
+
+    fn look_up(&self, request: &Request) -> Answer {
+        let (bucket, key) = request.bucket_and_key();
+        match (request.operation(), key) {
+            (Operation::Other | Operation::Connect, _) => {
+                Answer::error(501, "NotImplemented", "This store lists and reads.")
+            }
+            _ if !self.folders.contains_key(bucket) => {
+                Answer::error(404, "NoSuchBucket", "The specified bucket does not exist.")
+            }
+            (Operation::Head, None) => Answer::text(200, "application/xml", ""),
+            (_, Some(key)) => self.object(request, bucket, &key),
+            (_, None) => self.list(request, bucket),
+        }
+    }
+
+    /// Says no to whoever does not carry what is asked for. S3 itself says 400 ExpiredToken for a token that was good
+    /// once; a rule with that status is the way to say it.
+    fn refusal(&self, request: &Request) -> Option<Answer> {
+        let credentials = held(&self.credentials).clone()?;
+        if request.access_key_id() != Some(&credentials.access_key_id) {
+            return Some(Answer::error(403, "InvalidAccessKeyId", "The access key id is not known."));
+        }
+        let token = credentials.session_token?;
+        (request.header("x-amz-security-token") != Some(&token))
+            .then(|| Answer::error(403, "ExpiredToken", "The provided token has expired."))
+    }
+
+    fn object(&self, request: &Request, bucket: &str, key: &str) -> Answer {
+        let opened = self.file(bucket, key).and_then(|path| File::open(path).ok());
+        let found = opened.and_then(|file| {
+            let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+            Some((file, metadata))
+        });
+        let Some((file, metadata)) = found else {
+            return Answer::error(404, "NoSuchKey", "The specified key does not exist.");
+        };
+        let (size, etag) = (metadata.len(), self.etag(bucket, key, &metadata));
+        let named = |header| request.header(header).map(|tags| names(tags, &etag));
+        if named("if-match") == Some(false) {
+            return Answer::error(412, "PreconditionFailed", "If-Match");
+        }
+        let (status, span) = match request.header("range").map_or(Asked::Whole, |range| asked(range, size)) {
+            Asked::Whole => (200, 0..size),
+            Asked::Part(span) => (206, span),
+            Asked::Nothing => {
+                return Answer::error(416, "InvalidRange", "The requested range is not satisfiable")
+                    .header("Content-Range", format!("bytes */{size}"));
+            }
+        };
+        let not_modified = named("if-none-match") == Some(true);
+        let mut answer = match not_modified {
+            true => Answer { status: 304, headers: Vec::new(), ..Answer::text(304, "", "") },
+            false => Answer {
+                content_range: (status == 206).then(|| (span.clone(), size)),
+                body: Body::Object { file, span, size },
+                ..Answer::text(status, "application/octet-stream", "")
+            },
+        };
+        let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+        answer = answer.header("ETag", etag).header("Last-Modified", date::http(modified));
+        answer.header("Accept-Ranges", "bytes")
+    }
+
+    /// Where a key lies; none if it could lead out of the bucket's folder or is not how a file is named.
+    fn file(&self, bucket: &str, key: &str) -> Option<PathBuf> {
+        let plain = key.split('/').all(|part| !part.is_empty() && part != "." && part != "..");
+        (plain && !key.contains('\0')).then_some(self.folders.get(bucket)?.join(key))
+    }
+
+    /// The identity of an object's content as far as the file system tells: another one for another file under the same
+    /// name and for a file written again.
+    pub(crate) fn etag(&self, bucket: &str, key: &str, metadata: &Metadata) -> String {
+        if let Some(etag) = held(&self.etags).get(&format!("{bucket}/{key}")) {
+            return format!("\"{etag}\"");
+        }
+        let mut hasher = DefaultHasher::new();
+        (metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.ino()).hash(&mut hasher);
+        format!("\"{:016x}\"", hasher.finish())
+    }
+}
+
+/// Whether a list of ETags, as in `If-Match`, names this one.
+fn names(tags: &str, etag: &str) -> bool {
+    let bare = etag.trim_matches('"');
+    tags.split(',').map(str::trim).any(|tag| tag == "*" || tag.trim_matches('"') == bare)
+}
+
+#[derive(Debug, PartialEq)]
+enum Asked {
+    /// There is no range, or none that S3 would heed.
+    Whole,
+    Part(Range<u64>),
+    /// The range begins after the end.
+    Nothing,
+}
+
+/// Which bytes of an object of `size` bytes a `Range` header asks for.
+fn asked(range: &str, size: u64) -> Asked {
+    let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.split_once('-')) else {
+        return Asked::Whole;
+    };
+    let span = match (first.parse::<u64>(), last.parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last => first..size.min(last.saturating_add(1)),
+        (Ok(first), Err(_)) if last.is_empty() => first..size,
+        (Err(_), Ok(suffix)) if first.is_empty() => size.saturating_sub(suffix)..size,
+        _ => return Asked::Whole,
+    };
+    if span.start < span.end { Asked::Part(span) } else { Asked::Nothing }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_is_read_as_rfc_9110_says() {
+        for (header, expected) in [
+            ("bytes=0-0", Asked::Part(0..1)),
+            ("bytes=2-5", Asked::Part(2..6)),
+            ("bytes=2-500", Asked::Part(2..10)),
+            ("bytes=2-18446744073709551615", Asked::Part(2..10)),
+            ("bytes=4-", Asked::Part(4..10)),
+            ("bytes=-3", Asked::Part(7..10)),
+            ("bytes=-30", Asked::Part(0..10)),
+            ("bytes=-0", Asked::Nothing),
+            ("bytes=10-", Asked::Nothing),
+            ("bytes=10-12", Asked::Nothing),
+            ("bytes=5-2", Asked::Whole),
+            ("bytes=0-1,4-5", Asked::Whole),
+            ("rows=0-1", Asked::Whole),
+        ] {
+            assert_eq!(asked(header, 10), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn a_condition_names_one_or_several_versions() {
+        assert!(
+            names("\"a\"", "\"a\"")
+                && names("a", "\"a\"")
+                && names("\"b\", \"a\"", "\"a\"")
+                && names("*", "\"a\"")
+        );
+        assert!(!names("\"b\"", "\"a\"") && !names("", "\"a\""));
+    }
+}

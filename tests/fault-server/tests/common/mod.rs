@@ -1,0 +1,119 @@
+//! A client that interprets nothing: what it shows is what was on the wire.
+#![allow(dead_code, clippy::unwrap_used, reason = "shared by several tests, and a helper of a test stops it")]
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+use fault_server::{Builder, FaultServer};
+use tempfile::TempDir;
+
+/// How long the wire must be silent to count as silent.
+pub(crate) const SILENCE: Duration = Duration::from_millis(250);
+
+/// How what was seen came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// FIN.
+    Closed,
+    /// RST.
+    Reset,
+    /// Neither; nothing came for a while.
+    Silent,
+}
+
+/// All that came after a request.
+pub(crate) struct Seen {
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
+    pub(crate) end: End,
+    /// From the request to the first byte.
+    pub(crate) first_byte: Duration,
+}
+
+impl Seen {
+    pub(crate) fn status(&self) -> u16 {
+        self.head.split(' ').nth(1).map_or(0, |status| status.parse().unwrap())
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut lines = self.head.lines().filter_map(|line| line.split_once(": "));
+        lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).unwrap()
+    }
+}
+
+pub(crate) struct Wire(pub(crate) TcpStream);
+
+impl Wire {
+    pub(crate) fn to(address: SocketAddr) -> Wire {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(SILENCE)).unwrap();
+        Wire(stream)
+    }
+
+    /// Sends `line` (as in `GET /bucket/key`) with these headers, and reads to the end or to a silence.
+    pub(crate) fn ask(&mut self, line: &str, headers: &[(&str, &str)]) -> Seen {
+        self.send(line, headers);
+        self.see()
+    }
+
+    pub(crate) fn send(&mut self, line: &str, headers: &[(&str, &str)]) {
+        let mut head = format!("{line} HTTP/1.1\r\nHost: localhost\r\n");
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        // A connection that was reset already shows it when it is read.
+        let _ = self.0.write_all(format!("{head}\r\n").as_bytes());
+    }
+
+    pub(crate) fn see(&mut self) -> Seen {
+        let start = Instant::now();
+        let (mut bytes, mut first_byte, mut part) = (Vec::new(), None, vec![0; 1 << 20]);
+        let end = loop {
+            match self.0.read(&mut part) {
+                Ok(0) => break End::Closed,
+                Ok(read) => {
+                    first_byte.get_or_insert(start.elapsed());
+                    bytes.extend(&part[..read]);
+                }
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => break End::Reset,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    break End::Silent;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
+        let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
+        let body = bytes.split_off(head);
+        let head = String::from_utf8(bytes).unwrap();
+        Seen { head, body, end, first_byte: first_byte.unwrap_or(start.elapsed()) }
+    }
+}
+
+/// Ten bytes that show where they come from.
+pub(crate) const DIGITS: &[u8] = b"0123456789";
+
+/// A bucket with the object `dir/digits`.
+pub(crate) fn bucket() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    std::fs::create_dir(dir.path().join("dir")).unwrap();
+    std::fs::write(dir.path().join("dir/digits"), DIGITS).unwrap();
+    dir
+}
+
+pub(crate) fn builder(dir: &TempDir) -> Builder {
+    FaultServer::builder().folder("bucket", dir.path())
+}
+
+pub(crate) fn server(dir: &TempDir) -> FaultServer {
+    builder(dir).start().unwrap()
+}
+
+/// Asks over a connection of its own.
+pub(crate) fn ask(server: &FaultServer, line: &str, headers: &[(&str, &str)]) -> Seen {
+    Wire::to(server.address()).ask(line, headers)
+}
