@@ -211,3 +211,6 @@ fn as_head(answer: HttpResponse) -> HttpResponse {
     }
     HttpResponse::from_parts(parts, bytes::Bytes::new().into())
 }
+
+#[cfg(test)]
+mod tests;

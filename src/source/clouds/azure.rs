@@ -202,3 +202,80 @@ fn emulate(values: &mut HashMap<Key, String>, environment: Environment<'_>) {
         values.insert(Key::AccessKey, EMULATOR_KEY.to_owned());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    fn settled(
+        url: &str,
+        options: &[(&str, &str)],
+        variables: &[(&str, &str)],
+    ) -> Result<HashMap<Key, String>> {
+        let map: BTreeMap<_, _> =
+            options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let variable = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());
+        let address = Address::parse(url).unwrap().unwrap();
+        let values = read(&address, &Options::new(&map), &variable)?;
+        connect(&address, &Options::new(&map), &Wire::new(), &variable)?;
+        Ok(values)
+    }
+
+    #[test]
+    fn the_account_comes_from_the_url_or_the_options_or_a_variable() {
+        let account = |url, options: &[_], variables: &[_]| {
+            let values = settled(url, options, variables).unwrap();
+            (values[&Key::AccountName].clone(), values.get(&Key::Endpoint).cloned().unwrap_or_default())
+        };
+        let named = |name: &str, endpoint: &str| (name.to_owned(), endpoint.to_owned());
+        assert_eq!(account("abfss://c@a.dfs.core.windows.net/x", &[], &[]), named("a", ""));
+        assert_eq!(
+            account("az://c", &[("account_name", "b")], &[("AZURE_STORAGE_ACCOUNT", "v")]),
+            named("b", "")
+        );
+        assert_eq!(account("az://c", &[], &[("AZURE_STORAGE_ACCOUNT", "v")]), named("v", ""));
+        let china = "https://a.blob.core.chinacloudapi.cn";
+        assert_eq!(account("abfss://c@a.dfs.core.chinacloudapi.cn", &[], &[]), named("a", china));
+        let error = settled("az://c", &[], &[]).unwrap_err().to_string();
+        assert!(
+            error.starts_with("az://c names no storage account (pass the storage option account_name"),
+            "{error}"
+        );
+        assert!(settled("abfss://c@example.com", &[], &[]).is_err());
+    }
+
+    #[test]
+    fn credentials_of_one_source_are_not_mixed_with_another_s() {
+        let variables = [("AZURE_STORAGE_ACCOUNT", "a"), ("AZURE_STORAGE_KEY", "a2V5")];
+        let values = settled("az://c/x?sv=1&sig=s", &[("account_key", "b3B0")], &variables).unwrap();
+        assert_eq!(values[&Key::SasKey], "sv=1&sig=s");
+        assert!(!values.contains_key(&Key::AccessKey));
+        let values = settled("az://c/x", &[("sas_token", "sv=1&sig=o")], &variables).unwrap();
+        assert!(!values.contains_key(&Key::AccessKey));
+        assert_eq!(settled("az://c/x", &[], &variables).unwrap()[&Key::AccessKey], "a2V5");
+    }
+
+    #[test]
+    fn the_emulator_is_found_where_everyone_has_it() {
+        let emulator = settled("az://c", &[("use_emulator", "true")], &[]).unwrap();
+        assert_eq!(emulator[&Key::Endpoint], "http://127.0.0.1:10000/devstoreaccount1");
+        let given = [("use_emulator", "true"), ("endpoint", "http://azurite:10000/devstoreaccount1/")];
+        assert_eq!(
+            settled("az://c", &given, &[]).unwrap()[&Key::Endpoint],
+            "http://azurite:10000/devstoreaccount1"
+        );
+    }
+
+    #[test]
+    fn what_is_malformed_is_not_repeated() {
+        for options in [
+            [("account_key", "hunter2!"), ("account_name", "a")],
+            [("acount_key", "hunter2"), ("token", "t")],
+        ] {
+            let error = settled("az://c", &options, &[]).unwrap_err();
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+}

@@ -132,3 +132,59 @@ fn check_application_default(path: Option<&String>, environment: Environment<'_>
         Err(_) => Err(Error::invalid("these are no Google credentials").at(place())),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use object_store::ObjectStoreExt;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::source::wire::fake::Fake;
+
+    fn open(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Arc<dyn ObjectStore>> {
+        let map: BTreeMap<_, _> =
+            options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let variable = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());
+        let address = Address::parse("gs://b/x").unwrap().unwrap();
+        connect(&address, &Options::new(&map), &Wire::new(), &variable)
+    }
+
+    #[tokio::test]
+    async fn an_emulator_is_asked_without_credentials() {
+        let headers = || {
+            vec![("ETag", "\"e\"".to_owned()), ("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT".to_owned())]
+        };
+        let server = Fake::serve(move |_| (200, headers(), b"hello".to_vec())).await;
+        let host = format!("127.0.0.1:{}", server.port);
+        let store = open(&[], &[("STORAGE_EMULATOR_HOST", &host)]).unwrap();
+        let body = store.get(&Path::from("x")).await.unwrap().bytes().await.unwrap();
+        assert_eq!(body, "hello");
+        assert!(server.asked().iter().all(|asked| asked.header("authorization").is_none()));
+    }
+
+    #[test]
+    fn credentials_of_a_kind_that_is_not_read_are_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("adc.json");
+        let path = file.to_string_lossy().into_owned();
+        std::fs::write(&file, r#"{"type":"external_account","secret":"hunter2"}"#).unwrap();
+        let variables = [("GOOGLE_APPLICATION_CREDENTIALS", path.as_str())];
+        let error = open(&[], &variables).map(|_| ()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("of type \"external_account\" are not read"), "{error}");
+        assert!(open(&[("skip_signature", "true")], &variables).is_ok());
+        std::fs::write(&file, "hunter2").unwrap();
+        let error = open(&[], &variables).map(|_| ()).unwrap_err();
+        assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+    }
+
+    #[test]
+    fn what_is_malformed_is_not_repeated() {
+        for options in [[("service_account_key", "hunter2")], [("google_service_acount", "hunter2")]] {
+            let error = open(&options, &[]).map(|_| ()).unwrap_err();
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
+    }
+}

@@ -61,3 +61,52 @@ fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
     }
     Ok(wire)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use object_store::ObjectStoreExt;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::source::wire::fake::{Fake, ranged};
+
+    fn open(url: &str, options: &[(&str, &str)]) -> Result<Arc<dyn ObjectStore>> {
+        let map: BTreeMap<_, _> =
+            options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        connect(&Address::parse(url).unwrap().unwrap(), &Options::new(&map), &Wire::new())
+    }
+
+    #[tokio::test]
+    async fn a_presigned_url_is_read_with_its_query_and_never_by_head() {
+        let server = Fake::serve(|asked| ranged(asked, b"0123456789")).await;
+        let url = format!("http://ann:p%3Aw@127.0.0.1:{}/a%20b?X-Amz-Signature=x%2Fy", server.port);
+        let store = open(&url, &[]).unwrap();
+        let path = Path::parse("a b").unwrap();
+        assert_eq!(store.head(&path).await.unwrap().size, 10);
+        assert_eq!(store.get_range(&path, 2..5).await.unwrap(), "234");
+        for asked in server.asked() {
+            assert_eq!((&*asked.method, &*asked.path), ("GET", "/a%20b?X-Amz-Signature=x%2Fy"));
+            assert_eq!(asked.header("authorization"), Some("Basic YW5uOnA6dw=="));
+        }
+    }
+
+    #[test]
+    fn plain_http_needs_leave_but_on_this_machine() {
+        let refused = |url, options: &[_]| open(url, options).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(
+            refused("http://ann:hunter2@store.example.com/x?sig=hunter2", &[]),
+            "http://store.example.com is plain http://, which anyone on the way can change \
+             (use https://, or pass the storage option allow_http=true)"
+        );
+        assert_eq!(
+            refused("https://h/x", &[("allow_htp", "hunter2")]),
+            "storage option \"allow_htp\" is not known to https:// (did you mean \"allow_http\"?)"
+        );
+        assert!(open("http://store.example.com/x", &[("allow_http", "true")]).is_ok());
+        assert!(open("http://localhost:1/x", &[]).is_ok());
+        let store = open("https://ann:hunter2@h/x?sig=hunter2", &[]).unwrap();
+        assert!(!format!("{store}").contains("hunter2"));
+    }
+}
