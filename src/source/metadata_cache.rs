@@ -202,11 +202,8 @@ mod tests {
 
     fn found(name: &str, tag: &str) -> Found {
         let whole = format!("s3://acme/train/{name}");
-        let pin = Pin {
-            path: format!("train/{name}").into(),
-            size: 100,
-            version: FileVersion::ETag(tag.into()),
-        };
+        let pin =
+            Pin { path: format!("train/{name}").into(), size: 100, version: FileVersion::ETag(tag.into()) };
         Found { shown: whole.as_str().into(), whole, relative: name.into(), volume: 0, pin, tail: None }
     }
 

@@ -96,6 +96,21 @@ pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(St
     catalogue(store, found, Some(MetadataCache::Off)).await
 }
 
+/// A location fit to be shown: a URL without its user information and query.
+pub fn without_secrets(location: &str) -> String {
+    match url::parse(location) {
+        Ok(Target::Remote(address)) => format!("{}/{}", address.root(), address.key()),
+        Ok(_) => location.to_string(),
+        // What cannot be read may hold anything.
+        Err(_) => location
+            .split(['?', '#'])
+            .next()
+            .filter(|start| !start.contains('@'))
+            .unwrap_or("***")
+            .to_string(),
+    }
+}
+
 async fn catalogue(
     store: Store,
     found: Vec<list::Found>,

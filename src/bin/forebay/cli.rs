@@ -6,6 +6,7 @@
 mod bench;
 mod console;
 mod inspect;
+mod location;
 mod options;
 mod plan;
 mod synth;

@@ -12,15 +12,15 @@ use serde::Serialize;
 
 use self::columns::Column;
 use super::console::Console;
+use super::location::Location;
 use super::units::{bytes, count, counted};
 
 /// Says what a data set is made of: files, row groups, columns, codecs, and what could be laid out better.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Path, URL or glob of the Parquet files; several are one data set
-    #[arg(required = true, value_name = "URL")]
-    locations: Vec<String>,
+    #[command(flatten)]
+    location: Location,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-")]
     json: Option<PathBuf>,
@@ -76,7 +76,7 @@ impl Spread {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref());
-    let dataset = Dataset::open(args.locations.clone())?;
+    let dataset = args.location.open()?;
     let report = inspect(args, dataset.catalog());
     console.say(&report)?;
     console.json(&report)
@@ -87,7 +87,7 @@ fn inspect(args: &Args, catalog: &Catalog) -> Report {
     let stored = |group: &forebay::catalog::Group| columns::stored_bytes(catalog, group);
     let in_file = |file: usize| catalog.groups.iter().filter(move |group| group.file == file).count() as u64;
     let mut report = Report {
-        locations: args.locations.clone(),
+        locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
         files: catalog.files.len(),
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),

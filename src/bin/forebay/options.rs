@@ -2,6 +2,7 @@
 
 use forebay::{Dataset, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
 
+use super::location::Location;
 use super::units;
 
 /// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
@@ -11,9 +12,8 @@ const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
 /// Data, order and batches of a loader.
 #[derive(clap::Args, Clone)]
 pub(crate) struct LoaderOptions {
-    /// Path, URL or glob of the Parquet files; several are one data set
-    #[arg(required = true, value_name = "URL")]
-    pub(crate) locations: Vec<String>,
+    #[command(flatten)]
+    pub(crate) location: Location,
     /// Columns to read [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) columns: Option<Vec<String>>,
@@ -61,7 +61,7 @@ pub(crate) enum Order {
 impl LoaderOptions {
     /// Opens the data set.
     pub(crate) fn open(&self) -> Result<Dataset> {
-        Dataset::open(self.locations.clone())
+        self.location.open()
     }
 
     /// Describes the loader of one rank, but for what only one verb knows.
