@@ -10,13 +10,14 @@
 //! Both legs read the same writing of the file, so that any byte may come from either.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use tokio::time::{sleep, sleep_until};
 
 use super::leg::{Late, Leg};
 use super::trouble::{Outage, Trouble};
-use super::{Pin, Remote};
+use super::{Client, Pin, Remote};
 use crate::error::Error;
 
 /// A range on its way into memory that was set aside for it.
@@ -41,13 +42,13 @@ impl<'a> Transfer<'a> {
         let mut outage = Outage::new(self.remote.limits.retry);
         let mut renewed = false;
         while self.missing() > 0 {
-            let before = self.slot.len();
-            let Err(trouble) = self.attempt().await else { continue };
+            let (before, client) = (self.slot.len(), self.remote.client());
+            let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else { continue };
             if self.slot.len() > before {
                 outage.over();
             }
             self.remote.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew() {
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew(&client) {
                 renewed = true;
                 continue;
             }
@@ -66,9 +67,9 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Asks for what is missing; a second time where the first is late.
-    async fn attempt(&mut self) -> Result<(), Trouble> {
-        let mut first = self.leg();
+    /// Asks for what is missing; a second time where the first is late. What is silent for `stall` is given up.
+    async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
+        let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
         let mut may_hedge = true;
         while self.missing() > 0 {
@@ -101,7 +102,7 @@ impl<'a> Transfer<'a> {
                     may_hedge = false;
                     if self.remote.pace.may_hedge() {
                         self.remote.traffic.hedges.add(1);
-                        second = Some((self.leg(), why));
+                        second = Some((self.leg(client, stall), why));
                     }
                 }
             }
@@ -110,8 +111,8 @@ impl<'a> Transfer<'a> {
         Ok(())
     }
 
-    fn leg(&self) -> Leg {
-        Leg::start(self.remote, self.pin, self.at()..self.range.end)
+    fn leg(&self, client: &Client, stall: Duration) -> Leg {
+        Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
     /// Keeps what of `bytes`, which lie at `at`, was still missing; says whether anything was.
