@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use forebay::loader::Receipt;
 use forebay::{Epoch as Inner, Error, ErrorKind, Wait};
@@ -11,10 +10,7 @@ use pyo3::prelude::*;
 use crate::batch::Batch;
 use crate::errors;
 use crate::home::Home;
-
-/// How long a wait goes on before it looks whether Ctrl-C was pressed or the epoch closed: a quarter of the 0.2 s that
-/// are promised, and long enough to cost nothing.
-const SLICE: Duration = Duration::from_millis(50);
+use crate::interrupt::SLICE;
 
 /// One pass over a rank's share.
 #[pyclass(frozen, module = "forebay._forebay")]

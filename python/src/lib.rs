@@ -16,6 +16,7 @@ mod epoch;
 mod errors;
 mod home;
 mod image;
+mod interrupt;
 mod loader;
 mod memory;
 mod nulls;

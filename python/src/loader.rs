@@ -10,6 +10,7 @@ use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
 use crate::image::Image;
+use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
 /// `(mixing, seed, window_rows, lanes)` of a `forebay.Shuffle`.
@@ -46,7 +47,7 @@ impl Loader {
     /// Opens the data set and builds a loader; reads footers, so it waits without the interpreter.
     #[new]
     fn new(py: Python<'_>, arguments: Arguments) -> PyResult<Self> {
-        let loader = py.detach(|| build(arguments)).or_raise(py)?;
+        let loader = interruptible(py, move || build(arguments))?;
         Ok(Loader { loader: Home::new(loader) })
     }
 

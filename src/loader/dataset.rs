@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 
 use super::build::LoaderBuilder;
 use super::pipe::Engine;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
-use crate::source::{self, Store};
+use crate::source::{self, Store, TrafficStats};
 
 /// A Parquet data set whose files were found and whose footers were read. Cheap to clone.
 ///
@@ -115,6 +117,46 @@ impl Dataset {
     /// Its files, row groups and columns.
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
+    }
+
+    /// What was asked of its stores so far.
+    pub fn traffic(&self) -> TrafficStats {
+        self.store.traffic()
+    }
+
+    /// Reads the projected columns of row groups as a loader does, and throws the bytes away: what storage gives when
+    /// nothing is done with them. `done` is told each row group. Returns the bytes that were needed.
+    ///
+    /// # Errors
+    /// A file has changed, is gone, or cannot be read.
+    pub fn fetch(
+        &self,
+        groups: Range<usize>,
+        projection: &Projection,
+        done: impl Fn(usize) + Send + Sync + 'static,
+    ) -> Result<u64> {
+        let (dataset, projection) = (self.clone(), projection.clone());
+        let read = async move {
+            let Dataset { store, catalog } = &dataset;
+            let (projection, done) = (&projection, &done);
+            let reads = groups.map(move |at| {
+                async move {
+                    let group = &catalog.groups[at];
+                    let ranges = catalog.byte_ranges(group, projection);
+                    let read = store.read_ranges(&catalog.files[group.file], &ranges).await;
+                    let read = read.map_err(|error| error.at(catalog.place(group)))?;
+                    done(at);
+                    Ok::<_, Error>(read.iter().map(|bytes| bytes.len() as u64).sum::<u64>())
+                }
+                .boxed()
+            });
+            let at_once = store.row_groups_at_once();
+            stream::iter(reads)
+                .buffer_unordered(at_once)
+                .try_fold(0, async |sum, bytes| Ok(sum + bytes))
+                .await
+        };
+        Engine::start(1)?.wait_for(read.boxed())?
     }
 
     /// Begins to describe a loader over it.

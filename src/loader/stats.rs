@@ -191,22 +191,7 @@ impl fmt::Display for Stats {
             megabytes(batches),
             megabytes(budget)
         )?;
-        let traffic = &self.traffic;
-        write!(
-            f,
-            "\nstore    {} requests ({:.0} per GB), {:.1} MB read of {:.1} needed",
-            traffic.requests,
-            traffic.requests_per_gigabyte(),
-            megabytes(traffic.bytes_read),
-            megabytes(traffic.bytes_needed)
-        )?;
-        if traffic.retries + traffic.hedges > 0 {
-            write!(
-                f,
-                "; {} asked again, {} hedged ({} won), {} throttled, {} stalled",
-                traffic.retries, traffic.hedges, traffic.hedges_won, traffic.throttled, traffic.stalls
-            )?;
-        }
+        write!(f, "\nstore    {}", self.traffic)?;
         if self.skipped_rows + self.padded_rows > 0 {
             write!(f, "\nrows     {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
         }

@@ -1,5 +1,6 @@
 //! What went to and fro between a data set's stores and its readers.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
@@ -76,6 +77,22 @@ impl Traffic {
 }
 
 impl TrafficStats {
+    /// What came to it after an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &TrafficStats) -> TrafficStats {
+        TrafficStats {
+            requests: self.requests - earlier.requests,
+            bytes_read: self.bytes_read - earlier.bytes_read,
+            bytes_needed: self.bytes_needed - earlier.bytes_needed,
+            retries: self.retries - earlier.retries,
+            hedges: self.hedges - earlier.hedges,
+            hedges_won: self.hedges_won - earlier.hedges_won,
+            throttled: self.throttled - earlier.throttled,
+            stalls: self.stalls - earlier.stalls,
+            concurrency: self.concurrency,
+        }
+    }
+
     /// Requests for 10^9 bytes that came.
     pub fn requests_per_gigabyte(&self) -> f64 {
         self.requests as f64 / (self.bytes_read as f64 / 1e9).max(f64::MIN_POSITIVE)
@@ -87,5 +104,30 @@ impl TrafficStats {
             0 => 1.0,
             needed => self.bytes_read as f64 / needed as f64,
         }
+    }
+}
+
+impl fmt::Display for TrafficStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        write!(
+            f,
+            "{} requests ({:.0} per GB), {:.1} MB read of {:.1} needed",
+            self.requests,
+            self.requests_per_gigabyte(),
+            megabytes(self.bytes_read),
+            megabytes(self.bytes_needed)
+        )?;
+        if self.concurrency > 0 {
+            write!(f, ", {} at once", self.concurrency)?;
+        }
+        let TrafficStats { retries, hedges, hedges_won, throttled, stalls, .. } = self;
+        if retries + hedges > 0 {
+            write!(f, "; {retries} made again, {hedges} sent twice ({hedges_won} to good effect)")?;
+        }
+        if throttled + stalls > 0 {
+            write!(f, ", {throttled} throttled, {stalls} stalled")?;
+        }
+        Ok(())
     }
 }

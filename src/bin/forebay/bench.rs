@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref());
     if args.until == Until::Fetch {
-        let report = fetch::measure(&args.loader, args.threads_each(), args.max_batches, &console)?;
+        let report = fetch::measure(&args.loader, args.max_batches, &console)?;
         console.say(&report)?;
         return console.json(&report);
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forebay::Loader;
 use forebay::loader::StageStats;
+use forebay::source::TrafficStats;
 use serde::Serialize;
 
 use super::drive::Run;
@@ -50,6 +51,8 @@ pub(super) struct Report {
     others_cores: Option<f64>,
     peak_rss_bytes: Option<u64>,
     budget_bytes: u64,
+    /// What was asked of the stores, footers included; all ranks together.
+    traffic: TrafficStats,
     skipped_rows: u64,
     padded_rows: u64,
     bottleneck: String,
@@ -91,7 +94,7 @@ impl Report {
         let next_ms = tally::waits(laps());
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION"),
-            locations: args.loader.locations.clone(),
+            locations: args.loader.location.shown(),
             until: args.until,
             order: if args.until == Until::Batch { args.loader.order } else { Order::Stored },
             world: args.world,
@@ -116,6 +119,7 @@ impl Report {
             others_cores: spent.map(|it| it.others / ended.max(f64::MIN_POSITIVE)),
             peak_rss_bytes: machine::peak_rss(),
             budget_bytes: 0,
+            traffic: loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default(),
             skipped_rows: 0,
             padded_rows: 0,
             bottleneck: String::new(),
@@ -221,6 +225,7 @@ impl fmt::Display for Report {
         if let Some(peak) = self.peak_rss_bytes {
             writeln!(f, "memory          {} at most, budget {}", bytes(peak), bytes(self.budget_bytes))?;
         }
+        writeln!(f, "store           {}", self.traffic)?;
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(
                 f,
