@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
+use crate::kit::ALONE;
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
@@ -34,7 +35,9 @@ pub(crate) fn name_of(file: usize) -> String {
 
 /// The bucket as a folder, written once for all tests. Nobody changes it: who must takes a [`copy`].
 pub(crate) static BUCKET: LazyLock<PathBuf> = LazyLock::new(|| {
-    let bucket = Path::new(env!("CARGO_TARGET_TMPDIR")).join("storage");
+    // A test that runs in a process of its own brings a folder of its own.
+    let folder = std::env::var_os(ALONE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    let bucket = Path::new(&folder).join("storage");
     let _ = fs::remove_dir_all(&bucket);
     fs::create_dir_all(bucket.join(PREFIX)).unwrap();
     (0..FILES).for_each(|file| write(&bucket.join(PREFIX).join(name_of(file)), file, 0));
@@ -139,7 +142,7 @@ fn with_checksums(bytes: &[u8]) -> Vec<u8> {
             out.extend(&header[..border]);
             out.push(FIELD_I32);
             let checksum = crc32fast::hash(body) as i32;
-            push_varint(&mut out, u64::from(((checksum << 1) ^ (checksum >> 31)) as u32));
+            push_number(&mut out, ((checksum << 1) ^ (checksum >> 31)) as u32);
             out.push(FIELD_STRUCT);
             out.extend(&header[border + 1..]);
             out.extend(body);
@@ -165,10 +168,8 @@ fn varint(bytes: &[u8]) -> (u64, usize) {
     (bits.fold(0, |value, (at, byte)| value | u64::from(byte & 0x7f) << (7 * at)), length)
 }
 
-fn push_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+/// Writes a number in five bytes, whatever its size: files with other values have the same length.
+fn push_number(out: &mut Vec<u8>, value: u32) {
+    out.extend((0..4).map(|at| (value >> (7 * at)) as u8 | 0x80));
+    out.push((value >> 28) as u8);
 }

@@ -13,6 +13,9 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::data::{BUCKET, PREFIX};
 
+/// Names the folder of a test that runs in a process of its own.
+pub(crate) const ALONE: &str = "FOREBAY_TEST_HOME";
+
 /// What a promise of time may be late by.
 pub(crate) const GRACE: Duration = Duration::from_secs(5);
 

@@ -154,15 +154,14 @@ fn without_any_credentials_the_refusal_is_prompt_and_says_what_to_do() {
 /// Runs a test again in a process that knows none of the user's credentials: the home to use there, or `None` in the
 /// process that only started it and saw it succeed.
 fn alone(test: &str) -> Option<PathBuf> {
-    const HOME: &str = "FOREBAY_TEST_HOME";
-    if let Some(home) = std::env::var_os(HOME) {
+    if let Some(home) = std::env::var_os(ALONE) {
         return Some(home.into());
     }
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture"]);
     let kept = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("AWS_"));
-    command.env_clear().envs(kept).env("HOME", home.path()).env(HOME, home.path());
+    command.env_clear().envs(kept).env("HOME", home.path()).env(ALONE, home.path());
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     print!("{said}");

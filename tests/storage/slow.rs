@@ -30,7 +30,7 @@ fn epochs(server: &FaultServer, count: u64, case: &str) -> Duration {
 
 #[test]
 fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
-    const EPOCHS: u64 = 4;
+    const EPOCHS: u64 = 6;
     let clean = epochs(&serving().link(link()).start().unwrap(), EPOCHS, "clean");
     let silences = [
         ("in the body", Fault::StallAfter { bytes: 1_000, lasting: None }),

@@ -73,7 +73,7 @@ fn a_row_group_is_one_request_that_names_the_version() {
     let mut first: Vec<_> = log.iter().take(FILES * GROUPS).map(|asked| (&asked.key, &asked.range)).collect();
     first.sort_by_key(|(key, range)| (key.to_string(), range.as_ref().map(|range| range.start)));
     first.dedup();
-    assert_eq!(first.len(), FILES * GROUPS, "each row group once");
+    assert_eq!(first.len(), FILES * GROUPS, "each row group once: {first:#?}, {:?}", loader.stats().traffic);
     assert!(log.iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
 
     // Of the columns only the first and the last: the one between them is larger than what is worth reading along.

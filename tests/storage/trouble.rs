@@ -9,17 +9,18 @@ use forebay::ErrorKind;
 use crate::data::{FILES, GROUPS};
 use crate::kit::*;
 
-/// Reads an epoch and what is fetched ahead of the next; the run and how many requests it took.
-fn all_requests(server: &FaultServer, more: &[(&str, &str)]) -> (Run, u64) {
-    let loader = shuffled(&open(server, more).unwrap()).build().unwrap();
+/// Reads an epoch and what is fetched ahead of the next; the run, how many requests it took, and how
+/// many of them were second ones.
+fn all_requests(server: &FaultServer) -> (Run, u64, u64) {
+    let loader = shuffled(&open(server, &[]).unwrap()).build().unwrap();
     let run = run(loader.epoch(0));
     settled(server);
-    (run, server.stats().requests)
+    (run, server.stats().requests, loader.stats().traffic.hedges)
 }
 
 #[test]
 fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
-    let (clean, requests) = all_requests(&server(), &[]);
+    let (clean, requests, _) = all_requests(&server());
     clean.is_right("clean");
     for seed in 0..times(2, 5) {
         let server = serving().seed(seed).start().unwrap();
@@ -27,11 +28,13 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
         server.add(Match::request().probability(0.05), Fault::status(502));
         server.add(Match::request().probability(0.05), Fault::slow_down(Duration::from_secs(1)));
         server.add(Match::request().probability(0.05), Fault::status(429));
-        let (run, asked) = all_requests(&server, &[]);
+        let (run, asked, hedges) = all_requests(&server);
         run.is_right(&format!("seed {seed}"));
         assert!(asked * 2 <= requests * 3, "seed {seed}: {asked} requests, {requests} on a clean server");
         let log = server.log();
-        let kept = left_alone(&log);
+        let (kept, early) = left_alone(&log);
+        // A second request may be on its way when the answer to the first comes.
+        assert!(early <= hedges, "seed {seed}: {early} asked again too early, {hedges} second requests");
         println!(
             "N3: seed {seed}: {} faults, {asked} requests against {requests}, {kept} times left alone as asked",
             server.stats().faults
@@ -39,28 +42,29 @@ fn one_error_in_five_answers_costs_a_few_requests_and_no_row() {
     }
 }
 
-/// How often a store asked to be left alone for a while, and was: nobody asked for the same range sooner.
-fn left_alone(log: &[Exchange]) -> usize {
+/// How often a store asked to be left alone for a while, and was, and was not: the same range was asked for sooner.
+fn left_alone(log: &[Exchange]) -> (u64, u64) {
     let asks = |exchange: &Exchange| match &exchange.fault {
         Some(Fault::Status { retry_after: Some(wait), .. }) => Some(*wait),
         _ => None,
     };
-    let mut kept = 0;
+    let (mut kept, mut early) = (0, 0);
     for (at, refused) in log.iter().enumerate() {
         let (Some(wait), Some(range)) = (asks(refused), &refused.range) else { continue };
         let same = |later: &&Exchange| {
-            later.key == refused.key && later.range.as_ref().is_some_and(|range_| range_.end == range.end)
+            later.key == refused.key && later.range.as_ref().is_some_and(|asked| asked.end == range.end)
         };
         let answered = refused.since_start + refused.took;
         // What was sent before the answer came knows nothing of it.
         let next = log[at + 1..].iter().filter(same).find(|later| later.since_start > answered);
         if let Some(next) = next {
-            let waited = next.since_start - answered;
-            assert!(waited + Duration::from_millis(20) >= wait, "{waited:?} after {refused:?}");
-            kept += 1;
+            match next.since_start - answered + Duration::from_millis(20) >= wait {
+                true => kept += 1,
+                false => early += 1,
+            }
         }
     }
-    kept
+    (kept, early)
 }
 
 #[test]

@@ -13,12 +13,15 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::leg::{Late, Leg};
 use super::trouble::{Outage, Trouble};
 use super::{Client, Pin, Remote};
 use crate::error::Error;
+
+/// Leave to send a second request that was not given is asked for again after this.
+const LEAVE_AGAIN: Duration = Duration::from_millis(20);
 
 /// A range on its way into memory that was set aside for it.
 pub(super) struct Transfer<'a> {
@@ -72,6 +75,7 @@ impl<'a> Transfer<'a> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
         let mut may_hedge = true;
+        let mut ask_from = Instant::now();
         while self.missing() > 0 {
             let (due, why) = first.late();
             tokio::select! {
@@ -98,13 +102,15 @@ impl<'a> Transfer<'a> {
                     // The first is still there.
                     _ => second = None,
                 },
-                () = sleep_until(due), if may_hedge => {
-                    may_hedge = false;
-                    if self.remote.pace.may_hedge() {
+                () = sleep_until(due.max(ask_from)), if may_hedge => match self.remote.pace.may_hedge() {
+                    true => {
+                        may_hedge = false;
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));
                     }
-                }
+                    // Others may use up the leave that there is; this one stays late until something comes.
+                    false => ask_from = Instant::now() + LEAVE_AGAIN,
+                },
             }
         }
         self.remote.pace.finished(self.slot.len() as u64, first.reading());

@@ -193,15 +193,16 @@ impl Outage {
             }
         };
         self.tries += 1;
-        let wait = jittered(self.tries).max(at_least);
-        if self.since.elapsed() + wait >= self.patience {
+        // The last try is at the very end: a store that heals until then is read.
+        let left = self.patience.saturating_sub(self.since.elapsed());
+        if left.is_zero() || at_least > left {
             let seconds = self.patience.as_secs_f64();
             let cause = format!("{words}; it was tried {} times in {seconds:.0} s", self.tries);
             return Err(Error::new(ErrorKind::Io, cause).hint(
                 "the store is not reachable or not well; the storage option retry_timeout says how long to try",
             ));
         }
-        Ok(wait)
+        Ok(jittered(self.tries).max(at_least).min(left))
     }
 }
 
