@@ -23,9 +23,13 @@ fn operations() -> u64 {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     let opened = server.stats().requests;
-    shuffled(&dataset).build().unwrap();
-    assert!(opened > FILES as u64, "lists and footers");
-    opened + (FILES * GROUPS) as u64
+    let loader = shuffled(&dataset).build().unwrap();
+    run(loader.epoch(0)).is_right("clean");
+    settled(&server);
+    // The next epoch is there as well, and asks for as much.
+    let epoch = (server.stats().requests - opened) / 2;
+    assert!(opened > FILES as u64 && epoch >= (FILES * GROUPS) as u64, "{opened} to open, {epoch} to read");
+    opened + epoch
 }
 
 /// Opens, and reads an epoch.

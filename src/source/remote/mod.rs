@@ -236,8 +236,10 @@ impl Remote {
         let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
         loop {
             let known = found.len();
-            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
-            let listed = EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            let listed =
+                EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
             let Err(failure) = listed else { return Ok(found.into_values().collect()) };
             let trouble = failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange));
             match self.origin.lists_in_order() {
@@ -297,7 +299,8 @@ impl Remote {
         let mut outage = Outage::new(self.limits.retry);
         let mut renewed = false;
         loop {
-            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
             self.traffic.requests.add(1);
             let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
             let trouble = match timeout(stall, asked).await {
