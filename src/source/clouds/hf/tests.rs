@@ -102,7 +102,7 @@ async fn a_file_is_read_from_where_the_hub_redirects_without_the_token() {
 
     // What is known of a file is not asked again for a condition.
     let before = hub.asked().len();
-    let options = GetOptions::new().with_if_match(Some("hash-a")).with_range(Some((0..4).into()));
+    let options = GetOptions::new().with_if_match(Some("hash-a")).with_range(Some(0..4));
     assert_eq!(store.get_opts(&path, options).await.unwrap().bytes().await.unwrap(), "PAR1");
     assert_eq!(hub.asked().len(), before + 1);
     let options = GetOptions::new().with_if_match(Some("hash-b"));
