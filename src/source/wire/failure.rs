@@ -98,6 +98,7 @@ fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind
 }
 
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    // An I/O error hides what it wraps from `source`, and may wrap another one.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| wrapped.is::<rustls::Error>())
+    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| is_tls(wrapped))
 }
