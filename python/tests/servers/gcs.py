@@ -8,14 +8,13 @@ all that is read here, so that moto answers those.
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from . import Store, s3
-from .process import TOOLS, files, find, free_port, running
+from .process import TOOLS, files, find, free_port, post, running
 
 
 def options(endpoint: str) -> dict[str, str]:
@@ -43,8 +42,3 @@ def serve_by_moto(shelf: Path, folder: Path) -> Iterator[Store]:
         yield Store(
             root=f"gs://{s3.BUCKET}", options=options(endpoint), missing=["gs://no-such-bucket/data"]
         )
-
-
-def post(url: str, body: bytes) -> None:
-    request = urllib.request.Request(url, body, {"Content-Type": "application/octet-stream"})
-    urllib.request.urlopen(request).close()

@@ -11,21 +11,22 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 
 # Seconds from asking to forcing.
 GRACE = 3
 
 
-def watch() -> None:
-    sys.stdin.buffer.read()
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    os.killpg(0, signal.SIGTERM)
-    threading.Event().wait(GRACE)
-    os.killpg(0, signal.SIGKILL)
+def leave_with(command: subprocess.Popen[bytes]) -> None:
+    os._exit(command.wait())
 
 
 if __name__ == "__main__":
     os.setpgid(0, 0)
     command = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
-    threading.Thread(target=watch, daemon=True).start()
-    sys.exit(command.wait())
+    threading.Thread(target=leave_with, args=(command,), daemon=True).start()
+    sys.stdin.buffer.read()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.killpg(0, signal.SIGTERM)
+    time.sleep(GRACE)
+    os.killpg(0, signal.SIGKILL)

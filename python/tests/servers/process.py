@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ def running(command: Sequence[str], port: int, folder: Path) -> Iterator[None]:
     finally:
         assert guard.stdin is not None
         guard.stdin.close()
-        guard.wait()
+        guard.wait(timeout=PATIENCE)
 
 
 def listens(port: int) -> bool:
@@ -80,3 +81,8 @@ def files(folder: Path) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield path.relative_to(folder).as_posix(), path
+
+
+def post(url: str, body: bytes) -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/octet-stream"})
+    urllib.request.urlopen(request).close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 
 from . import CANARY, Store
-from .process import files, find, free_port, running
+from .process import files, find, free_port, post, running
 
 BUCKET = "forebay"
 REGION = "us-east-1"
@@ -41,7 +40,8 @@ def upload(endpoint: str, shelf: Path) -> None:
     s3 = client("s3", endpoint)
     s3.create_bucket(Bucket=BUCKET)
     for name, path in files(shelf):
-        s3.upload_file(str(path), BUCKET, name)
+        # For all to read, so that a client without a key can be served too.
+        s3.upload_file(str(path), BUCKET, name, {"ACL": "public-read"})
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
         key = iam.create_access_key(UserName="reader")["AccessKey"]
         iam.put_user_policy(UserName="reader", PolicyName="all", PolicyDocument=json.dumps(EVERYTHING))
         # From here on it checks every request.
-        urllib.request.urlopen(f"{endpoint}/moto-api/reset-auth", data=b"0").close()
+        post(f"{endpoint}/moto-api/reset-auth", b"0")
         options = {
             "aws_endpoint_url": endpoint,
             "aws_region": REGION,
