@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 import xml.etree.ElementTree as xml
 from email.message import Message
+from itertools import chain
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
@@ -54,13 +55,13 @@ def test_moto_lists_in_pages_serves_ranges_and_checks_keys_and_etags(shelf: Path
             Bucket=s3.BUCKET, Prefix="data/", PaginationConfig={"PageSize": 2}
         )
         found = [[entry["Key"] for entry in page["Contents"]] for page in pages]
-        assert sorted(sum(found, [])) == names(shelf)
+        assert sorted(chain(*found)) == names(shelf)
         assert len(found) == 3
         for name in names(shelf):
             answer = client.get_object(Bucket=s3.BUCKET, Key=name, **RANGE)
             assert answer["Body"].read() == (shelf / name).read_bytes()[MIDDLE]
             client.get_object(Bucket=s3.BUCKET, Key=name, IfMatch=answer["ETag"])
-            with pytest.raises(ClientError, match="412|PreconditionFailed"):
+            with pytest.raises(ClientError, match="PreconditionFailed"):
                 client.get_object(Bucket=s3.BUCKET, Key=name, IfMatch='"other"')
         assert store.wrong is not None
         with pytest.raises(ClientError, match="SignatureDoesNotMatch"):
@@ -107,7 +108,7 @@ def test_azurite_lists_in_pages_serves_ranges_and_checks_keys_and_etags(shelf: P
 
         blobs = container(store.options)
         pages = [[blob.name for blob in page] for page in blobs.list_blobs("data/", results_per_page=2).by_page()]
-        assert sorted(sum(pages, [])) == names(shelf)
+        assert sorted(chain(*pages)) == names(shelf)
         assert len(pages) == 3
         for name in names(shelf):
             part = blobs.download_blob(name, offset=4, length=5)
@@ -153,6 +154,11 @@ def test_the_hub_lists_in_pages_redirects_and_keeps_its_token_to_itself(shelf: P
             "data/day=2",
             "data/day=2/é",
         }
+        info = urllib.request.Request(
+            f"{api}/paths-info/{revision}", json.dumps({"paths": ["data/a.bin", "data/none"]}).encode(), token
+        )
+        with urllib.request.urlopen(info) as answer:
+            assert [entry["path"] for entry in json.load(answer)] == ["data/a.bin"]
         for name in names(shelf):
             resolve = urllib.request.Request(f"{endpoint}/datasets/{hub.DATASET}/resolve/{revision}/{quote(name)}")
             redirect = where(resolve, token)

@@ -43,11 +43,9 @@ class Store:
     """What has to be set in the environment too."""
     lists: bool = True
     """Whether the server can say which files it has."""
-    quoted: bool = False
-    """Whether the URL of a file is percent-encoded."""
     fail_over: Callable[[], None] | None = None
     """Makes another node take over, where there is one."""
 
     def url(self, name: str) -> str:
         """The URL of a file by its name in the folder."""
-        return f"{self.root}/{quote(name) if self.quoted else name}"
+        return f"{self.root}/{quote(name)}"

@@ -34,7 +34,6 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
             "azure_storage_account_name": ACCOUNT,
             "azure_storage_account_key": KEY,
             "azure_endpoint": endpoint,
-            "azure_allow_http": "true",
         }
         yield Store(
             root=f"az://{CONTAINER}",

@@ -18,7 +18,7 @@ from .process import TOOLS, files, find, free_port, post, running
 
 
 def options(endpoint: str) -> dict[str, str]:
-    return {"google_base_url": endpoint, "google_skip_signature": "true", "google_allow_http": "true"}
+    return {"google_base_url": endpoint, "google_skip_signature": "true"}
 
 
 @contextmanager
@@ -39,6 +39,4 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
 def serve_by_moto(shelf: Path, folder: Path) -> Iterator[Store]:
     with s3.moto(folder) as endpoint:
         s3.upload(endpoint, shelf)
-        yield Store(
-            root=f"gs://{s3.BUCKET}", options=options(endpoint), missing=["gs://no-such-bucket/data"]
-        )
+        yield Store(root=f"gs://{s3.BUCKET}", options=options(endpoint), missing=["gs://no-such-bucket/data"])

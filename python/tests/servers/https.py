@@ -55,5 +55,4 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
             options={},
             environment={"SSL_CERT_FILE": str(home / "authority.pem")},
             lists=False,
-            quoted=True,
         )

@@ -1,7 +1,7 @@
 """A hub of data sets that speaks as huggingface.co does, in this process.
 
-Its files lie on another host, as they do there: a request for one is redirected, and the one that arrives must not bring
-the token along, for that would give it away.
+Its files lie on another host, as they do there: a request for one is redirected there, and must not bring the token
+along, for that would give it away.
 """
 
 from __future__ import annotations
@@ -92,6 +92,16 @@ def hub_handler(content: dict[str, bytes], far: str) -> type[Handler]:
             else:
                 self.answer(404, b'{"error":"Not found"}', X_Error_Code="EntryNotFound")
 
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["paths"]
+            if self.headers["Authorization"] != f"Bearer {TOKEN}":
+                self.answer(401, b'{"error":"Invalid username or password."}')
+            elif self.path == f"/api/datasets/{DATASET}/paths-info/{REVISION}":
+                found = [entry(path, content[path]) for path in asked if path in content]
+                self.answer(200, json.dumps(found).encode(), Content_Type="application/json")
+            else:
+                self.answer(404, b'{"error":"Not found"}', X_Error_Code="EntryNotFound")
+
         def list(self, folder: str, query: dict[str, list[str]]) -> None:
             below = f"{folder}/" if folder else ""
             deep = query.get("recursive", ["false"])[0] in ("true", "1", "True")
@@ -103,8 +113,7 @@ def hub_handler(content: dict[str, bytes], far: str) -> type[Handler]:
                         path = below + "/".join(steps[:depth])
                         entries[path] = {"type": "directory", "oid": "0", "size": 0, "path": path}
                     if deep or len(steps) == 1:
-                        lfs = {"oid": tag(found).strip('"'), "size": len(found), "pointerSize": 130}
-                        entries[name] = {"type": "file", "oid": "0", "size": len(found), "lfs": lfs, "path": name}
+                        entries[name] = entry(name, found)
             if not entries:
                 self.answer(404, b'{"error":"Not found"}', X_Error_Code="EntryNotFound")
                 return
@@ -141,6 +150,11 @@ def far_handler(content: dict[str, bytes]) -> type[Handler]:
             self.answer(206, found[start:end], ETag=tag(found), Content_Range=part)
 
     return Far
+
+
+def entry(name: str, found: bytes) -> dict[str, object]:
+    lfs = {"oid": tag(found).strip('"'), "size": len(found), "pointerSize": 130}
+    return {"type": "file", "oid": "0", "size": len(found), "lfs": lfs, "path": name}
 
 
 def tag(found: bytes) -> str:

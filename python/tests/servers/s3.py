@@ -59,7 +59,6 @@ def serve(shelf: Path, folder: Path) -> Iterator[Store]:
             "aws_region": REGION,
             "aws_access_key_id": key["AccessKeyId"],
             "aws_secret_access_key": key["SecretAccessKey"],
-            "aws_allow_http": "true",
         }
         yield Store(
             root=f"s3://{BUCKET}",
