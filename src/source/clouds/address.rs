@@ -110,6 +110,11 @@ impl Address {
         matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure)
     }
 
+    /// Whether the store itself reads `If-Match`, as HTTP has it: with the tag in quotes.
+    pub(in crate::source) fn takes_if_match(&self) -> bool {
+        matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure | Scheme::Http)
+    }
+
     /// Whether one client serves both: the same root, user information and query.
     pub(in crate::source) fn same_store(&self, other: &Address) -> bool {
         self.scheme == other.scheme

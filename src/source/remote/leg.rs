@@ -62,7 +62,7 @@ impl Leg {
     pub(super) fn start(remote: &Remote, pin: &Pin, range: Range<u64>) -> Self {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
-            if_match: pin.if_match(),
+            if_match: remote.origin.takes_if_match().then(|| pin.if_match()).flatten(),
             ..GetOptions::default()
         };
         let exchange = Exchange::default();

@@ -76,6 +76,10 @@ impl Origin {
     fn lists_in_order(&self) -> bool {
         matches!(self, Origin::Address(origin) if origin.0.lists_in_order())
     }
+
+    fn takes_if_match(&self) -> bool {
+        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
