@@ -27,7 +27,7 @@ use super::batcher::Recipe;
 use super::caught;
 use super::stats::Counters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::fetch::{Fetched, Fetcher, Gauge};
+use crate::reader::fetch::{Chunks, Fetched, Fetcher, Gauge};
 use crate::reader::select::Selected;
 use crate::reader::{self, Resident};
 use crate::shard::{OrderSpec, Part, Walk};
@@ -382,6 +382,14 @@ impl Reading {
         (part, receive)
     }
 
+    /// The bytes of a row group once more. Ends with the fetching threads, however the store hangs.
+    fn fetch_again(&self, group: usize) -> Result<Chunks> {
+        let (send, receive) = bounded(1);
+        let fetcher = self.fetcher.clone();
+        self.runtime.spawn(async move { drop(send.send(fetcher.read(group).await)) });
+        receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the loader was closed")))
+    }
+
     /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
     fn read(&self, fetched: Fetched) -> Result<Resident> {
         let Fetched { part, chunks, permit, lost, .. } = fetched;
@@ -390,8 +398,7 @@ impl Reading {
             Some(lost) => Err(lost),
             None => match decode(chunks) {
                 Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    let again = self.runtime.block_on(self.fetcher.read(part.group as usize));
-                    again.and_then(decode)
+                    self.fetch_again(part.group as usize).and_then(decode)
                 }
                 read => read,
             },

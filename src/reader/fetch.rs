@@ -5,13 +5,16 @@
 //! settled by the store, from what it measures.
 
 use std::ops::Range;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
 use bytes::Bytes;
-use futures::{StreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
+use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
 use crate::catalog::{Catalog, Projection};
@@ -93,10 +96,7 @@ impl Fetcher {
                     (part, permit)
                 }
             })
-            .map(|(part, permit)| {
-                let fetcher = self.clone();
-                async move { fetcher.fetch(part, permit).await }
-            })
+            .map(|(part, permit)| UnderWay::start(self.clone(), part, permit))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -135,5 +135,33 @@ impl Fetcher {
         let read = self.store.read_ranges(file, &ranges).await;
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
+    }
+}
+
+/// A row group on its way, by itself: it comes in while those before it wait to be decoded. What is not polled makes no
+/// headway, and would look like a store that is slow. Dropping it ends it.
+struct UnderWay(JoinHandle<Result<Fetched>>);
+
+impl UnderWay {
+    fn start(fetcher: Fetcher, part: Part, permit: Option<Permit>) -> Self {
+        UnderWay(tokio::spawn(async move { fetcher.fetch(part, permit).await }))
+    }
+}
+
+impl Future for UnderWay {
+    type Output = Result<Fetched>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Fetched>> {
+        let ended = ready!(self.0.poll_unpin(context));
+        Poll::Ready(ended.unwrap_or_else(|error| match error.is_cancelled() {
+            true => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
+            false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+        }))
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }

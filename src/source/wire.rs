@@ -13,8 +13,9 @@ mod tls;
 pub(super) mod fake;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::{CONTENT_LENGTH, CONTENT_RANGE, RANGE};
@@ -28,8 +29,11 @@ use object_store::{ClientConfigKey, ClientOptions};
 pub(super) use exchange::{EXCHANGE, Exchange, Failure, FailureKind};
 pub(super) use settings::Redirects;
 
-use super::clouds::{Secret, is_loopback};
+use super::clouds::{Secret, is_loopback, metadata_service};
 use settings::Settings;
+
+/// How long a metadata service may take, which is one hop away where there is one.
+const LAST_RESORT: Duration = Duration::from_secs(1);
 
 /// Makes the HTTP clients of stores. Clones share their connections and their count of requests.
 #[derive(Clone, Default)]
@@ -44,6 +48,8 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Shared {
     requests: AtomicU64,
+    /// Whether a metadata service gave an answer, so that there is one here.
+    served: AtomicBool,
     /// A store is built afresh when its credentials are; its connections are kept.
     clients: Mutex<Vec<(Settings, reqwest::Client)>>,
 }
@@ -152,11 +158,25 @@ impl Line {
             exchange::failed(failure.clone());
             failure.into_http()
         };
-        let request = self.prepare(request, &host).map_err(failed)?;
+        let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
-        let answer =
-            self.client.execute(request).await.map_err(|error| failed(Failure::of(&error, &host)))?;
+        let served = &self.wire.shared.served;
+        // Asked last, and on most machines in vain. One that has answered before has an outage like any other's.
+        let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
+        if is_last_resort {
+            *request.timeout_mut() = Some(LAST_RESORT);
+        }
+        let answer = self.client.execute(request).await.map_err(|error| match is_last_resort {
+            true => failed(Failure::no_credentials()),
+            false => failed(Failure::of(&error, &host)),
+        })?;
         exchange::answered(answer.status().as_u16(), answer.headers());
+        if is_last_resort {
+            match answer.status().is_success() {
+                true => served.store(true, Ordering::Relaxed),
+                false => exchange::failed(Failure::no_credentials()),
+            }
+        }
         let (parts, body) = http::Response::from(answer).into_parts();
         let body = body.map_err(move |error: reqwest::Error| {
             let failure = Failure::of(&error, &host);

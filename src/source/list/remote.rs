@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path as LocalPath;
 
 use futures::FutureExt;
-use futures::future::join_all;
+use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
@@ -136,18 +136,21 @@ impl Here<'_> {
             _ => std::iter::once("").chain(key.match_indices('/').map(|(at, _)| &key[..at])).collect(),
         };
         let signs = ancestors.iter().flat_map(|ancestor| Table::ALL.map(|table| (*ancestor, table)));
-        let looked = join_all(signs.map(|(ancestor, table)| self.look(ancestor, table).boxed()));
-        match looked.await.into_iter().flatten().next() {
+        let looked = try_join_all(signs.map(|(ancestor, table)| self.look(ancestor, table).boxed()));
+        match looked.await?.into_iter().flatten().next() {
             Some((ancestor, table)) => Err(table.refusal(Place::file(self.remote.shown(ancestor)))),
             None => Ok(()),
         }
     }
 
     /// The folder, if it is that of such a table.
-    async fn look<'a>(&self, folder: &'a str, table: Table) -> Option<(&'a str, Table)> {
-        let signs = path(&joined(folder, table.folder())).ok()?;
-        let names = self.remote.names_in(&signs).await.ok()?;
-        names.iter().any(|name| table.is_sign(name)).then_some((folder, table))
+    async fn look<'a>(&self, folder: &'a str, table: Table) -> Result<Option<(&'a str, Table)>> {
+        let signs = path(&joined(folder, table.folder()))?;
+        let names = match self.remote.names_in(&signs).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => return Ok(None),
+            names => names?,
+        };
+        Ok(names.iter().any(|name| table.is_sign(name)).then_some((folder, table)))
     }
 
     fn found(&self, meta: &ObjectMeta) -> Result<Found> {

@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::pace::Pace;
 use super::trouble::{Trouble, changed};
-use super::{Pin, Remote};
+use super::{Client, Pin, Remote};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
@@ -58,18 +58,24 @@ enum State {
 }
 
 impl Leg {
-    /// Asks for `range` of a file.
-    pub(super) fn start(remote: &Remote, pin: &Pin, range: Range<u64>) -> Self {
+    /// Asks for `range` of a file, and gives up once nothing comes for `stall`.
+    pub(super) fn start(
+        remote: &Remote,
+        client: &Client,
+        pin: &Pin,
+        range: Range<u64>,
+        stall: Duration,
+    ) -> Self {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
             if_match: remote.origin.takes_if_match().then(|| pin.if_match()).flatten(),
             ..GetOptions::default()
         };
         let exchange = Exchange::default();
-        let (store, path, watched) = (remote.client(), pin.path.clone(), exchange.clone());
+        let (store, path, watched) = (client.clone(), pin.path.clone(), exchange.clone());
         let asking = EXCHANGE.scope(watched, async move { store.get_opts(&path, options).await }).boxed();
         remote.traffic.requests.add(1);
-        let (sent, stall) = (Instant::now(), remote.limits.stall);
+        let sent = Instant::now();
         Leg {
             pace: remote.pace.clone(),
             traffic: remote.traffic.clone(),

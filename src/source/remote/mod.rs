@@ -17,7 +17,7 @@ mod trouble;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, try_join_all};
@@ -43,9 +43,6 @@ const RETRY: Duration = Duration::from_secs(180);
 /// How long a request may bring nothing before it is given up.
 const STALL: Duration = Duration::from_secs(10);
 
-/// Credentials that were refused are looked for again this often at most.
-const RENEWAL: Duration = Duration::from_secs(1);
-
 /// One store, as one data set uses it.
 #[derive(Clone)]
 pub(super) struct Remote {
@@ -58,10 +55,8 @@ pub(super) struct Remote {
     traffic: Arc<Traffic>,
 }
 
-struct Client {
-    store: Arc<dyn ObjectStore>,
-    built: Instant,
-}
+/// What requests go through, with one set of credentials.
+type Client = Arc<dyn ObjectStore>;
 
 /// Where the client came from.
 #[derive(Clone)]
@@ -124,7 +119,7 @@ impl Remote {
         most: usize,
         traffic: Arc<Traffic>,
     ) -> Self {
-        let client = Arc::new(RwLock::new(Client { store, built: Instant::now() }));
+        let client = Arc::new(RwLock::new(store));
         let pace = Arc::new(Pace::new(most, traffic.clone()));
         Remote { client, origin, root: root.into(), pace, limits, traffic }
     }
@@ -142,21 +137,21 @@ impl Remote {
         self.pace.most()
     }
 
-    fn client(&self) -> Arc<dyn ObjectStore> {
-        self.client.read().unwrap_or_else(PoisonError::into_inner).store.clone()
+    fn client(&self) -> Client {
+        self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for credentials again, after they were refused; says whether there may be others now.
-    fn renew(&self) -> bool {
+    /// Looks for credentials again, after those of a client were refused; says whether there may be others now.
+    fn renew(&self, refused: &Client) -> bool {
         let Origin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
         let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
-        if client.built.elapsed() < RENEWAL {
+        if !Arc::ptr_eq(&client, refused) {
             return true; // Another request has just done it.
         }
         match clouds::connect(address, options, wire) {
             Ok(store) => {
-                *client = Client { store, built: Instant::now() };
+                *client = store;
                 true
             }
             Err(_) => false,
@@ -246,10 +241,10 @@ impl Remote {
         let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
         loop {
             let known = found.len();
-            let exchange = Exchange::default();
-            let listed = EXCHANGE.scope(exchange.clone(), self.list_on(prefix, &mut found)).await;
+            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            let listed = EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
             let Err(failure) = listed else { return Ok(found.into_values().collect()) };
-            let trouble = failure.map_or_else(|| self.silence(), |error| Trouble::of(&error, &exchange));
+            let trouble = failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange));
             match self.origin.lists_in_order() {
                 true if found.len() > known => outage.over(),
                 true => {}
@@ -257,7 +252,7 @@ impl Remote {
                 false => found.clear(),
             }
             self.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew() {
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew(&client) {
                 renewed = true;
                 continue;
             }
@@ -269,24 +264,21 @@ impl Remote {
     /// Goes on with a listing; fails with `None` where nothing comes for too long.
     async fn list_on(
         &self,
+        store: &Client,
         prefix: &Path,
         found: &mut BTreeMap<Path, ObjectMeta>,
+        stall: Duration,
     ) -> Result<(), Option<object_store::Error>> {
-        let store = self.client();
         self.traffic.requests.add(1);
         let mut pages = match found.last_key_value() {
             Some((last, _)) => store.list_with_offset(Some(prefix), last),
             None => store.list(Some(prefix)),
         };
-        while let Some(meta) = timeout(self.limits.stall, pages.next()).await.map_err(|_| None)? {
+        while let Some(meta) = timeout(stall, pages.next()).await.map_err(|_| None)? {
             let meta = meta.map_err(Some)?;
             found.insert(meta.location.clone(), meta);
         }
         Ok(())
-    }
-
-    fn silence(&self) -> Trouble {
-        Trouble::Stalled(format!("no answer came for {:.0} s", self.limits.stall.as_secs_f64()))
     }
 
     /// The names of the objects right below a prefix.
@@ -305,22 +297,22 @@ impl Remote {
     /// Asks until there is an answer; `None` is one that is not what was asked for.
     async fn patiently<'a, T>(
         &self,
-        ask: impl Fn(Arc<dyn ObjectStore>) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
     ) -> Result<T> {
         let mut outage = Outage::new(self.limits.retry);
         let mut renewed = false;
         loop {
-            let exchange = Exchange::default();
+            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
             self.traffic.requests.add(1);
-            let asked = EXCHANGE.scope(exchange.clone(), ask(self.client()));
-            let trouble = match timeout(self.limits.stall, asked).await {
+            let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
+            let trouble = match timeout(stall, asked).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
                 Ok(Ok(None)) => Trouble::passing("the answer ended early"),
                 Ok(Err(error)) => Trouble::of(&error, &exchange),
-                Err(_) => self.silence(),
+                Err(_) => silence(stall),
             };
             self.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew() {
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew(&client) {
                 renewed = true;
                 continue;
             }
@@ -328,6 +320,10 @@ impl Remote {
             self.traffic.retries.add(1);
         }
     }
+}
+
+fn silence(stall: Duration) -> Trouble {
+    Trouble::Stalled(format!("no answer came for {:.0} s", stall.as_secs_f64()))
 }
 
 impl std::fmt::Debug for Remote {

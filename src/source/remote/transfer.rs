@@ -10,14 +10,18 @@
 //! Both legs read the same writing of the file, so that any byte may come from either.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::leg::{Late, Leg};
 use super::trouble::{Outage, Trouble};
-use super::{Pin, Remote};
+use super::{Client, Pin, Remote};
 use crate::error::Error;
+
+/// Leave to send a second request that was not given is asked for again after this.
+const LEAVE_AGAIN: Duration = Duration::from_millis(20);
 
 /// A range on its way into memory that was set aside for it.
 pub(super) struct Transfer<'a> {
@@ -41,13 +45,13 @@ impl<'a> Transfer<'a> {
         let mut outage = Outage::new(self.remote.limits.retry);
         let mut renewed = false;
         while self.missing() > 0 {
-            let before = self.slot.len();
-            let Err(trouble) = self.attempt().await else { continue };
+            let (before, client) = (self.slot.len(), self.remote.client());
+            let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else { continue };
             if self.slot.len() > before {
                 outage.over();
             }
             self.remote.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew() {
+            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew(&client) {
                 renewed = true;
                 continue;
             }
@@ -66,11 +70,12 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Asks for what is missing; a second time where the first is late.
-    async fn attempt(&mut self) -> Result<(), Trouble> {
-        let mut first = self.leg();
+    /// Asks for what is missing; a second time where the first is late. What is silent for `stall` is given up.
+    async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
+        let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
         let mut may_hedge = true;
+        let mut ask_from = Instant::now();
         while self.missing() > 0 {
             let (due, why) = first.late();
             tokio::select! {
@@ -97,21 +102,23 @@ impl<'a> Transfer<'a> {
                     // The first is still there.
                     _ => second = None,
                 },
-                () = sleep_until(due), if may_hedge => {
-                    may_hedge = false;
-                    if self.remote.pace.may_hedge() {
+                () = sleep_until(due.max(ask_from)), if may_hedge => match self.remote.pace.may_hedge() {
+                    true => {
+                        may_hedge = false;
                         self.remote.traffic.hedges.add(1);
-                        second = Some((self.leg(), why));
+                        second = Some((self.leg(client, stall), why));
                     }
-                }
+                    // Others may use up the leave that there is; this one stays late until something comes.
+                    false => ask_from = Instant::now() + LEAVE_AGAIN,
+                },
             }
         }
         self.remote.pace.finished(self.slot.len() as u64, first.reading());
         Ok(())
     }
 
-    fn leg(&self) -> Leg {
-        Leg::start(self.remote, self.pin, self.at()..self.range.end)
+    fn leg(&self, client: &Client, stall: Duration) -> Leg {
+        Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
     /// Keeps what of `bytes`, which lie at `at`, was still missing; says whether anything was.

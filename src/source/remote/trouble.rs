@@ -15,6 +15,9 @@ const BACKOFF_MOST: Duration = Duration::from_secs(15);
 /// An answer that a store would give again, such as the whole file for a range, is asked for anew this many times.
 const ODD_ANSWERS: u32 = 6;
 
+/// However little time is left, the last request gets this.
+const SILENCE_LEAST: Duration = Duration::from_secs(1);
+
 /// Codes with which S3 says, under status 400, what others say with 403 or 408.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
@@ -84,6 +87,7 @@ impl Trouble {
         if let Some(failure) = exchange.failure() {
             return match failure.kind {
                 FailureKind::Other => Trouble::Final(Error::new(ErrorKind::Io, failure.words)),
+                FailureKind::NoCredentials => Trouble::Final(no_credentials(failure.words)),
                 FailureKind::Tls => Trouble::Odd(failure.words),
                 _ => Trouble::passing(failure.words),
             };
@@ -132,6 +136,13 @@ fn own(error: &StoreError) -> Option<Error> {
     causes.filter_map(|cause| cause.downcast_ref::<Error>()).next().cloned()
 }
 
+fn no_credentials(words: String) -> Error {
+    Error::new(ErrorKind::Denied, words).hint(
+        "set them in the environment or the storage options, or pass the storage option skip_signature=true \
+         for what anybody may read",
+    )
+}
+
 /// The `<Code>` of an error's body, a word that is defined by the store's interface.
 fn code(text: &str) -> Option<String> {
     let (_, rest) = text.split_once("<Code>")?;
@@ -150,7 +161,8 @@ fn deepest(error: &dyn std::error::Error) -> String {
 /// How long an object could not be read, and how often that was tried.
 #[derive(Debug)]
 pub(super) struct Outage {
-    began: Option<Instant>,
+    /// Since when nothing came of it.
+    since: Instant,
     patience: Duration,
     tries: u32,
     odd: u32,
@@ -158,12 +170,18 @@ pub(super) struct Outage {
 
 impl Outage {
     pub(super) fn new(patience: Duration) -> Self {
-        Outage { began: None, patience, tries: 0, odd: 0 }
+        Outage { since: Instant::now(), patience, tries: 0, odd: 0 }
     }
 
     /// Bytes came: what was before is forgiven.
     pub(super) fn over(&mut self) {
-        (self.began, self.tries) = (None, 0);
+        (self.since, self.tries) = (Instant::now(), 0);
+    }
+
+    /// How long the next request may be silent, where it otherwise is `stall`: the last one is not waited for longer than
+    /// the outage may last.
+    pub(super) fn silence(&self, stall: Duration) -> Duration {
+        stall.min(self.patience.saturating_sub(self.since.elapsed()).max(SILENCE_LEAST))
     }
 
     /// How long to wait before asking again, or the failure that it has become.
@@ -183,18 +201,17 @@ impl Outage {
                 (words, Duration::ZERO)
             }
         };
-        let now = Instant::now();
-        let began = *self.began.get_or_insert(now);
         self.tries += 1;
-        let wait = jittered(self.tries).max(at_least);
-        if now + wait >= began + self.patience {
+        // The last try is at the very end: a store that heals until then is read.
+        let left = self.patience.saturating_sub(self.since.elapsed());
+        if left.is_zero() || at_least > left {
             let seconds = self.patience.as_secs_f64();
             let cause = format!("{words}; it was tried {} times in {seconds:.0} s", self.tries);
             return Err(Error::new(ErrorKind::Io, cause).hint(
                 "the store is not reachable or not well; the storage option retry_timeout says how long to try",
             ));
         }
-        Ok(wait)
+        Ok(jittered(self.tries).max(at_least).min(left))
     }
 }
 

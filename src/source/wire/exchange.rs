@@ -46,6 +46,8 @@ pub(in crate::source) enum FailureKind {
     Tls,
     /// No connection within the time allowed for it.
     Timeout,
+    /// There is nothing to sign a request with.
+    NoCredentials,
     /// Anything else, such as a redirect that is not followed: another try gives the same.
     Other,
 }

@@ -39,6 +39,11 @@ impl Failure {
         Failure { kind, words }
     }
 
+    /// Nobody set credentials, and the machine has none of its own.
+    pub(super) fn no_credentials() -> Self {
+        Failure { kind: FailureKind::NoCredentials, words: "no credentials were found".to_owned() }
+    }
+
     pub(super) fn other(words: impl Into<String>) -> Self {
         Failure { kind: FailureKind::Other, words: words.into() }
     }
@@ -49,7 +54,7 @@ impl Failure {
             FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,
             FailureKind::Reset => HttpErrorKind::Interrupted,
             FailureKind::Timeout => HttpErrorKind::Timeout,
-            FailureKind::Other => HttpErrorKind::Unknown,
+            FailureKind::NoCredentials | FailureKind::Other => HttpErrorKind::Unknown,
         };
         HttpError::new(kind, self)
     }

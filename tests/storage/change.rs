@@ -1,0 +1,124 @@
+//! Files that change under a reader: written anew, or deleted.
+
+use std::collections::HashSet;
+use std::fs;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
+use forebay::{Dataset, ErrorKind, LoaderBuilder, OnBadRow, Shard, Shuffle};
+
+use crate::data::{FILES, GROUPS, PREFIX, copy, name_of, rewrite, rows, rows_of};
+use crate::kit::*;
+
+/// Reads little ahead, so that there is something left to change.
+fn narrow(dataset: &Dataset) -> LoaderBuilder {
+    dataset.loader().shuffle(Shuffle::seeded(7).window_rows(60).lanes(2)).batch_size(BATCH).threads(1)
+}
+
+#[test]
+fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
+    let turns = times(50, 100);
+    let undisturbed = local(&crate::data::BUCKET, narrow);
+    for is_local in [false, true] {
+        let mut loud = 0;
+        for turn in 0..turns {
+            let case = format!("turn {turn}, local: {is_local}");
+            let bucket = copy();
+            let server = fault_server::FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+            let dataset = match is_local {
+                true => Dataset::open(bucket.path().join(PREFIX).as_path()).unwrap(),
+                false => open(&server, &[("max_concurrency", "2")]).unwrap(),
+            };
+            let loader = narrow(&dataset).build().unwrap();
+            let (file, at) = (draw(turn, 1) as usize % FILES, 1 + draw(turn, 2) as usize % 12);
+            let run = run_with(loader.epoch(0), |batches| {
+                if batches == at {
+                    rewrite(bucket.path(), file);
+                }
+            });
+            assert!(undisturbed.starts_with(&run.batches), "{case}: rows of the new version");
+            match run.error {
+                Some(error) => {
+                    assert_eq!(error.kind(), ErrorKind::DatasetChanged, "{case}: {error}");
+                    assert!(error.to_string().contains(&name_of(file)), "{case}: {error}");
+                    loud += 1;
+                }
+                // All of the file had been read before.
+                None => assert_eq!(run.batches.len(), undisturbed.len(), "{case}"),
+            }
+        }
+        println!("N11: local: {is_local}: {turns} rewritten files, {loud} met and all of them noticed");
+        assert!(loud * 3 > turns, "{loud} of {turns}");
+    }
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+#[test]
+fn a_deleted_file_is_an_error() {
+    for turn in 0..times(10, 50) {
+        let (bucket, server) = served_copy();
+        let dataset = open(&server, &[("max_concurrency", "2")]).unwrap();
+        let loader = narrow(&dataset).build().unwrap();
+        let file = name_of(draw(turn, 1) as usize % FILES);
+        fs::remove_file(bucket.path().join(PREFIX).join(&file)).unwrap();
+        let run = run(loader.epoch(0));
+        let error = run.error.unwrap_or_else(|| panic!("turn {turn}: no error"));
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.to_string().contains(&file), "{error}");
+    }
+}
+
+#[test]
+fn rows_of_deleted_files_are_skipped_and_counted_and_ranks_stay_in_step() {
+    let turns = times(15, 50);
+    let mut lost = 0;
+    for turn in 0..turns {
+        let (bucket, server) = served_copy();
+        let dataset = open(&server, &[("max_concurrency", "2")]).unwrap();
+        let file = draw(turn, 1) as usize % FILES;
+        let at = draw(turn, 2) as usize % 6;
+        let (mut seen, mut skipped, mut steps) = (HashSet::new(), 0, Vec::new());
+        let loaders = [0, 1].map(|rank| {
+            let shard = Shard::new(rank, 2).unwrap();
+            narrow(&dataset).shard(shard).on_bad_row(OnBadRow::skip(1_000)).build().unwrap()
+        });
+        let mut epochs = loaders.each_ref().map(|loader| loader.epoch(0));
+        let mut done = [0, 0];
+        while done[0] == done[1] {
+            if done[0] == at {
+                fs::remove_file(bucket.path().join(PREFIX).join(name_of(file))).unwrap();
+            }
+            for (epoch, done) in epochs.iter_mut().zip(&mut done) {
+                let Some(batch) = epoch.next() else { continue };
+                ids(&batch.unwrap()).into_iter().for_each(|id| assert!(seen.insert(id), "row {id} twice"));
+                *done += 1;
+            }
+            if epochs.iter().all(|epoch| epoch.remaining() == 0) {
+                break;
+            }
+        }
+        for (epoch, loader) in epochs.iter().zip(&loaders) {
+            skipped += epoch.skipped().len();
+            steps.push(loader.len());
+            assert!(epoch.skipped().iter().all(|row| row.error.kind() == ErrorKind::NotFound));
+            assert_eq!(loader.stats().skipped_rows, epoch.skipped().len() as u64);
+        }
+        assert_eq!(done[0], done[1], "turn {turn}: ranks in step");
+        assert_eq!(done[0] as u64, steps[0], "turn {turn}: all steps");
+        assert_eq!(seen.len() + skipped, rows(), "turn {turn}: each row is delivered or counted");
+        let whole: usize = (0..GROUPS).map(|group| rows_of(file, group)).sum();
+        assert!(skipped <= whole, "turn {turn}: {skipped} of {whole}");
+        lost += skipped;
+    }
+    println!("N12: {turns} deleted files, {lost} rows skipped, each counted");
+    assert!(lost > 0);
+}
+
+fn served_copy() -> (tempfile::TempDir, fault_server::FaultServer) {
+    let bucket = copy();
+    let server = fault_server::FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+    (bucket, server)
+}

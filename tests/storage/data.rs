@@ -1,0 +1,175 @@
+//! The data set that all of these tests read: small, uneven, and with a checksum in every page.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use crate::kit::ALONE;
+use parquet::arrow::ArrowWriter;
+use parquet::file::metadata::{
+    ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
+};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+
+pub(crate) const FILES: usize = 8;
+pub(crate) const GROUPS: usize = 4;
+
+/// The folder of the data set in the bucket.
+pub(crate) const PREFIX: &str = "train/set";
+
+/// Rows of a row group: uneven, so that batches straddle their borders.
+pub(crate) fn rows_of(file: usize, group: usize) -> usize {
+    24 + (file * 7 + group * 13) % 29
+}
+
+pub(crate) fn rows() -> usize {
+    (0..FILES).flat_map(|file| (0..GROUPS).map(move |group| rows_of(file, group))).sum()
+}
+
+pub(crate) fn name_of(file: usize) -> String {
+    format!("part-{file:03}.parquet")
+}
+
+/// The bucket as a folder, written once for all tests. Nobody changes it: who must takes a [`copy`].
+pub(crate) static BUCKET: LazyLock<PathBuf> = LazyLock::new(|| {
+    // A test that runs in a process of its own brings a folder of its own.
+    let folder = std::env::var_os(ALONE).unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").into());
+    let bucket = Path::new(&folder).join("storage");
+    let _ = fs::remove_dir_all(&bucket);
+    fs::create_dir_all(bucket.join(PREFIX)).unwrap();
+    (0..FILES).for_each(|file| write(&bucket.join(PREFIX).join(name_of(file)), file, 0));
+    bucket
+});
+
+/// The bucket once more, to be changed.
+pub(crate) fn copy() -> tempfile::TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    fs::create_dir_all(copy.path().join(PREFIX)).unwrap();
+    for file in 0..FILES {
+        let name = Path::new(PREFIX).join(name_of(file));
+        fs::copy(BUCKET.join(&name), copy.path().join(&name)).unwrap();
+    }
+    copy
+}
+
+/// Puts another version in a file's place: of the same size and with the same ids, and with other values.
+pub(crate) fn rewrite(bucket: &Path, file: usize) {
+    let path = bucket.join(PREFIX).join(name_of(file));
+    let written = path.with_extension("new");
+    write(&written, file, 1);
+    assert_eq!(fs::metadata(&written).unwrap().len(), fs::metadata(&path).unwrap().len());
+    fs::rename(written, path).unwrap();
+}
+
+/// Writes a file. Its payloads are noise, so that bytes in the wrong place show.
+fn write(path: &Path, file: usize, version: u64) {
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("weight", DataType::Float32, false),
+        Field::new("payload", DataType::Binary, false),
+    ]));
+    let properties = WriterProperties::builder()
+        .set_dictionary_enabled(false)
+        .set_offset_index_disabled(true)
+        .set_statistics_enabled(EnabledStatistics::None)
+        .build();
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, schema.clone(), Some(properties)).unwrap();
+    for group in 0..GROUPS {
+        let first = file * 10_000 + group * 1_000;
+        let ids: Vec<i64> = (first..first + rows_of(file, group)).map(|id| id as i64).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(ids.clone())),
+            Arc::new(Float32Array::from_iter_values(ids.iter().map(|id| *id as f32 / 3.0))),
+            Arc::new(BinaryArray::from_iter_values(ids.iter().map(|id| noise(*id as u64, version)))),
+        ];
+        writer.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    File::create(path).unwrap().write_all(&with_checksums(&bytes)).unwrap();
+}
+
+/// A payload of 2 to 4 KB.
+fn noise(id: u64, version: u64) -> Vec<u8> {
+    let length = 2_048 + (id * 977) % 2_048;
+    let word = |at: u64| crate::kit::draw(id ^ (version << 40), at).to_le_bytes();
+    (0..length.div_ceil(8)).flat_map(word).take(length as usize).collect()
+}
+
+/// Where the pages of a column chunk lie: it has one page, and no dictionary.
+pub(crate) fn chunk_range(chunk: &ColumnChunkMetaData) -> std::ops::Range<usize> {
+    let start = chunk.data_page_offset() as usize;
+    start..start + chunk.compressed_size() as usize
+}
+
+/// The length of the page's header, and the page's own length.
+pub(crate) fn page(chunk: &[u8]) -> (usize, usize) {
+    let mut at = 0;
+    let mut body = 0;
+    // The three sizes that every header begins with: type, uncompressed, compressed.
+    for _ in 0..3 {
+        assert_eq!(chunk[at], FIELD_I32, "the next field, an i32");
+        let (value, length) = varint(&chunk[at + 1..]);
+        (body, at) = (value >> 1, at + 1 + length);
+    }
+    (chunk.len() - body as usize, body as usize)
+}
+
+/// In Thrift's compact form: the field after the last one, of this type.
+const FIELD_I32: u8 = 0x15;
+const FIELD_STRUCT: u8 = 0x1c;
+const ONE_MORE: u8 = 0x10;
+
+/// The file with each page's checksum in its header, which the crate that writes Parquet leaves out.
+fn with_checksums(bytes: &[u8]) -> Vec<u8> {
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap();
+    let mut out = bytes[..4].to_vec();
+    let mut groups = Vec::new();
+    for group in metadata.row_groups() {
+        let mut chunks = Vec::new();
+        for chunk in group.columns() {
+            let pages = &bytes[chunk_range(chunk)];
+            let (header, _) = page(pages);
+            let (header, body) = pages.split_at(header);
+            // Field 4, the checksum, before field 5, the struct about a data page.
+            let border = (0..3).fold(0, |at, _| at + 1 + varint(&header[at + 1..]).1);
+            assert_eq!(header[border], FIELD_STRUCT + ONE_MORE, "field 5 after field 3");
+            let start = out.len();
+            out.extend(&header[..border]);
+            out.push(FIELD_I32);
+            let checksum = crc32fast::hash(body) as i32;
+            push_number(&mut out, ((checksum << 1) ^ (checksum >> 31)) as u32);
+            out.push(FIELD_STRUCT);
+            out.extend(&header[border + 1..]);
+            out.extend(body);
+            let builder = chunk.clone().into_builder().set_data_page_offset(start as i64);
+            let grown = (out.len() - start) as i64 - chunk.compressed_size();
+            let builder = builder.set_total_compressed_size(chunk.compressed_size() + grown);
+            let builder = builder.set_total_uncompressed_size(chunk.uncompressed_size() + grown);
+            chunks.push(builder.build().unwrap());
+        }
+        let group = RowGroupMetaData::builder(group.schema_descr_ptr()).set_num_rows(group.num_rows());
+        let bytes = chunks.iter().map(ColumnChunkMetaData::uncompressed_size).sum();
+        groups.push(group.set_column_metadata(chunks).set_total_byte_size(bytes).build().unwrap());
+    }
+    let metadata = ParquetMetaData::new(metadata.file_metadata().clone(), groups);
+    ParquetMetaDataWriter::new(&mut out, &metadata).finish().unwrap();
+    out
+}
+
+/// A number in Thrift's compact form, and how many bytes it takes.
+fn varint(bytes: &[u8]) -> (u64, usize) {
+    let length = 1 + bytes.iter().position(|byte| byte & 0x80 == 0).unwrap();
+    let bits = bytes[..length].iter().enumerate();
+    (bits.fold(0, |value, (at, byte)| value | u64::from(byte & 0x7f) << (7 * at)), length)
+}
+
+/// Writes a number in five bytes, whatever its size: files with other values have the same length.
+fn push_number(out: &mut Vec<u8>, value: u32) {
+    out.extend((0..4).map(|at| (value >> (7 * at)) as u8 | 0x80));
+    out.push((value >> 28) as u8);
+}

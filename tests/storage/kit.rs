@@ -1,0 +1,156 @@
+//! What the tests share: a server, a loader over it, and the oracle.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Float32Type, Int64Type};
+use fault_server::{Builder, FaultServer};
+use forebay::{Dataset, Epoch, Error, LoaderBuilder, Shuffle};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::data::{BUCKET, PREFIX};
+
+/// Names the folder of a test that runs in a process of its own.
+pub(crate) const ALONE: &str = "FOREBAY_TEST_HOME";
+
+/// What a promise of time may be late by.
+pub(crate) const GRACE: Duration = Duration::from_secs(5);
+
+/// Whether everything is run as often, and for as long, as promised.
+pub(crate) fn long() -> bool {
+    std::env::var_os("FOREBAY_LONG").is_some_and(|value| value == "1")
+}
+
+/// The number of runs: few, or as many as are promised.
+pub(crate) fn times(few: u64, promised: u64) -> u64 {
+    if long() { promised } else { few }
+}
+
+/// A number that looks random and is a function of a seed and a count (SplitMix64).
+pub(crate) fn draw(seed: u64, count: u64) -> u64 {
+    let mut bits = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ count.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    for (shift, factor) in [(30, 0xbf58_476d_1ce4_e5b9), (27, 0x94d0_49bb_1331_11eb)] {
+        bits = (bits ^ (bits >> shift)).wrapping_mul(factor);
+    }
+    bits ^ (bits >> 31)
+}
+
+pub(crate) fn server() -> FaultServer {
+    serving().start().unwrap()
+}
+
+/// A server of the data set, to be told more.
+pub(crate) fn serving() -> Builder {
+    FaultServer::builder().folder("bucket", &*BUCKET)
+}
+
+/// Storage options with which a server can be read; `more` replaces some.
+pub(crate) fn options(server: &FaultServer, more: &[(&str, &str)]) -> BTreeMap<String, String> {
+    let url = server.url();
+    let own = [
+        ("aws_endpoint_url", url.as_str()),
+        ("aws_access_key_id", "AKIATEST"),
+        ("aws_secret_access_key", "secret"),
+        ("aws_region", "us-east-1"),
+        ("allow_http", "true"),
+        ("metadata_cache", "off"),
+    ];
+    own.iter().chain(more).map(|(key, value)| (key.to_string(), value.to_string())).collect()
+}
+
+pub(crate) fn url() -> String {
+    format!("s3://bucket/{PREFIX}/")
+}
+
+pub(crate) fn open(server: &FaultServer, more: &[(&str, &str)]) -> Result<Dataset, Error> {
+    Dataset::open_with_options(url(), &options(server, more))
+}
+
+/// A loader with what decides the order: the same rows in the same order wherever the bytes lie.
+pub(crate) fn shuffled(dataset: &Dataset) -> LoaderBuilder {
+    let shuffle = Shuffle::seeded(7).window_rows(150).lanes(2);
+    dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(2).memory(64 << 20)
+}
+
+pub(crate) const BATCH: u64 = 24;
+
+/// What an undisturbed run from the local folder delivers in epoch 0: the hash of each batch.
+pub(crate) static ORACLE: LazyLock<Vec<u64>> = LazyLock::new(|| local(&BUCKET, shuffled));
+
+/// What a loader over the local folder delivers in epoch 0.
+pub(crate) fn local(bucket: &Path, build: impl Fn(&Dataset) -> LoaderBuilder) -> Vec<u64> {
+    let dataset = Dataset::open(bucket.join(PREFIX).as_path()).unwrap();
+    build(&dataset).build().unwrap().epoch(0).map(|batch| hash(&batch.unwrap())).collect()
+}
+
+/// Every value of a batch, in order.
+pub(crate) fn hash(batch: &RecordBatch) -> u64 {
+    let column = |name| batch.column_by_name(name).unwrap();
+    let mut hash = Xxh3::new();
+    column("id").as_primitive::<Int64Type>().values().iter().for_each(|id| hash.update(&id.to_le_bytes()));
+    let weights = column("weight").as_primitive::<Float32Type>().values();
+    weights.iter().for_each(|weight| hash.update(&weight.to_le_bytes()));
+    for payload in column("payload").as_binary::<i64>().iter().flatten() {
+        hash.update(&payload.len().to_le_bytes());
+        hash.update(payload);
+    }
+    hash.digest()
+}
+
+/// How an epoch went.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The hash of each batch that was delivered.
+    pub(crate) batches: Vec<u64>,
+    pub(crate) error: Option<Error>,
+    /// From the beginning to the last batch or the error.
+    pub(crate) took: Duration,
+}
+
+/// Takes all that an epoch delivers; `each` is called after each batch with their number.
+pub(crate) fn run_with(epoch: Epoch, mut each: impl FnMut(usize)) -> Run {
+    let started = Instant::now();
+    let (mut batches, mut error) = (Vec::new(), None);
+    for batch in epoch {
+        match batch {
+            Ok(batch) => batches.push(hash(&batch)),
+            Err(failure) => error = Some(failure),
+        }
+        each(batches.len());
+    }
+    Run { batches, error, took: started.elapsed() }
+}
+
+pub(crate) fn run(epoch: Epoch) -> Run {
+    run_with(epoch, |_| {})
+}
+
+impl Run {
+    /// RIGHT: the same rows, order and bytes as undisturbed, and no error.
+    pub(crate) fn is_right(&self, case: &str) {
+        assert!(self.error.is_none(), "{case}: {}", self.error.as_ref().unwrap());
+        assert!(self.batches == *ORACLE, "{case}: other rows");
+    }
+
+    /// LOUD: an error, and before it nothing but what is right.
+    pub(crate) fn is_loud(&self, case: &str) -> &Error {
+        assert!(ORACLE.starts_with(&self.batches), "{case}: other rows before the error");
+        self.error.as_ref().unwrap_or_else(|| panic!("{case}: no error"))
+    }
+}
+
+/// Waits until a server has had no request for a moment: what was asked for ahead is there.
+pub(crate) fn settled(server: &FaultServer) {
+    let mut before = server.stats();
+    loop {
+        std::thread::sleep(Duration::from_millis(150));
+        let now = server.stats();
+        if now.requests == before.requests && now.bytes_sent == before.bytes_sent {
+            return;
+        }
+        before = now;
+    }
+}

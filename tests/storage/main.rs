@@ -1,0 +1,19 @@
+//! Storage that fails in every way that storage does: what `Dataset::open` and a loader make of it, over a real socket.
+//!
+//! RIGHT is the same rows, in the same order, with the same bytes as the local folder gives. LOUD is a typed error that
+//! names the place, after nothing but right rows. The runs are few, so that the suite is quick; `FOREBAY_LONG=1` makes
+//! them as many, and as long, as is promised, and `-- --nocapture` shows what was measured.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+#![allow(clippy::print_stdout, reason = "what was measured is shown on request")]
+
+mod data;
+mod kit;
+
+mod change;
+mod damage;
+mod refusals;
+mod secrets;
+mod slow;
+mod sweep;
+mod traffic;
+mod trouble;

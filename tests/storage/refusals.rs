@@ -1,0 +1,171 @@
+//! Storage that says no, or is not there: hosts without an address, credentials that are refused, expire or are missing.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use fault_server::{Credentials, Fault, FaultServer, Match};
+use forebay::{Dataset, Error, ErrorKind};
+
+use crate::kit::*;
+
+/// What a prompt refusal may take.
+const PROMPT: Duration = Duration::from_secs(5);
+
+#[test]
+fn a_host_without_an_address_is_named_in_time() {
+    let retry = if long() { "180" } else { "2" };
+    let options = [
+        ("aws_endpoint_url", "http://forebay.invalid:9000"),
+        ("aws_access_key_id", "AKIATEST"),
+        ("aws_secret_access_key", "secret"),
+        ("aws_region", "us-east-1"),
+        ("allow_http", "true"),
+        ("metadata_cache", "off"),
+        ("retry_timeout", retry),
+    ];
+    let options: BTreeMap<_, _> =
+        options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    for _ in 0..times(1, 3) {
+        let started = Instant::now();
+        let error = Dataset::open_with_options(url(), &options).unwrap_err();
+        let took = started.elapsed();
+        println!("N9: {took:.1?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().contains("forebay.invalid"), "{error}");
+        assert!(took < Duration::from_secs(retry.parse().unwrap()) + GRACE, "{took:?}");
+    }
+}
+
+#[test]
+fn a_host_that_gets_its_address_late_is_read() {
+    // Changes the machine's own list of hosts, so only where that is wanted.
+    const HOSTS: &str = "/etc/hosts";
+    let before = fs::read_to_string(HOSTS).unwrap_or_default();
+    if !long() || fs::write(HOSTS, &before).is_err() {
+        println!("N9: the late address is for FOREBAY_LONG=1, as root");
+        return;
+    }
+    for turn in 0..10 {
+        let server = server();
+        let host = format!("late-{turn}.forebay.invalid");
+        let endpoint = server.url().replace("127.0.0.1", &host);
+        let run = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_secs(3));
+                fs::write(HOSTS, format!("{before}\n127.0.0.1 {host}\n")).unwrap();
+            });
+            let dataset = open(&server, &[("aws_endpoint_url", &endpoint)]).unwrap();
+            run(shuffled(&dataset).build().unwrap().epoch(0))
+        });
+        fs::write(HOSTS, &before).unwrap();
+        run.is_right(&format!("turn {turn}"));
+    }
+    println!("N9: 10 late addresses, all right");
+}
+
+fn opening(server: &FaultServer, case: &str) -> Error {
+    let started = Instant::now();
+    let error = open(server, &[]).unwrap_err();
+    assert!(started.elapsed() < PROMPT, "{case}: {:?}", started.elapsed());
+    error
+}
+
+#[test]
+fn a_store_that_refuses_is_an_error_at_once() {
+    let server = server();
+    let cases = [(403, ErrorKind::Denied), (401, ErrorKind::Denied), (404, ErrorKind::NotFound)];
+    for (status, kind) in cases {
+        for case in [Match::request(), Match::list(), Match::get()] {
+            server.clear_rules();
+            server.add(case.clone(), Fault::status(status));
+            let error = opening(&server, &format!("{status} {case:?}"));
+            assert_eq!(error.kind(), kind, "{status} {case:?}: {error}");
+        }
+        // Not before the footers are read.
+        server.clear_rules();
+        let dataset = open(&server, &[]).unwrap();
+        server.add(Match::get().from(9), Fault::status(status));
+        let run = run(shuffled(&dataset).build().unwrap().epoch(0));
+        let error = run.is_loud("mid-epoch");
+        assert!(run.took < PROMPT, "{:?}", run.took);
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.place().row_group.is_some(), "{error}");
+        println!("N10: {status}: {error}");
+    }
+}
+
+#[test]
+fn credentials_that_expire_are_renewed_in_the_middle_of_an_epoch() {
+    let Some(home) = alone("refusals::credentials_that_expire_are_renewed_in_the_middle_of_an_epoch") else {
+        return;
+    };
+    let turns = times(5, 20);
+    for turn in 0..turns {
+        let server = server();
+        let write = |token: &str| {
+            let text = format!(
+                "[default]\naws_access_key_id = AKIAROTATES\naws_secret_access_key = secret\n\
+                 aws_session_token = {token}\n"
+            );
+            fs::create_dir_all(home.join(".aws")).unwrap();
+            fs::write(home.join(".aws/credentials"), text).unwrap();
+        };
+        let demand = |token: &str| {
+            server.require(Some(Credentials::new("AKIAROTATES").session_token(token)));
+        };
+        write("first");
+        demand("first");
+        let mut options = options(&server, &[("max_concurrency", "2")]);
+        options.retain(|key, _| !key.contains("access_key"));
+        let dataset = Dataset::open_with_options(url(), &options).unwrap();
+        let loader = shuffled(&dataset).build().unwrap();
+        let at = 1 + draw(turn, 3) as usize % 20;
+        let run = run_with(loader.epoch(0), |batches| {
+            if batches == at {
+                write("second");
+                demand("second");
+            }
+        });
+        run.is_right(&format!("turn {turn}, rotated after batch {at}"));
+    }
+    println!("N10: {turns} rotations, all right");
+}
+
+#[test]
+fn without_any_credentials_the_refusal_is_prompt_and_says_what_to_do() {
+    let Some(_) = alone("refusals::without_any_credentials_the_refusal_is_prompt_and_says_what_to_do") else {
+        return;
+    };
+    let server = server();
+    let mut options = options(&server, &[]);
+    options.retain(|key, _| !key.contains("access_key"));
+    let started = Instant::now();
+    let error = Dataset::open_with_options(url(), &options).unwrap_err();
+    println!("N10: no credentials: {:.1?}: {error}", started.elapsed());
+    assert!(started.elapsed() < PROMPT, "{:?}", started.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains("skip_signature"), "{error}");
+    assert_eq!(server.stats().requests, 0, "nothing is asked without a signature");
+}
+
+/// Runs a test again in a process that knows none of the user's credentials: the home to use there, or `None` in the
+/// process that only started it and saw it succeed.
+fn alone(test: &str) -> Option<PathBuf> {
+    if let Some(home) = std::env::var_os(ALONE) {
+        return Some(home.into());
+    }
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--nocapture"]);
+    let kept = std::env::vars_os().filter(|(name, _)| !name.to_string_lossy().starts_with("AWS_"));
+    command.env_clear().envs(kept).env("HOME", home.path()).env(ALONE, home.path());
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    print!("{said}");
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("1 passed"), "{test} is not the name of a test");
+    None
+}

@@ -1,0 +1,148 @@
+//! Storage that is slow: silent connections, a trickle, answers that are late.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use fault_server::{Fault, FaultServer, Latency, Link, Match};
+
+use crate::data::{FILES, GROUPS};
+use crate::kit::*;
+
+/// A link on which an epoch takes half a second, whatever the machine.
+fn link() -> Link {
+    Link {
+        first_byte: Some(Latency::log_normal(Duration::from_millis(10), Duration::from_millis(40))),
+        rate: Some(8_000_000),
+        ..Link::default()
+    }
+}
+
+/// Reads so many epochs and checks the first; how long that took.
+fn epochs(server: &FaultServer, count: u64, case: &str) -> Duration {
+    let loader = shuffled(&open(server, &[("max_concurrency", "8")]).unwrap()).build().unwrap();
+    let started = Instant::now();
+    run(loader.epoch(0)).is_right(case);
+    for epoch in 1..count {
+        assert_eq!(run(loader.epoch(epoch)).error.map(|error| error.to_string()), None, "{case}");
+    }
+    started.elapsed()
+}
+
+#[test]
+fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
+    const EPOCHS: u64 = 6;
+    let clean = epochs(&serving().link(link()).start().unwrap(), EPOCHS, "clean");
+    let silences = [
+        ("in the body", Fault::StallAfter { bytes: 1_000, lasting: None }),
+        ("before the head", Fault::StallBeforeHead { lasting: None }),
+    ];
+    for (name, fault) in silences {
+        for turn in 0..times(1, 25) {
+            let case = format!("silence {name}, turn {turn}");
+            let server = serving().link(link()).seed(turn).start().unwrap();
+            server.add(Match::get().one_connection_in(8), fault.clone());
+            let took = epochs(&server, EPOCHS, &case);
+            assert!(server.stats().faults > 0, "{case}: no connection was silent");
+            println!("N6: {case}: {took:.2?} against {clean:.2?}");
+            assert!(took <= clean * 2, "{case}: {took:?} against {clean:?}");
+        }
+    }
+}
+
+#[test]
+fn silence_is_noticed_in_time_where_nothing_else_helps() {
+    // Every answer is silent for ever, so that no second request overtakes: what is left is to give up and ask again.
+    let stall = Duration::from_secs(times(2, 10));
+    let server = server();
+    let dataset = open(&server, &[("stall_timeout", &format!("{}s", stall.as_secs()))]).unwrap();
+    server.add(Match::get().until(stall / 2), Fault::StallAfter { bytes: 1_000, lasting: None });
+    let run = run(shuffled(&dataset).build().unwrap().epoch(0));
+    run.is_right("all silent");
+    println!("N6: all connections silent: {:.1?}, a stall is {stall:?}", run.took);
+    assert!(run.took <= stall + Duration::from_secs(2), "{:?}", run.took);
+}
+
+#[test]
+fn slow_but_alive_is_not_killed() {
+    let stall = if long() { "10s" } else { "1s" };
+    for turn in 0..times(1, 3) {
+        let server = server();
+        let dataset = open(&server, &[("stall_timeout", stall), ("retry_timeout", "1s")]).unwrap();
+        // A row group has some 130 kB, which lasts 6 seconds or 5 minutes.
+        let trickle = Fault::Trickle { rate: if long() { 400 } else { 20_000 } };
+        server.add(Match::get().nth(3), trickle.clone());
+        // The second request that is sent beside it is as slow.
+        server.add(Match::get().from(1 + (FILES * GROUPS) as u64), trickle);
+        let loader = shuffled(&dataset).build().unwrap();
+        let run = run(loader.epoch(0));
+        run.is_right(&format!("trickle, turn {turn}"));
+        let stalls = loader.stats().traffic.stalls;
+        println!("N7: {:.1?} at a trickle, {stalls} stalls", run.took);
+        assert_eq!(stalls, 0);
+    }
+}
+
+/// What one kind of server cost a consumer that computes for `step` after each batch.
+struct Cost {
+    waited: Duration,
+    bytes: u64,
+    hedges: u64,
+}
+
+fn consume(server: &FaultServer, epochs: u64, step: Duration) -> Cost {
+    let loader = shuffled(&open(server, &[]).unwrap()).build().unwrap();
+    // The first epoch has nothing fetched ahead, and measures.
+    run(loader.epoch(0)).is_right("first epoch");
+    settled(server);
+    server.reset();
+    let mut waited = Duration::ZERO;
+    for number in 1..=epochs {
+        let mut epoch = loader.epoch(number);
+        loop {
+            let started = Instant::now();
+            let Some(batch) = epoch.next() else { break };
+            waited += started.elapsed();
+            batch.unwrap();
+            sleep(step);
+        }
+    }
+    settled(server);
+    Cost { waited, bytes: server.stats().bytes_sent, hedges: loader.stats().traffic.hedges }
+}
+
+#[test]
+fn a_late_answer_in_fifty_is_hardly_felt() {
+    const EPOCHS: u64 = 8;
+    let link = Link { rate: None, ..link() };
+    for seed in 0..times(1, 5) {
+        let serve = || serving().link(link).seed(seed).start().unwrap();
+        // How fast it can go decides how long a step takes: a margin of 1.3.
+        let clean = serve();
+        let fastest = {
+            let loader = shuffled(&open(&clean, &[]).unwrap()).build().unwrap();
+            run(loader.epoch(0)).is_right("clean");
+            let started = Instant::now();
+            (1..=4).for_each(|number| assert!(run(loader.epoch(number)).error.is_none()));
+            started.elapsed() / 4
+        };
+        let step = fastest.mul_f64(1.3) / ORACLE.len() as u32;
+        let undisturbed = consume(&serve(), EPOCHS, step);
+        let late = serve();
+        late.add(Match::get().probability(0.02), Fault::delay(Duration::from_secs(2)));
+        let disturbed = consume(&late, EPOCHS, step);
+        let whole = fastest.mul_f64(1.3) * EPOCHS as u32;
+        let rise = (disturbed.waited.as_secs_f64() - undisturbed.waited.as_secs_f64()) / whole.as_secs_f64();
+        let extra = disturbed.bytes as f64 / undisturbed.bytes as f64 - 1.0;
+        println!(
+            "N8: seed {seed}: {} late, waited {:.2?} against {:.2?} of {whole:.2?} ({:+.1} %), {:+.1} % bytes, {} hedges",
+            late.stats().faults,
+            disturbed.waited,
+            undisturbed.waited,
+            rise * 100.0,
+            extra * 100.0,
+            disturbed.hedges,
+        );
+        assert!(rise <= 0.10, "seed {seed}: waits rose by {:.1} % of the run", rise * 100.0);
+        assert!(extra <= 0.05, "seed {seed}: {:.1} % more bytes", extra * 100.0);
+    }
+}

@@ -1,0 +1,142 @@
+//! What is asked of a store: as much as needed, and when; and the same rows wherever they lie.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use fault_server::{Fault, Latency, Link, Match, Operation};
+use forebay::{Dataset, LoaderBuilder, Shard, Shuffle};
+
+use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
+use crate::kit::*;
+
+#[test]
+fn a_remote_folder_is_read_in_the_order_of_a_local_one() {
+    let server = server();
+    let remote = open(&server, &[]).unwrap();
+    let orders: [(&str, fn(&Dataset) -> LoaderBuilder); 5] = [
+        ("shuffled", shuffled),
+        ("exact", |dataset| dataset.loader().shuffle(Shuffle::exact(5)).batch_size(BATCH)),
+        ("stored", |dataset| dataset.loader().batch_size(BATCH)),
+        ("rank 0 of 2", |dataset| shuffled(dataset).shard(Shard::new(0, 2).unwrap())),
+        ("rank 1 of 2", |dataset| shuffled(dataset).shard(Shard::new(1, 2).unwrap())),
+    ];
+    for (name, build) in orders {
+        let expected = local(&BUCKET, build);
+        let came = run(build(&remote).build().unwrap().epoch(0));
+        assert!(came.error.is_none(), "{name}: {:?}", came.error);
+        assert!(came.batches == expected, "{name}: another order");
+    }
+}
+
+#[test]
+fn a_position_of_a_local_run_goes_on_in_the_store() {
+    let server = server();
+    let remote = open(&server, &[]).unwrap();
+    let here = Dataset::open(BUCKET.join(crate::data::PREFIX).as_path()).unwrap();
+    for taken in [1, 7, 20] {
+        let first = shuffled(&here).build().unwrap();
+        assert_eq!(first.epoch(0).take(taken).filter(Result::is_ok).count(), taken);
+        let second = shuffled(&remote).build().unwrap();
+        second.restore(&first.position()).unwrap();
+        let tail: Vec<u64> = second.next_epoch().map(|batch| hash(&batch.unwrap())).collect();
+        assert!(tail == ORACLE[taken..], "after {taken}");
+    }
+}
+
+#[test]
+fn a_footer_is_one_request_and_none_once_it_is_known() {
+    let bucket = copy();
+    let server = fault_server::FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("metadata");
+    let gets = || {
+        server.reset();
+        let dataset = open(&server, &[("metadata_cache", folder.to_str().unwrap())]).unwrap();
+        assert_eq!(dataset.catalog().rows() as usize, crate::data::rows());
+        server.stats().gets
+    };
+    assert_eq!(gets(), FILES as u64, "the first time");
+    assert_eq!(gets(), 0, "the second time");
+    rewrite(bucket.path(), 3);
+    assert_eq!(gets(), 1, "the file that is new");
+    assert_eq!(server.log().iter().filter(|asked| asked.operation == Operation::Head).count(), 0);
+}
+
+#[test]
+fn a_row_group_is_one_request_that_names_the_version() {
+    let server = server();
+    let dataset = open(&server, &[]).unwrap();
+    let loader = shuffled(&dataset).build().unwrap();
+    server.reset();
+    run(loader.epoch(0)).is_right("clean");
+    let log = server.log();
+    let mut first: Vec<_> = log.iter().take(FILES * GROUPS).map(|asked| (&asked.key, &asked.range)).collect();
+    first.sort_by_key(|(key, range)| (key.to_string(), range.as_ref().map(|range| range.start)));
+    first.dedup();
+    assert_eq!(first.len(), FILES * GROUPS, "each row group once: {first:#?}, {:?}", loader.stats().traffic);
+    assert!(log.iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
+
+    // Of the columns only the first and the last: the one between them is larger than what is worth reading along.
+    server.reset();
+    let loader = shuffled(&dataset).columns(["id", "weight"]).build().unwrap();
+    assert!(loader.epoch(0).all(|batch| batch.is_ok()));
+    let bytes: u64 = server.log().iter().take(FILES * GROUPS).map(|asked| asked.bytes_sent).sum();
+    assert!(bytes < 100_000, "{bytes} bytes for two narrow columns");
+}
+
+#[test]
+fn the_next_epoch_is_asked_for_before_this_one_ends() {
+    let server = server();
+    let loader = shuffled(&open(&server, &[]).unwrap()).build().unwrap();
+    server.reset();
+    let mut epoch = loader.epoch(0);
+    let most = ORACLE.len() * 3 / 4;
+    assert_eq!(epoch.by_ref().take(most).filter(Result::is_ok).count(), most);
+    let patience = Instant::now() + Duration::from_secs(5);
+    while server.stats().gets <= (FILES * GROUPS) as u64 {
+        assert!(Instant::now() < patience, "nothing of the next epoch after three quarters of this one");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn leaving_is_prompt_while_the_store_hangs() {
+    let server = server();
+    let dataset = open(&server, &[]).unwrap();
+    for (name, fault) in [
+        ("before the head", Fault::StallBeforeHead { lasting: None }),
+        ("in the body", Fault::StallAfter { bytes: 100, lasting: None }),
+        ("errors", Fault::status(500)),
+    ] {
+        for leave in ["drop", "close"] {
+            server.clear_rules();
+            server.add(Match::get().from(9), fault.clone());
+            let loader = shuffled(&dataset).build().unwrap();
+            let epoch = loader.epoch(0);
+            sleep(Duration::from_millis(50));
+            let started = Instant::now();
+            match leave {
+                "drop" => drop((epoch, loader)),
+                _ => {
+                    loader.close();
+                    assert!(run(epoch).error.is_some(), "{name}: closed");
+                }
+            }
+            let took = started.elapsed();
+            assert!(took < Duration::from_millis(200), "{leave} with {name}: {took:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slow_consumer_does_not_make_the_store_look_slow() {
+    let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(5))), ..Link::default() };
+    let server = serving().link(link).start().unwrap();
+    let loader = shuffled(&open(&server, &[]).unwrap()).build().unwrap();
+    for batch in loader.epoch(0) {
+        batch.unwrap();
+        sleep(Duration::from_millis(40));
+    }
+    let traffic = loader.stats().traffic;
+    assert_eq!((traffic.hedges, traffic.stalls, traffic.retries), (0, 0, 0), "{traffic:?}");
+}
