@@ -78,6 +78,7 @@ test-rust: setup ## The tests of the library and the program
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README
 	@$(STEP) "what the Python tests use" tools/setup test
+	@$(STEP) -v "servers to test against" tools/setup servers
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
 

@@ -7,7 +7,7 @@ mod pages;
 use std::fmt;
 use std::path::PathBuf;
 
-use forebay::{Catalog, Dataset, Result};
+use forebay::{Catalog, Result};
 use serde::Serialize;
 
 use self::columns::Column;

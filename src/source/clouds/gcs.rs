@@ -135,6 +135,8 @@ fn check_application_default(path: Option<&String>, environment: Environment<'_>
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
+
     use std::collections::BTreeMap;
 
     use object_store::ObjectStoreExt;

@@ -64,6 +64,8 @@ fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
+
     use std::collections::BTreeMap;
 
     use object_store::ObjectStoreExt;

@@ -68,7 +68,7 @@ impl Leg {
     ) -> Self {
         let options = GetOptions {
             range: Some(GetRange::Bounded(range.clone())),
-            if_match: pin.if_match(),
+            if_match: remote.origin.takes_if_match().then(|| pin.if_match()).flatten(),
             ..GetOptions::default()
         };
         let exchange = Exchange::default();

@@ -71,6 +71,10 @@ impl Origin {
     fn lists_in_order(&self) -> bool {
         matches!(self, Origin::Address(origin) if origin.0.lists_in_order())
     }
+
+    fn takes_if_match(&self) -> bool {
+        matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -168,9 +172,10 @@ impl Remote {
 
     /// Reads byte ranges of a file, in the order given: each of its full length, and all of the pinned writing.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.traffic.wanted.add(ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum());
         let runs = ranges::runs(ranges);
         let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
+        // What is left in the middle was not needed.
+        self.traffic.wanted.add(ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum());
         let slice = |range: &Range<u64>| {
             if range.start >= range.end {
                 return Ok(Bytes::new());

@@ -53,6 +53,9 @@ impl Trouble {
 
     /// Reads a failure of the `object_store` crate. Its own words are not repeated: they can hold keys and signed URLs.
     pub(in crate::source) fn of(error: &StoreError, exchange: &Exchange) -> Self {
+        if let Some(own) = own(error) {
+            return Trouble::Final(own);
+        }
         let code = code(&error.to_string());
         let said = |status: u16| match &code {
             Some(code) => format!("the store answered {status} {code}"),
@@ -125,6 +128,12 @@ fn not_there(code: Option<&str>) -> Error {
 
 fn denied(said: String) -> Error {
     Error::new(ErrorKind::Denied, said).hint("check the credentials and what they may read")
+}
+
+/// A failure that this library reported from within the client, with its sentence.
+fn own(error: &StoreError) -> Option<Error> {
+    let causes = std::iter::successors(std::error::Error::source(error), |error| error.source());
+    causes.filter_map(|cause| cause.downcast_ref::<Error>()).next().cloned()
 }
 
 fn no_credentials(words: String) -> Error {

@@ -108,6 +108,8 @@ fn wait(value: &str, now: SystemTime) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
+
     use super::*;
 
     #[test]

@@ -7,9 +7,15 @@ use std::io;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use super::exchange::{Failure, FailureKind};
+use crate::source::clouds::metadata_service;
 
 /// What a resolver's error begins with; it has no type of its own.
 const DNS: &str = "dns error";
+
+/// What it means if nobody is there who would know the machine's own role.
+const NO_CREDENTIALS: &str = "no credentials were found in the storage options, the environment or a profile, and this \
+                              machine has none of its own; a public bucket is read with the storage option \
+                              skip_signature=true";
 
 impl Failure {
     /// Reads a transport error; `host` is whom the request went to.
@@ -19,6 +25,10 @@ impl Failure {
             std::iter::successors(error.source(), |&error| error.source()).collect();
         let deepest = chain.last().map(|error| error.to_string());
         let kind = kind(error, &chain);
+        if metadata_service(host).is_some() && !matches!(kind, FailureKind::Reset) {
+            // The last place where credentials are looked for: another try finds none either.
+            return Failure::other(NO_CREDENTIALS);
+        }
         let words = match (kind, deepest) {
             (FailureKind::Dns, _) => format!("{host} has no address"),
             (FailureKind::Timeout, _) => format!("no connection to {host} in time"),
@@ -93,6 +103,7 @@ fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind
 }
 
 fn is_tls(error: &(dyn Error + 'static)) -> bool {
+    // An I/O error hides what it wraps from `source`, and may wrap another one.
     let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| wrapped.is::<rustls::Error>())
+    error.is::<rustls::Error>() || wrapped.is_some_and(|wrapped| is_tls(wrapped))
 }

@@ -56,6 +56,9 @@ impl Fake {
     }
 }
 
+/// The first byte of a client that speaks TLS, which this server does not.
+const TLS_HANDSHAKE: u8 = 0x16;
+
 /// One request, one answer.
 async fn converse<F: Fn(&Asked) -> Answer>(
     mut stream: TcpStream,
@@ -67,7 +70,9 @@ async fn converse<F: Fn(&Asked) -> Answer>(
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             break end;
         }
-        if stream.read_buf(&mut bytes).await.unwrap_or(0) == 0 {
+        let more = stream.read_buf(&mut bytes).await.unwrap_or(0);
+        if more == 0 || bytes.first() == Some(&TLS_HANDSHAKE) {
+            let _ = stream.write_all(b"HTTP/1.1 400 Word\r\n\r\n").await;
             return;
         }
     };

@@ -1,3 +1,5 @@
+#![allow(clippy::disallowed_methods, reason = "a test brings its own runtime")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 

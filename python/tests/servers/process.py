@@ -1,0 +1,88 @@
+"""Finding, starting and ending the servers that are programs of their own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[3]
+TOOLS = PROJECT / ".tools"
+GUARD = Path(__file__).with_name("guard.py")
+
+# Seconds that a server may take to answer; the slowest takes three on two idle cores.
+PATIENCE = 60
+# Seconds between two looks at it.
+PAUSE = 0.05
+
+
+def find(name: str, program: str, *places: Path) -> str:
+    """The path of a program, from ``places`` or from ``PATH``. Skips the test where it is not installed."""
+    for place in [*places, Path(sys.executable).parent]:
+        if (place / program).is_file():
+            return str(place / program)
+    if found := shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])):
+        return found
+    pytest.skip(f"{name} is not installed (tools/setup servers)")
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def running(command: Sequence[str], port: int, folder: Path) -> Iterator[None]:
+    """Keeps a server running that listens on ``port``; what it says goes to ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    log = folder / "log"
+    with log.open("wb") as said:
+        guard = subprocess.Popen(
+            [sys.executable, str(GUARD), *command],
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+        )
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while not listens(port):
+            if guard.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{command[0]} does not answer; it said: {log.read_text(errors='replace')}")
+            time.sleep(PAUSE)
+        yield
+    finally:
+        assert guard.stdin is not None
+        guard.stdin.close()
+        guard.wait(timeout=PATIENCE)
+
+
+def listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def files(folder: Path) -> Iterator[tuple[str, Path]]:
+    """All files below a folder, each with its name in it."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            yield path.relative_to(folder).as_posix(), path
+
+
+def post(url: str, body: bytes) -> None:
+    request = urllib.request.Request(url, body, {"Content-Type": "application/octet-stream"})
+    urllib.request.urlopen(request).close()
