@@ -12,11 +12,13 @@
 //! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch's are fetched into
 //! what the budget has free: its [`Feed`] waits until that epoch begins.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use futures::FutureExt;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{Semaphore, oneshot};
@@ -222,8 +224,9 @@ impl Engine {
         let closed = || Error::new(ErrorKind::Closed, "the loader was closed");
         let (send, receive) = bounded(1);
         let runtime = self.runtime.as_ref().ok_or_else(closed)?;
-        runtime.spawn(async move { drop(send.send(future.await)) });
-        receive.recv().map_err(|_| closed())
+        runtime.spawn(async move { drop(send.send(AssertUnwindSafe(future).catch_unwind().await)) });
+        let ended = receive.recv().map_err(|_| closed())?;
+        ended.map_err(|panic| Error::panicked("forebay or in what it reads from", &*panic))
     }
 
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
