@@ -145,6 +145,14 @@ impl Run {
     }
 }
 
+/// Takes turns that mostly wait all at once. The first that fails fails the test.
+pub(crate) fn side_by_side(turns: u64, turn: impl Fn(u64) + Sync) {
+    let turn = &turn;
+    std::thread::scope(|scope| {
+        (0..turns).for_each(|number| _ = scope.spawn(move || turn(number)));
+    });
+}
+
 /// Waits until a server has had no request for a moment: what was asked for ahead is there.
 pub(crate) fn settled(server: &FaultServer) {
     let mut before = server.stats();

@@ -45,7 +45,10 @@ fn silent_connections_are_given_up_and_cost_less_than_half_of_the_rate() {
             server.add(Match::get().one_connection_in(8), fault.clone());
             let (took, asked) = epochs(&server, EPOCHS, &case);
             assert!(server.stats().faults > 0, "{case}: no connection was silent");
-            println!("N6: {case}: {took:.2?} against {clean:.2?}, {} faults, {asked:?}", server.stats().faults);
+            println!(
+                "N6: {case}: {took:.2?} against {clean:.2?}, {} faults, {asked:?}",
+                server.stats().faults
+            );
             slowest = slowest.max(took);
         }
     }
@@ -68,7 +71,7 @@ fn silence_is_noticed_in_time_where_nothing_else_helps() {
 #[test]
 fn slow_but_alive_is_not_killed() {
     let stall = if long() { "10s" } else { "1s" };
-    for turn in 0..times(1, 3) {
+    side_by_side(times(1, 3), |turn| {
         let server = server();
         let dataset = open(&server, &[("stall_timeout", stall), ("retry_timeout", "1s")]).unwrap();
         // A row group has some 130 kB, which lasts 6 seconds or 5 minutes.
@@ -82,7 +85,7 @@ fn slow_but_alive_is_not_killed() {
         let stalls = loader.stats().traffic.stalls;
         println!("N7: {:.1?} at a trickle, {stalls} stalls", run.took);
         assert_eq!(stalls, 0);
-    }
+    });
 }
 
 /// What one kind of server cost a consumer that computes for `step` after each batch.

@@ -85,13 +85,11 @@ fn a_store_that_stays_away_is_an_error_in_time_and_the_position_is_good() {
     let count = times(10, 50);
     let retry = if long() { "180" } else { "2" };
     let patience = Duration::from_secs(retry.parse().unwrap());
-    let server = server();
-    for turn in 0..count {
+    side_by_side(count, |turn| {
+        let server = server();
         let k = 1 + turn * (operations - 1) / (count - 1);
         let (name, fault) = failures().into_iter().nth(turn as usize % 3).unwrap();
         let case = format!("{name} from operation {k} on");
-        server.clear_rules();
-        server.reset();
         server.add(Match::request().from(k), fault);
         let started = Instant::now();
         // A dataset that opens may still fail later on; what is known by then is what was delivered.
@@ -115,6 +113,6 @@ fn a_store_that_stays_away_is_an_error_in_time_and_the_position_is_good() {
         assert!(started.elapsed() < patience + GRACE, "{case}: {:?}", started.elapsed());
         assert_eq!(error.kind(), ErrorKind::Io, "{case}: {error}");
         assert!(error.to_string().contains(&format!("s3://bucket/{PREFIX}")), "{case}: {error}");
-    }
+    });
     println!("N2: {count} values of k, all loud within {retry} s and a little");
 }

@@ -70,7 +70,7 @@ fn left_alone(log: &[Exchange]) -> (u64, u64) {
 #[test]
 fn a_total_outage_is_waited_for_without_hammering() {
     let outage = Duration::from_secs(times(6, 60));
-    for turn in 0..times(1, 10) {
+    side_by_side(times(1, 10), |turn| {
         let server = server();
         let dataset = open(&server, &[("max_concurrency", "4")]).unwrap();
         let loader = shuffled(&dataset).build().unwrap();
@@ -106,7 +106,7 @@ fn a_total_outage_is_waited_for_without_hammering() {
             assert!(tried > 0 && longest.0 > outage / 2, "the outage was met: {longest:?}");
         });
         assert!(batches == *ORACLE, "turn {turn}: other rows");
-    }
+    });
 }
 
 /// Answers that are not what was asked for, or less of it.
