@@ -24,7 +24,8 @@ fn a_file_that_is_written_anew_is_noticed_before_any_of_its_rows() {
         for turn in 0..turns {
             let case = format!("turn {turn}, local: {is_local}");
             let bucket = copy();
-            let server = fault_server::FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+            let server =
+                fault_server::FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
             let dataset = match is_local {
                 true => Dataset::open(bucket.path().join(PREFIX).as_path()).unwrap(),
                 false => open(&server, &[("max_concurrency", "2")]).unwrap(),

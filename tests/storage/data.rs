@@ -5,9 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
+use crate::kit::ALONE;
 use arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use crate::kit::ALONE;
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,
@@ -126,7 +126,8 @@ const ONE_MORE: u8 = 0x10;
 
 /// The file with each page's checksum in its header, which the crate that writes Parquet leaves out.
 fn with_checksums(bytes: &[u8]) -> Vec<u8> {
-    let metadata = ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap();
+    let metadata =
+        ParquetMetaDataReader::new().parse_and_finish(&bytes::Bytes::copy_from_slice(bytes)).unwrap();
     let mut out = bytes[..4].to_vec();
     let mut groups = Vec::new();
     for group in metadata.row_groups() {

@@ -77,8 +77,7 @@ fn a_total_outage_is_waited_for_without_hammering() {
         let mut epoch = loader.epoch(0);
         // Where in the epoch it happens differs from turn to turn.
         let before = 1 + turn as usize % 4;
-        let mut batches: Vec<u64> =
-            epoch.by_ref().take(before).map(|batch| hash(&batch.unwrap())).collect();
+        let mut batches: Vec<u64> = epoch.by_ref().take(before).map(|batch| hash(&batch.unwrap())).collect();
         let slots = loader.stats().traffic.concurrency;
         server.outage(Some(Outage::Reset));
         let connections = server.stats().connections;

@@ -105,6 +105,18 @@ impl Remote {
         Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
     }
 
+    /// The same store over new connections.
+    pub(super) fn connect_again(&self) -> Result<Self> {
+        match &self.origin {
+            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
+            Origin::User => Err(Error::new(
+                ErrorKind::Closed,
+                "this store was brought to the data set before the process forked; its connections stayed in the parent",
+            )
+            .hint("open the data set in the child, or start workers with spawn or forkserver")),
+        }
+    }
+
     /// A store that the user brings.
     pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: RETRY, stall: STALL };
@@ -241,8 +253,10 @@ impl Remote {
         let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
         loop {
             let known = found.len();
-            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
-            let listed = EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            let listed =
+                EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
             let Err(failure) = listed else { return Ok(found.into_values().collect()) };
             let trouble = failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange));
             match self.origin.lists_in_order() {
@@ -302,7 +316,8 @@ impl Remote {
         let mut outage = Outage::new(self.limits.retry);
         let mut renewed = false;
         loop {
-            let (client, exchange, stall) = (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
             self.traffic.requests.add(1);
             let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
             let trouble = match timeout(stall, asked).await {

@@ -46,7 +46,9 @@ impl<'a> Transfer<'a> {
         let mut renewed = false;
         while self.missing() > 0 {
             let (before, client) = (self.slot.len(), self.remote.client());
-            let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else { continue };
+            let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else {
+                continue;
+            };
             if self.slot.len() > before {
                 outage.over();
             }
