@@ -180,7 +180,7 @@ fn what_is_not_there_is_said_so() {
     assert_eq!(refusal("ftp://acme/train").kind(), ErrorKind::Unsupported);
     assert_eq!(refusal("").kind(), ErrorKind::Invalid);
     let options = BTreeMap::from([("region".to_owned(), "x".to_owned())]);
-    assert_eq!(wait(open(&[".".into()], &options)).unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(wait(open(&[".".into()], &options)).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
 #[test]
@@ -347,7 +347,7 @@ fn a_file_that_changes_is_not_read() {
             DatasetChanged,
             "40 now",
         ),
-        (|path| fs::remove_file(path).unwrap(), NotFound, "it is gone"),
+        (|path| fs::remove_file(path).unwrap(), NotFound, "No such file"),
     ] {
         write(&path, &numbers(0..100), plain());
         let (store, catalog) = open_one(folder.path()).unwrap();

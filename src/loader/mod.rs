@@ -297,11 +297,7 @@ fn forked() -> Error {
 
 /// Runs a task of the pool; a panic, which would end the process, becomes an error.
 fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| {
-        let words = panic.downcast_ref::<&str>().map(ToString::to_string);
-        let words = words.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Err(Error::new(ErrorKind::Internal, format!("a bug in forebay: {words}")))
-    })
+    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| Err(Error::panicked("forebay", &*panic)))
 }
 
 impl fmt::Debug for Loader {

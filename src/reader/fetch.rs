@@ -5,6 +5,7 @@
 //! settled by the store, from what it measures.
 
 use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
@@ -132,7 +133,10 @@ impl Fetcher {
         let group = &self.catalog.groups[group];
         let ranges = self.catalog.byte_ranges(group, &self.projection);
         let file = &self.catalog.files[group.file];
-        let read = self.store.read_ranges(file, &ranges).await;
+        // The store may be the user's own.
+        let read = AssertUnwindSafe(self.store.read_ranges(file, &ranges)).catch_unwind().await;
+        let read =
+            read.unwrap_or_else(|panic| Err(Error::panicked("forebay or in what it reads from", &*panic)));
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }

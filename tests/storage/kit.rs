@@ -49,9 +49,12 @@ pub(crate) fn serving() -> Builder {
 
 /// Storage options with which a server can be read; `more` replaces some.
 pub(crate) fn options(server: &FaultServer, more: &[(&str, &str)]) -> BTreeMap<String, String> {
-    let url = server.url();
+    options_of(&server.url(), more)
+}
+
+pub(crate) fn options_of(endpoint: &str, more: &[(&str, &str)]) -> BTreeMap<String, String> {
     let own = [
-        ("aws_endpoint_url", url.as_str()),
+        ("aws_endpoint_url", endpoint),
         ("aws_access_key_id", "AKIATEST"),
         ("aws_secret_access_key", "secret"),
         ("aws_region", "us-east-1"),

@@ -11,6 +11,7 @@ mod kit;
 
 mod change;
 mod damage;
+mod panics;
 mod refusals;
 mod secrets;
 mod slow;

@@ -9,33 +9,40 @@ use std::time::{Duration, Instant};
 use fault_server::{Credentials, Fault, FaultServer, Match};
 use forebay::{Dataset, Error, ErrorKind};
 
+use crate::data::{GROUPS, PREFIX, name_of, rows_of};
 use crate::kit::*;
 
 /// What a prompt refusal may take.
 const PROMPT: Duration = Duration::from_secs(5);
 
 #[test]
-fn a_host_without_an_address_is_named_in_time() {
+fn a_host_that_is_not_there_is_named_in_time() {
     let retry = if long() { "180" } else { "2" };
-    let options = [
-        ("aws_endpoint_url", "http://forebay.invalid:9000"),
-        ("aws_access_key_id", "AKIATEST"),
-        ("aws_secret_access_key", "secret"),
-        ("aws_region", "us-east-1"),
-        ("allow_http", "true"),
-        ("metadata_cache", "off"),
-        ("retry_timeout", retry),
+    // A port that was free a moment ago.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let refused = format!("http://127.0.0.1:{port}");
+    let cases = [
+        ("http://forebay.invalid:9000", "forebay.invalid has no address"),
+        (&refused, "no connection to 127.0.0.1: Connection refused"),
     ];
-    let options: BTreeMap<_, _> =
-        options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    for _ in 0..times(1, 3) {
+    let name = |endpoint: &str| {
         let started = Instant::now();
+        let options = options_of(endpoint, &[("retry_timeout", retry)]);
         let error = Dataset::open_with_options(url(), &options).unwrap_err();
-        let took = started.elapsed();
-        println!("N9: {took:.1?}: {error}");
-        assert_eq!(error.kind(), ErrorKind::Io);
-        assert!(error.to_string().contains("forebay.invalid"), "{error}");
-        assert!(took < Duration::from_secs(retry.parse().unwrap()) + GRACE, "{took:?}");
+        (started.elapsed(), error)
+    };
+    for _ in 0..times(1, 3) {
+        std::thread::scope(|scope| {
+            let opened = cases.map(|(endpoint, words)| (scope.spawn(move || name(endpoint)), words));
+            for (opened, words) in opened {
+                let (took, error) = opened.join().unwrap();
+                println!("N9: {took:.1?}: {error}");
+                assert_eq!(error.kind(), ErrorKind::Io);
+                assert!(error.to_string().contains(words), "{error}");
+                assert!(error.to_string().starts_with(&url()), "{error}");
+                assert!(took < Duration::from_secs(retry.parse().unwrap()) + GRACE, "{took:?}");
+            }
+        });
     }
 }
 
@@ -149,6 +156,24 @@ fn without_any_credentials_the_refusal_is_prompt_and_says_what_to_do() {
     assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
     assert!(error.to_string().contains("skip_signature"), "{error}");
     assert_eq!(server.stats().requests, 0, "nothing is asked without a signature");
+}
+
+#[test]
+fn a_web_server_without_ranges_is_an_error_that_says_so() {
+    let server = server();
+    let url = format!("{}/bucket/{PREFIX}/{}", server.url(), name_of(0));
+    let options = BTreeMap::from([("metadata_cache".to_owned(), "off".to_owned())]);
+    let whole = Dataset::open_with_options(&url, &options).unwrap();
+    assert_eq!(whole.catalog().rows(), (0..GROUPS).map(|group| rows_of(0, group) as u64).sum::<u64>());
+    server.add(Match::get(), Fault::WholeBody200);
+    let started = Instant::now();
+    let error = Dataset::open_with_options(&url, &options).unwrap_err();
+    println!("{:.1?}: {error}", started.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+    assert!(error.to_string().starts_with(&url), "{error}");
+    assert!(error.to_string().contains("the server must support ranged reads"), "{error}");
+    // Six more requests, after waits that double from a tenth of a second.
+    assert!(started.elapsed() < Duration::from_secs(8), "{:?}", started.elapsed());
 }
 
 /// Runs a test again in a process that knows none of the user's credentials: the home to use there, or `None` in the

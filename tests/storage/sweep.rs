@@ -18,14 +18,30 @@ fn failures() -> [(&'static str, Fault); 4] {
     ]
 }
 
+/// More of them, for a long run.
+fn more_failures() -> [(&'static str, Fault); 6] {
+    [
+        ("503", Fault::slow_down(Duration::from_secs(1))),
+        ("reset in the body", Fault::ResetAfter { bytes: 1_000 }),
+        ("chunks that break off", Fault::ChunkedEnd { clean: false }),
+        ("chunks that end early", Fault::ChunkedEnd { clean: true }),
+        ("another range", Fault::WrongContentRange),
+        ("silence", Fault::delay(Duration::from_secs(1))),
+    ]
+}
+
 /// The operations of opening the data set and reading an epoch: lists, footers, row groups.
 fn operations() -> u64 {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     let opened = server.stats().requests;
-    shuffled(&dataset).build().unwrap();
-    assert!(opened > FILES as u64, "lists and footers");
-    opened + (FILES * GROUPS) as u64
+    let loader = shuffled(&dataset).build().unwrap();
+    run(loader.epoch(0)).is_right("clean");
+    settled(&server);
+    // The next epoch is there as well, and asks for as much.
+    let epoch = (server.stats().requests - opened) / 2;
+    assert!(opened > FILES as u64 && epoch >= (FILES * GROUPS) as u64, "{opened} to open, {epoch} to read");
+    opened + epoch
 }
 
 /// Opens, and reads an epoch.
@@ -38,7 +54,8 @@ fn one_failure_of_any_operation_is_not_noticed() {
     let operations = operations();
     let server = server();
     let mut met = 0;
-    for (name, fault) in failures() {
+    let more = more_failures().into_iter().take(times(0, 6) as usize);
+    for (name, fault) in failures().into_iter().chain(more) {
         for k in 1..=operations {
             server.clear_rules();
             server.reset();

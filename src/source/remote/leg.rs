@@ -121,7 +121,7 @@ impl Leg {
                     let at = self.at;
                     self.at += bytes.len() as u64;
                     match self.at > self.range.end {
-                        true => Err(Trouble::Odd("the answer is longer than what was asked for".into())),
+                        true => Err(Trouble::odd("the answer is longer than what was asked for")),
                         false => Ok(Some((at, bytes))),
                     }
                 }
@@ -136,7 +136,7 @@ impl Leg {
         self.pin.check(&answer.meta).map_err(Trouble::Final)?;
         match answer.range == self.range {
             true => Ok(()),
-            false => Err(Trouble::Odd("the answer is not the range that was asked for".into())),
+            false => Err(Trouble::odd("the answer is not the range that was asked for")),
         }
     }
 

@@ -79,16 +79,21 @@ impl<'a> Transfer<'a> {
         let mut may_hedge = true;
         let mut ask_from = Instant::now();
         while self.missing() > 0 {
-            let (due, why) = first.late();
+            let (mut due, why) = first.late();
+            let mut may_ask = may_hedge;
+            if let Some((leg, _)) = &second {
+                // One that is silent as well, on another dead connection perhaps, makes room for another.
+                let (also, how) = leg.late();
+                due = due.max(also);
+                may_ask &= how == Late::Silent;
+            }
             tokio::select! {
                 biased;
                 came = first.next() => match came {
                     Ok(Some((at, bytes))) => {
                         self.keep(at, &bytes);
                         // What was sent only because nothing came is not needed any more.
-                        if second.take_if(|(_, why)| *why == Late::Silent).is_some() {
-                            may_hedge = true;
-                        }
+                        second.take_if(|(_, why)| *why == Late::Silent);
                     }
                     ended => match second.take() {
                         Some((leg, _)) => first = leg,
@@ -101,12 +106,11 @@ impl<'a> Transfer<'a> {
                         first = second.take().map_or(first, |(leg, _)| leg);
                     }
                     Ok(Some(_)) => {}
-                    // The first is still there.
-                    _ => second = None,
+                    // The first is still there; asking once more would be a retry, without its wait.
+                    _ => (second, may_hedge) = (None, false),
                 },
-                () = sleep_until(due.max(ask_from)), if may_hedge => match self.remote.pace.may_hedge() {
+                () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge() {
                     true => {
-                        may_hedge = false;
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));
                     }

@@ -42,11 +42,15 @@ pub(in crate::source) enum Trouble {
     },
     /// Nothing came for too long.
     Stalled(String),
-    /// An answer that is not what was asked for, from a store that is there.
-    Odd(String),
+    /// An answer that is not what was asked for, from a store that is there; and what to look at if it stays so.
+    Odd { words: String, hint: &'static str },
 }
 
 impl Trouble {
+    pub(super) fn odd(words: impl Into<String>) -> Self {
+        Trouble::Odd { words: words.into(), hint: "check the endpoint: the server must support ranged reads" }
+    }
+
     pub(super) fn passing(words: impl Into<String>) -> Self {
         Trouble::Passing { words: words.into(), retry_after: None, throttled: false }
     }
@@ -80,15 +84,20 @@ impl Trouble {
                 return Trouble::Final(error.hint("check the region and the endpoint"));
             }
             Some(status @ 400..) => return Trouble::Final(Error::new(ErrorKind::Io, said(status))),
-            // A success, whose content is odd; or no answer at all.
-            Some(_) => return Trouble::Odd("the answer is not the range that was asked for".into()),
-            None => {}
+            // A success, whose content is odd; or one that broke off, or no answer at all.
+            Some(_) if exchange.failure().is_none() => {
+                return Trouble::odd("the answer is not what was asked for");
+            }
+            _ => {}
         }
         if let Some(failure) = exchange.failure() {
             return match failure.kind {
                 FailureKind::Other => Trouble::Final(Error::new(ErrorKind::Io, failure.words)),
                 FailureKind::NoCredentials => Trouble::Final(no_credentials(failure.words)),
-                FailureKind::Tls => Trouble::Odd(failure.words),
+                FailureKind::Tls => Trouble::Odd {
+                    words: failure.words,
+                    hint: "the server's certificate must be trusted by this machine, see SSL_CERT_FILE",
+                },
                 _ => Trouble::passing(failure.words),
             };
         }
@@ -190,13 +199,11 @@ impl Outage {
             Trouble::Final(error) | Trouble::Denied(error) => return Err(error),
             Trouble::Passing { words, retry_after, .. } => (words, retry_after.unwrap_or_default()),
             Trouble::Stalled(words) => (words, Duration::ZERO),
-            Trouble::Odd(words) => {
+            Trouble::Odd { words, hint } => {
                 self.odd += 1;
                 if self.odd > ODD_ANSWERS {
                     let error = Error::new(ErrorKind::Io, format!("{words}, {} times", self.odd));
-                    return Err(
-                        error.hint("the server must support ranged reads, over TLS that is trusted here")
-                    );
+                    return Err(error.hint(hint));
                 }
                 (words, Duration::ZERO)
             }

@@ -7,15 +7,9 @@ use std::io;
 use object_store::client::{HttpError, HttpErrorKind};
 
 use super::exchange::{Failure, FailureKind};
-use crate::source::clouds::metadata_service;
 
 /// What a resolver's error begins with; it has no type of its own.
 const DNS: &str = "dns error";
-
-/// What it means if nobody is there who would know the machine's own role.
-const NO_CREDENTIALS: &str = "no credentials were found in the storage options, the environment or a profile, and this \
-                              machine has none of its own; a public bucket is read with the storage option \
-                              skip_signature=true";
 
 impl Failure {
     /// Reads a transport error; `host` is whom the request went to.
@@ -25,14 +19,11 @@ impl Failure {
             std::iter::successors(error.source(), |&error| error.source()).collect();
         let deepest = chain.last().map(|error| error.to_string());
         let kind = kind(error, &chain);
-        if metadata_service(host).is_some() && !matches!(kind, FailureKind::Reset) {
-            // The last place where credentials are looked for: another try finds none either.
-            return Failure::other(NO_CREDENTIALS);
-        }
         let words = match (kind, deepest) {
             (FailureKind::Dns, _) => format!("{host} has no address"),
             (FailureKind::Timeout, _) => format!("no connection to {host} in time"),
             (FailureKind::Tls, Some(deepest)) => format!("TLS with {host}: {deepest}"),
+            (FailureKind::Refused, Some(deepest)) => format!("no connection to {host}: {deepest}"),
             (_, Some(deepest)) => deepest,
             (_, None) => "the request could not be sent".to_owned(),
         };
