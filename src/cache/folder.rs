@@ -116,8 +116,10 @@ impl Folder {
             let name = found?.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
-                return Err(Error::invalid(format!("the folder of a cache holds {name:?}"))
-                    .hint(format!("give the cache a folder of its own: {}", self.given.join("rows").display())));
+                return Err(Error::invalid(format!("the folder of a cache holds {name:?}")).hint(format!(
+                    "give the cache a folder of its own: {}",
+                    self.given.join("rows").display()
+                )));
             }
         }
         Ok(())
@@ -228,10 +230,16 @@ fn check_private(path: &Path) -> Result<()> {
     let found = path.symlink_metadata()?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
     if found.is_symlink() {
-        return refuse("the folder of a cache is a symbolic link", "name the folder that it points to".into());
+        return refuse(
+            "the folder of a cache is a symbolic link",
+            "name the folder that it points to".into(),
+        );
     }
     if !found.is_dir() {
-        return refuse("the place of a cache is not a folder", "name a folder, or one that is not there".into());
+        return refuse(
+            "the place of a cache is not a folder",
+            "name a folder, or one that is not there".into(),
+        );
     }
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
@@ -250,9 +258,8 @@ fn check_private(path: &Path) -> Result<()> {
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
     /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.
-    const LOCAL: [u32; 8] = [
-        0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0xCA45_1A4E,
-    ];
+    const LOCAL: [u32; 8] =
+        [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0xCA45_1A4E];
     rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&(found.f_type as u32)))
 }
 

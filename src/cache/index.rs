@@ -54,12 +54,7 @@ impl Stamp {
 
 impl Default for Index {
     fn default() -> Self {
-        Index(Mutex::new(State {
-            open: LruCache::new(MAPS),
-            columns: 0,
-            verified: HashMap::new(),
-            epoch: 0,
-        }))
+        Index(Mutex::new(State { open: LruCache::new(MAPS), columns: 0, verified: HashMap::new(), epoch: 0 }))
     }
 }
 
@@ -94,7 +89,14 @@ impl Index {
     }
 
     /// Keeps what was found right, and its map if there is one.
-    pub(super) fn remember(&self, name: Name, metadata: &Metadata, body: Body, slot: Option<&Slot>, path: &Path) {
+    pub(super) fn remember(
+        &self,
+        name: Name,
+        metadata: &Metadata,
+        body: Body,
+        slot: Option<&Slot>,
+        path: &Path,
+    ) {
         mark_used(path);
         let mut state = self.state();
         state.verified.insert(name, (Stamp::of(metadata), body));
@@ -137,7 +139,8 @@ fn mark_used(path: &Path) -> Marked {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let last_modification =
         Timespec { tv_sec: now.as_secs().cast_signed(), tv_nsec: now.subsec_nanos().into() };
-    let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT.into() }, last_modification };
+    let times =
+        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT.into() }, last_modification };
     match utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
         Err(rustix::io::Errno::NOENT) => Marked::Gone,
         _ => Marked::Done,

@@ -89,7 +89,8 @@ mod tests {
     #[test]
     fn whatever_decides_the_rows_makes_another_key() {
         let plain = columns(&[("a", DataType::Int32, true), ("b", DataType::BinaryView, true)]);
-        let key = |file, bytes, version, group, schema: &Schema| Key::new(file, bytes, version, group, schema);
+        let key =
+            |file, bytes, version, group, schema: &Schema| Key::new(file, bytes, version, group, schema);
         let same = key("f", 1, "v", 0, &plain);
         assert_eq!(same, key("f", 1, "v", 0, &plain));
         let others = [
@@ -100,7 +101,13 @@ mod tests {
             key("f", 1, "v", 0, &columns(&[("a", DataType::Int32, true)])),
             key("f", 1, "v", 0, &columns(&[("b", DataType::BinaryView, true), ("a", DataType::Int32, true)])),
             key("f", 1, "v", 0, &columns(&[("a", DataType::Int64, true), ("b", DataType::BinaryView, true)])),
-            key("f", 1, "v", 0, &columns(&[("a", DataType::Int32, false), ("b", DataType::BinaryView, true)])),
+            key(
+                "f",
+                1,
+                "v",
+                0,
+                &columns(&[("a", DataType::Int32, false), ("b", DataType::BinaryView, true)]),
+            ),
             key("f\"\nbytes 1", 1, "v", 0, &plain),
         ];
         let mut names: Vec<Name> = others.iter().map(Key::name).collect();
@@ -114,7 +121,8 @@ mod tests {
     fn a_name_is_read_back_and_nothing_else_is_a_name() {
         let name = Name::of(b"key");
         assert_eq!(Name::parse(&name.to_string()), Some(name));
-        for other in ["", "..", "+0000000000000000000000000000000", "ABCDEF00000000000000000000000000", "00"] {
+        for other in ["", "..", "+0000000000000000000000000000000", "ABCDEF00000000000000000000000000", "00"]
+        {
             assert_eq!(Name::parse(other), None, "{other}");
         }
     }

@@ -102,6 +102,13 @@ impl Space {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
+    /// Counts the folder anew: what killed processes had reserved and did not write comes off the ledger.
+    pub(super) fn recount(&self) {
+        if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
+            let _ = self.state().count(&self.folder, &mut ledger);
+        }
+    }
+
     /// Counts `bytes` for `part`, and makes room for them if need be.
     pub(super) fn reserve(&self, part: &mut Part, bytes: u64) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
