@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// How long a cache that failed is left alone. Healed, it is used again after this long at most.
-pub(super) const RETRY_AFTER: Duration = Duration::from_secs(30);
+const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// What a cache does not do at present, and why.
@@ -37,7 +37,7 @@ pub(super) enum Mode {
 
 #[derive(Debug)]
 pub(super) struct Health {
-    pub(super) retry_after: Duration,
+    retry_after: Duration,
     state: Mutex<State>,
 }
 
@@ -57,7 +57,11 @@ struct Failed {
 
 impl Health {
     pub(super) fn new() -> Health {
-        Health { retry_after: RETRY_AFTER, state: Mutex::default() }
+        Health::with_retry(RETRY_AFTER)
+    }
+
+    pub(super) fn with_retry(retry_after: Duration) -> Health {
+        Health { retry_after, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_failure_warns_once_a_minute_and_one_caller_tries_again() {
-        let health = Health { retry_after: Duration::ZERO, ..Health::new() };
+        let health = Health::with_retry(Duration::ZERO);
         assert_eq!(health.mode(Half::Write), Mode::On);
         for _ in 0..3 {
             health.failed(Half::Write, Path::new("/nvme"), "no space".into());

@@ -55,8 +55,8 @@ pub(super) struct Space {
     pub(super) folder: Folder,
     pub(super) pause: Pause,
     limit: u64,
-    /// Bytes of free disk to leave alone, of a disk of so many.
-    pub(super) keep_free: fn(u64) -> u64,
+    /// Bytes of free disk to leave alone, of a disk of so many. `None`, in tests that fill a disk: free disk is not asked for.
+    pub(super) keep_free: Option<fn(u64) -> u64>,
     pub(super) evictions: AtomicU64,
     state: Mutex<State>,
 }
@@ -79,7 +79,8 @@ pub(super) fn keep_free(disk: u64) -> u64 {
 impl Space {
     pub(super) fn new(folder: Folder, limit: u64) -> Space {
         let (evictions, state) = (AtomicU64::new(0), Mutex::default());
-        Space { folder, pause: Pause::default(), limit, keep_free, evictions, state }
+        let (pause, keep_free) = (Pause::default(), Some(keep_free as fn(u64) -> u64));
+        Space { folder, pause, limit, keep_free, evictions, state }
     }
 
     pub(super) fn limit(&self) -> u64 {
@@ -142,8 +143,9 @@ impl Space {
     fn shortage(&self, total: Total, bytes: u64) -> io::Result<u64> {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);
+        let Some(keep_free) = self.keep_free else { return Ok(over) };
         let disk = rustix::fs::statvfs(self.folder.root())?;
-        let keep = (self.keep_free)(disk.f_blocks * disk.f_frsize);
+        let keep = keep_free(disk.f_blocks * disk.f_frsize);
         Ok(over.max((keep + wanted).saturating_sub(disk.f_bavail * disk.f_frsize)))
     }
 

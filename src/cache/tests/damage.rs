@@ -97,7 +97,7 @@ fn what_is_not_an_entry_is_a_miss() {
     is_a_miss(&dir, 0);
     assert!(!path.symlink_metadata().unwrap().is_symlink());
     fs::remove_file(&path).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
     is_a_miss(&dir, 0);
 }
 

@@ -7,11 +7,11 @@ use super::*;
 
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A cache that tries again soon, and leaves nothing of the disk free.
+/// A cache that tries again soon, and does not look how much of the disk is free.
 fn impatient(folder: &Path) -> DiskCache {
     let mut space = Space::new(Folder::open(folder).unwrap(), PLENTY);
-    space.keep_free = |_| 0;
-    let cache = DiskCache::new(space, Health { retry_after: RETRY, ..Health::new() });
+    space.keep_free = None;
+    let cache = DiskCache::new(space, Health::with_retry(RETRY));
     cache.prepare();
     cache
 }
@@ -110,6 +110,7 @@ fn a_read_only_disk_turns_writing_off_and_reading_goes_on() {
         disk.remount("remount,ro");
         let other = impatient(disk.0.path());
         assert_eq!(other.get(&key(0)).unwrap().read(), rows(0));
+        assert!(!other.put(&key(50), &rows(50)));
         assert!(other.stats().writing_off.is_some());
     };
     breaks_and_heals(&cache, "Read-only file system", fresh, || disk.remount("remount,rw"));

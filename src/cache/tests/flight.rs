@@ -92,7 +92,7 @@ fn claims_and_hangs() {
     let cache = DiskCache::open(given_folder(), PLENTY).unwrap();
     let _guard = mine(cache.claim(&key(0), SHORT));
     println!("claimed");
-    std::io::stdout().flush().unwrap();
+    io::stdout().flush().unwrap();
     nap(60_000);
 }
 

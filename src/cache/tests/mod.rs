@@ -12,7 +12,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BinaryViewArray, Int64Array, RecordBatch};
+use arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use tempfile::TempDir;
 

@@ -1,5 +1,7 @@
 //! What goes in comes out, of every type that is read, whole and row by row.
 
+use std::collections::HashMap;
+
 use arrow::array::*;
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::{concat_batches, take_record_batch};
@@ -33,7 +35,11 @@ fn every_type(length: usize, nulls: bool) -> RecordBatch {
         Field::new("path", DataType::Utf8View, true),
     ]);
     let numbers = Int64Array::from_iter(ints());
-    let cast = |data_type: DataType| arrow::compute::cast(&numbers, &data_type).unwrap();
+    let narrow = Int32Array::from_iter(ints().map(|value| value.map(|value| value as i32)));
+    let cast = |data_type: DataType| match data_type {
+        DataType::Date32 | DataType::Time32(_) => arrow::compute::cast(&narrow, &data_type).unwrap(),
+        _ => arrow::compute::cast(&numbers, &data_type).unwrap(),
+    };
     let mut columns: Vec<(String, ArrayRef)> = [
         DataType::Int8,
         DataType::Int16,
@@ -86,10 +92,11 @@ fn every_type(length: usize, nulls: bool) -> RecordBatch {
         .iter()
         .map(|(name, array)| {
             Field::new(name, array.data_type().clone(), nulls)
-                .with_metadata([("k".to_string(), name.clone())].into())
+                .with_metadata(HashMap::from([("k".to_string(), name.clone())]))
         })
         .collect();
-    let schema = Schema::new(fields).with_metadata([("of".to_string(), "the schema".to_string())].into());
+    let schema =
+        Schema::new(fields).with_metadata(HashMap::from([("of".to_string(), "the schema".to_string())]));
     RecordBatch::try_new(Arc::new(schema), columns.into_iter().map(|(_, array)| array).collect()).unwrap()
 }
 
