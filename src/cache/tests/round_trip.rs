@@ -15,7 +15,7 @@ const LENGTH: usize = 37;
 /// Every type that the reader delivers; where `nulls`, every third value is null. Of `length` rows.
 fn every_type(length: usize, nulls: bool) -> RecordBatch {
     let valid = |row: usize| !nulls || row % 3 != 1;
-    let ints = || (0..length).map(|row| valid(row).then_some(row as i64 * 77 - 5));
+    let ints = || (0..length).map(|row| valid(row).then_some(row as i64 * 3 + 1));
     let long = |row: usize| "ab\u{e9}".repeat(row % 11);
     let mask = || Some(NullBuffer::from_iter((0..length).map(valid)));
     let item = |data_type| Arc::new(Field::new("item", data_type, true));
