@@ -139,8 +139,7 @@ fn mark_used(path: &Path) -> Marked {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let last_modification =
         Timespec { tv_sec: now.as_secs().cast_signed(), tv_nsec: now.subsec_nanos().into() };
-    let times =
-        Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT.into() }, last_modification };
+    let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification };
     match utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) {
         Err(rustix::io::Errno::NOENT) => Marked::Gone,
         _ => Marked::Done,

@@ -8,7 +8,7 @@ use super::folder::{self, Found};
 use super::format::{self, Verdict};
 use super::key::Name;
 use super::{DiskCache, part};
-use crate::error::{Place, Result};
+use crate::error::{Error, Place, Result};
 
 /// What a look at every entry found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -102,7 +102,7 @@ impl DiskCache {
         self.0.space.folder.scan().map_err(|error| self.placed(error))
     }
 
-    fn placed(&self, error: io::Error) -> crate::error::Error {
-        crate::error::Error::from(error).at(Place::file(self.folder().to_string_lossy()))
+    fn placed(&self, error: io::Error) -> Error {
+        Error::from(error).at(Place::file(self.folder().to_string_lossy()))
     }
 }

@@ -1,5 +1,10 @@
 //! The room as a whole, with processes of their own where one has to die or to run out of something.
 
+#![allow(
+    clippy::print_stdout,
+    reason = "a process that a test started tells it so what it did, and what is skipped is said"
+)]
+
 mod damage;
 mod faults;
 mod flight;
