@@ -1,7 +1,7 @@
 //! Feeds GPU training straight from Parquet.
 
 pub mod batch;
-mod cache;
+pub mod cache;
 pub mod catalog;
 pub mod decode;
 pub mod error;
@@ -11,6 +11,7 @@ pub mod shard;
 mod shuffle;
 pub mod source;
 
+pub use cache::DiskCache;
 pub use catalog::Catalog;
 pub use decode::{Image, Layout, PixelType};
 pub use error::{Error, ErrorKind, Place, Result};

@@ -167,7 +167,13 @@ fn row_groups_larger_than_the_budget_pass_one_at_a_time() {
     let loader = loader(&dir).columns(["id", "blob"]).memory(1 << 20).batch_size(16).build().unwrap();
     let all: Vec<i64> = epoch_ids(&loader, 0).concat();
     assert_eq!(all, (0..1_800).collect::<Vec<_>>());
-    assert_eq!(loader.stats().memory.row_groups, 0, "all permits are back");
+    // What was fetched ahead for the next epoch goes, and so does the last permit.
+    loader.close();
+    let started = Instant::now();
+    while loader.stats().memory.row_groups > 0 {
+        assert!(started.elapsed() < Duration::from_secs(10), "not all permits are back");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

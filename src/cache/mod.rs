@@ -1,6 +1,400 @@
-//! Rows on local disk, after Parquet decoding: `std::fs` only.
+//! Rows on local disk, after Parquet decoding and before image decoding: `std::fs` only.
 //!
-//! The room is laid out and empty: this version reads every epoch from the data set. Its border is
-//! `reader::Resident`: the reader will ask here, between taking a permit and starting a request, for the rows of a part,
-//! and offer them here once they are decoded. A part that is not here, or is damaged, is a miss and nothing else, so
-//! that nothing above the reader can tell where rows came from.
+//! From the second epoch on, rows come from here: without a request to a store, without decoding Parquet, and, since
+//! entries are mapped, one by one as well as whole. What is kept and when is asked for is the loader's business; here
+//! nothing is known of sources or plans.
+//!
+//! ```text
+//! get ─ index ──────────────► Entry         found before: the map is still there
+//!       └ folder ─ format ──► Entry         first time: length, checksum and key are compared, then it is mapped
+//! claim ─ part ─► Guard ─ put ─ format ─ space ─ rename
+//!                                        └ ledger: bytes of all processes ≤ max_bytes
+//! ```
+//!
+//! | file | job |
+//! |---|---|
+//! | [`key`] | what an entry is called |
+//! | [`format`] | an entry as bytes, and the proof that it is whole |
+//! | [`folder`] | paths, permissions, links |
+//! | [`part`] | one writer at a time, across threads and processes; what the dead leave behind |
+//! | [`space`], [`ledger`] | how much may be kept, and who goes |
+//! | [`health`] | off when the disk fails, on again when it works |
+//! | [`map`] | the one file with a foreign function |
+//!
+//! What always holds:
+//!
+//! - **It is only a cache.** A damaged, cut off, misplaced, foreign or missing entry is a miss; a full, failing or
+//!   vanished disk is a reason in [`CacheStats`]. No look-up and no write is ever an error, and none waits on a dead
+//!   process.
+//! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once for each
+//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked. There is no
+//!   fsync: what a power cut tears, the checksum finds.
+//! - **Never more than agreed.** See [`space`] for the limit and for the rule of who goes.
+//! - **Nobody else's.** The folder belongs to one user, no one else may write to it, and no link is followed.
+
+mod entry;
+mod folder;
+mod format;
+mod health;
+mod index;
+mod key;
+mod ledger;
+mod map;
+mod part;
+mod pause;
+mod points;
+mod space;
+mod stats;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+
+use crate::error::{Error, Result};
+use folder::Folder;
+use format::{Encoded, Verdict};
+use health::{Half, Health, Mode};
+use index::Index;
+use ledger::Ledger;
+use part::Part;
+use space::{Declined, Space};
+use stats::{Counters, count};
+
+pub use entry::Entry;
+pub use health::Off;
+pub use key::Key;
+pub use stats::{CacheStats, DeclinedStats};
+pub use upkeep::{Cleared, Report};
+
+/// How long to wait for another thread or process that fetches the same rows: what a slow store may need for a row group.
+pub const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A folder of cached rows, bounded in bytes, shared by the processes of a node. Cheap to clone.
+#[derive(Clone)]
+pub struct DiskCache(Arc<Inner>);
+
+struct Inner {
+    space: Arc<Space>,
+    index: Index,
+    health: Health,
+    counters: Arc<Counters>,
+}
+
+/// Whose turn it is to fetch rows.
+#[derive(Debug)]
+pub enum Claim {
+    /// Nobody's: here they are.
+    Ready(Entry),
+    /// The caller's, and nobody else's until the guard is dropped.
+    Mine(Guard),
+    /// The caller's, without the cache: it is full or off, or the one who fetches took too long.
+    Alone,
+}
+
+/// The right to put one entry. Others wait for it; dropping it lets the next one fetch.
+pub struct Guard {
+    cache: DiskCache,
+    key: Key,
+    part: Part,
+}
+
+impl DiskCache {
+    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it is not there.
+    ///
+    /// All processes of a node may open the same folder; each brings its own limit, and the smallest one rules what that
+    /// process adds. A tenth of the disk, and 1 GiB at least, is left free whatever the limit.
+    ///
+    /// Fails with `Invalid` for a limit of 0, and for a folder that is a symbolic link, belongs to another user, can be
+    /// written by others, or holds anything but a cache; with `NotFound` or `Io` where the folder cannot be created or
+    /// looked at. A folder in which nothing can be written is no error: [`stats`](Self::stats) say why nothing is kept.
+    pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
+        if max_bytes == 0 {
+            return Err(Error::invalid("a cache of 0 bytes").hint("leave it out, or give it room"));
+        }
+        let cache = DiskCache::new(Space::new(Folder::open(folder.as_ref())?, max_bytes), Health::new());
+        cache.prepare();
+        cache.remove_orphans();
+        cache.0.space.recount();
+        Ok(cache)
+    }
+
+    fn new(space: Space, health: Health) -> DiskCache {
+        let (space, counters) = (Arc::new(space), Arc::default());
+        DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
+    }
+
+    /// The folder, as it was opened.
+    pub fn folder(&self) -> &Path {
+        self.0.space.folder.given()
+    }
+
+    /// Tells that an epoch begins. Entries that were not used in the one before may go from now on, and what killed
+    /// processes left half-written is removed.
+    pub fn epoch_begins(&self) {
+        self.0.space.epoch_begins();
+        self.0.index.epoch_begins();
+        self.remove_orphans();
+    }
+
+    /// The rows of `key`, if they are here and right. What is wrong with a file is counted, and the file is removed.
+    pub fn get(&self, key: &Key) -> Option<Entry> {
+        let found = self.find(key);
+        count(if found.is_some() { &self.0.counters.hits } else { &self.0.counters.misses });
+        found
+    }
+
+    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept; [`stats`](Self::stats) tell
+    /// how often and why.
+    ///
+    /// `rows` may be slices, and may have views into larger buffers: what they do not use is not written.
+    pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
+        if !self.may_write() {
+            return false;
+        }
+        match Part::begin(&self.0.space, key.name()) {
+            Ok(Some(part)) => self.write(part, key, rows),
+            Ok(None) => self.declined("", Declined::Busy),
+            Err(error) => self.declined("beginning an entry", Declined::Fault(error)),
+        }
+    }
+
+    /// Looks `key` up, and where it is missing settles who fetches it: one thread of one process. The others wait until it
+    /// is there, for `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. Who dies
+    /// while it fetches holds up nobody.
+    pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
+        let claim = self.settle(key, patience);
+        let found = matches!(claim, Claim::Ready(_));
+        count(if found { &self.0.counters.hits } else { &self.0.counters.misses });
+        claim
+    }
+
+    /// What this process did, and how full the cache is.
+    pub fn stats(&self) -> CacheStats {
+        let total = Ledger::peek(&self.0.space.folder).unwrap_or_default();
+        CacheStats {
+            evictions: self.0.space.evictions.load(Relaxed),
+            entries: total.entries,
+            bytes: total.bytes,
+            max_bytes: self.0.space.limit(),
+            reading_off: self.0.health.off(Half::Read),
+            writing_off: self.0.health.off(Half::Write),
+            ..self.0.counters.read()
+        }
+    }
+
+    /// A warning that was not yet given, at most one a minute: that the disk failed, and how.
+    pub fn take_warning(&self) -> Option<String> {
+        self.0.health.take_warning()
+    }
+
+    fn settle(&self, key: &Key, patience: Duration) -> Claim {
+        let start = Instant::now();
+        let mut naps = self.0.space.pause.naps();
+        loop {
+            if let Some(entry) = self.find(key) {
+                return Claim::Ready(entry);
+            }
+            if !self.may_write() {
+                return Claim::Alone;
+            }
+            match Part::begin(&self.0.space, key.name()) {
+                // Whoever held the part before may have finished it since we looked.
+                Ok(Some(part)) => {
+                    return match self.find(key) {
+                        Some(entry) => Claim::Ready(entry),
+                        None => Claim::Mine(Guard { cache: self.clone(), key: key.clone(), part }),
+                    };
+                }
+                Ok(None) if start.elapsed() >= patience => {
+                    count(&self.0.counters.alone);
+                    return Claim::Alone;
+                }
+                Ok(None) => naps.nap(),
+                Err(error) => {
+                    self.declined("beginning an entry", Declined::Fault(error));
+                    return Claim::Alone;
+                }
+            }
+        }
+    }
+
+    /// As `get`, without counting.
+    fn find(&self, key: &Key) -> Option<Entry> {
+        let Inner { space, index, health, counters } = &*self.0;
+        let path = space.folder.entry(key.name());
+        let entry = |slot: index::Slot| Entry {
+            batch: slot.batch,
+            bytes: slot.bytes,
+            mapped: space.folder.mapped,
+            counters: counters.clone(),
+        };
+        if let Some(slot) = index.get(key.name(), &path) {
+            return Some(entry(slot));
+        }
+        let mode = health.mode(Half::Read);
+        if mode == Mode::Off {
+            return None;
+        }
+        match self.load(key, &path) {
+            Ok(found) => {
+                if mode == Mode::Retry {
+                    health.works(Half::Read);
+                }
+                found.map(entry)
+            }
+            Err(error) => {
+                health.failed(Half::Read, self.folder(), format!("reading an entry: {error}"));
+                None
+            }
+        }
+    }
+
+    /// Opens an entry for the first time. Fails only where the disk does.
+    fn load(&self, key: &Key, path: &Path) -> io::Result<Option<index::Slot>> {
+        let Inner { space, index, .. } = &*self.0;
+        let file = match folder::open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if folder::is_in_the_way(&error) => return self.damaged(path),
+            Err(error) => return Err(error),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return self.damaged(path);
+        }
+        let sound = match index.verified(key.name(), &metadata) {
+            Some(body) => body,
+            None => match format::check(&file, |text| text == key.text().as_bytes()) {
+                Ok(Verdict::Sound(body)) => body,
+                Ok(Verdict::Damaged) => return self.damaged(path),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.damaged(path),
+                Err(error) => {
+                    // A bad place on the disk: not to be met again.
+                    self.damaged(path)?;
+                    return Err(error);
+                }
+            },
+        };
+        let bytes =
+            if space.folder.mapped { map::map(&file, sound.stream) } else { map::read(&file, sound.stream) };
+        let Ok(batch) = format::decode(bytes?, sound.rows) else { return self.damaged(path) };
+        let slot = index::Slot { batch, bytes: sound.bytes };
+        index.remember(key.name(), &metadata, sound, space.folder.mapped.then_some(&slot), path);
+        Ok(Some(slot))
+    }
+
+    /// Counts a file that is not what its name says, and removes it if that can be done.
+    fn damaged(&self, path: &Path) -> io::Result<Option<index::Slot>> {
+        count(&self.0.counters.damaged);
+        let length = path.symlink_metadata().map_or(0, |found| found.len());
+        let _ = self.0.space.remove(path, length);
+        Ok(None)
+    }
+
+    /// Whether there is any use in preparing an entry; counts a no.
+    fn may_write(&self) -> bool {
+        let counters = &self.0.counters;
+        let on = match self.0.health.mode(Half::Write) {
+            Mode::On => true,
+            Mode::Off => false,
+            Mode::Retry => self.prepare(),
+        };
+        if !on {
+            count(&counters.faults);
+        } else if self.0.space.is_full() {
+            count(&counters.full);
+            return false;
+        }
+        on
+    }
+
+    /// Makes the folders; where that fails, writing is off.
+    fn prepare(&self) -> bool {
+        let Inner { space, health, .. } = &*self.0;
+        match space.folder.prepare() {
+            Ok(()) => true,
+            Err(error) => {
+                health.failed(Half::Write, self.folder(), error.to_string());
+                false
+            }
+        }
+    }
+
+    fn write(&self, part: Part, key: &Key, rows: &RecordBatch) -> bool {
+        match self.try_write(part, key, rows) {
+            Ok(bytes) => {
+                if bytes > 0 {
+                    count(&self.0.counters.written);
+                    self.0.counters.written_bytes.fetch_add(bytes, Relaxed);
+                }
+                self.0.health.works(Half::Write);
+                true
+            }
+            Err(declined) => self.declined("writing an entry", declined),
+        }
+    }
+
+    /// Writes an entry that only we may write now; the bytes written, 0 if it was there.
+    fn try_write(&self, mut part: Part, key: &Key, rows: &RecordBatch) -> std::result::Result<u64, Declined> {
+        let space = &self.0.space;
+        if space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file()) {
+            return Ok(0);
+        }
+        let encoded = Encoded::new(key, rows).map_err(|_| Declined::Unwritable)?;
+        space.reserve(&mut part, encoded.bytes)?;
+        encoded.write(&part.file, || points::pass(points::Point::HalfWritten))?;
+        part.publish()?;
+        Ok(encoded.bytes)
+    }
+
+    /// Counts why rows are not kept; always `false`.
+    fn declined(&self, doing: &str, why: Declined) -> bool {
+        let counters = &self.0.counters;
+        count(match &why {
+            Declined::Full => &counters.full,
+            Declined::TooLarge => &counters.too_large,
+            Declined::Busy => &counters.busy,
+            Declined::Unwritable => &counters.unwritable,
+            Declined::Fault(_) => &counters.faults,
+        });
+        match why {
+            Declined::Fault(error) => {
+                self.0.health.failed(Half::Write, self.folder(), format!("{doing}: {error}"));
+            }
+            // The ledger could be written.
+            Declined::Full => self.0.health.works(Half::Write),
+            Declined::TooLarge | Declined::Busy | Declined::Unwritable => {}
+        }
+        false
+    }
+}
+
+impl Guard {
+    /// Keeps the rows that were fetched, and lets the others have them. `false` if they are not kept.
+    pub fn put(self, rows: &RecordBatch) -> bool {
+        self.cache.write(self.part, &self.key, rows)
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&self.key).finish()
+    }
+}
+
+impl fmt::Debug for DiskCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DiskCache")
+            .field("folder", &self.folder())
+            .field("max_bytes", &self.0.space.limit())
+            .finish_non_exhaustive()
+    }
+}

@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
-use super::pipe::Arrivals;
+use super::feed::Arrivals;
 use super::stats::{Counters, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Resident;

@@ -13,6 +13,7 @@ use super::pipe::Engine;
 use super::sizing::Sizing;
 use super::slab::Slabs;
 use super::stats::Counters;
+use super::threads::Border;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::{delivered, fill_pattern};
 use crate::catalog::{Catalog, Projection};
@@ -146,7 +147,8 @@ impl LoaderBuilder {
         let catalog = self.dataset.catalog.clone();
         let projection = Arc::new(self.projection()?);
         let treatments = self.treatments(&projection)?;
-        let engine = Arc::new(Engine::start(self.threads.unwrap_or_else(processors))?);
+        let (border, store) = self.dataset.here()?;
+        let engine = Arc::new(Engine::start(border.clone(), self.threads.unwrap_or_else(processors))?);
 
         let memory = self.memory.unwrap_or_else(default_memory);
         let fields =
@@ -165,13 +167,13 @@ impl LoaderBuilder {
         let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang)?;
 
         let fetcher = Fetcher {
-            store: self.dataset.store.clone(),
+            store,
             catalog: catalog.clone(),
             projection,
             budget: Budget::new(sizing.row_groups),
             lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
         };
-        let selected = self.select(&engine, &fetcher, sizing.row_groups)?;
+        let selected = self.select(&border, &fetcher, sizing.row_groups)?;
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
@@ -349,7 +351,7 @@ impl LoaderBuilder {
         })
     }
 
-    fn select(&self, engine: &Engine, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
+    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
         let catalog = &fetcher.catalog;
         let Some(filter) = &self.filter else {
             return Selected::all(catalog.groups.iter().map(|group| group.rows));
@@ -361,7 +363,7 @@ impl LoaderBuilder {
         // Which rows there are must be known for sure.
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
-        engine.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
+        border.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
     }
 }
 

@@ -9,7 +9,7 @@ use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 
 use super::build::LoaderBuilder;
-use super::pipe::Engine;
+use super::threads::Border;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::source::{self, Store, TrafficStats};
@@ -23,8 +23,10 @@ use crate::source::{self, Store, TrafficStats};
 /// ```
 #[derive(Clone)]
 pub struct Dataset {
-    pub(super) store: Store,
+    store: Store,
     pub(super) catalog: Arc<Catalog>,
+    /// Where the stores' connections live.
+    border: Arc<Border>,
 }
 
 /// What [`Dataset::open`] takes: one location or several.
@@ -89,10 +91,8 @@ impl Dataset {
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let engine = Engine::start(1)?;
         let options = options.clone();
-        let (store, catalog) = engine.wait_for(async move { source::open(&locations, &options).await })??;
-        Ok(Dataset { store, catalog: Arc::new(catalog) })
+        Dataset::opened(async move { source::open(&locations, &options).await })
     }
 
     /// As [`open`](Self::open), for what lies below `prefix` of any store of the `object_store` crate: a folder, the path of a
@@ -108,10 +108,24 @@ impl Dataset {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_with(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
-        let engine = Engine::start(1)?;
         let prefix = prefix.to_string();
-        let (store, catalog) = engine.wait_for(async move { source::open_with(store, &prefix).await })??;
-        Ok(Dataset { store, catalog: Arc::new(catalog) })
+        Dataset::opened(async move { source::open_with(store, &prefix).await })
+    }
+
+    fn opened(opening: impl Future<Output = Result<(Store, Catalog)>> + Send + 'static) -> Result<Self> {
+        let border = Border::start()?;
+        let (store, catalog) = border.wait_for(opening)??;
+        Ok(Dataset { store, catalog: Arc::new(catalog), border })
+    }
+
+    /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
+    pub(super) fn here(&self) -> Result<(Arc<Border>, Store)> {
+        if !self.border.is_foreign() {
+            return Ok((self.border.clone(), self.store.clone()));
+        }
+        let (border, store) = (Border::start()?, self.store.clone());
+        let store = border.wait_for(async move { store.connect_again() })??;
+        Ok((border, store))
     }
 
     /// Its files, row groups and columns.
@@ -135,10 +149,10 @@ impl Dataset {
         projection: &Projection,
         done: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<u64> {
-        let (dataset, projection) = (self.clone(), projection.clone());
+        let (border, store) = self.here()?;
+        let (catalog, projection) = (self.catalog.clone(), projection.clone());
         let read = async move {
-            let Dataset { store, catalog } = &dataset;
-            let (projection, done) = (&projection, &done);
+            let (store, catalog, projection, done) = (&store, &catalog, &projection, &done);
             let reads = groups.map(move |at| {
                 async move {
                     let group = &catalog.groups[at];
@@ -156,7 +170,7 @@ impl Dataset {
                 .try_fold(0, async |sum, bytes| Ok(sum + bytes))
                 .await
         };
-        Engine::start(1)?.wait_for(read.boxed())?
+        border.wait_for(read.boxed())?
     }
 
     /// Begins to describe a loader over it.

@@ -2,7 +2,7 @@
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
-//! * `pipe` starts the threads, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
+//! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
 //!   its buffers,
 //! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
 
@@ -11,6 +11,7 @@ mod batcher;
 mod build;
 mod dataset;
 mod epoch;
+mod feed;
 mod images;
 mod machine;
 mod pipe;
@@ -19,6 +20,7 @@ mod progress;
 mod sizing;
 mod slab;
 mod stats;
+mod threads;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 
 use batcher::{Made, Recipe};
-use pipe::{Engine, FeedKey, Scout, Work};
+use feed::{FeedKey, Scout};
+use pipe::{Engine, Work};
 use progress::Progress;
 use sizing::Sizing;
 use stats::Counters;

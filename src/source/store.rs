@@ -36,6 +36,15 @@ impl Store {
         Store { volumes: volumes.into(), traffic }
     }
 
+    /// The same stores over new connections.
+    pub(crate) fn connect_again(&self) -> Result<Self> {
+        let volumes = self.volumes.iter().map(|volume| match volume {
+            Volume::Local => Ok(Volume::Local),
+            Volume::Remote(remote) => remote.connect_again().map(Volume::Remote),
+        });
+        Ok(Store::new(volumes.collect::<Result<_>>()?, self.traffic.clone()))
+    }
+
     pub(super) fn volume(&self, volume: usize) -> Result<&Volume> {
         self.volumes.get(volume).ok_or_else(|| Error::new(ErrorKind::Internal, "a file of no volume"))
     }

@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn the_secret_in_a_url_of_another_scheme_is_not_repeated() {
-        let error = parse("https://user:hunter2@host/x?sig=abc").unwrap_err().to_string();
+        let error = parse("ftp://user:hunter2@host/x?sig=abc").unwrap_err().to_string();
         assert!(!error.contains("hunter2") && !error.contains("sig"), "{error}");
     }
 }

@@ -105,6 +105,18 @@ impl Remote {
         Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
     }
 
+    /// The same store over new connections.
+    pub(super) fn connect_again(&self) -> Result<Self> {
+        match &self.origin {
+            Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
+            Origin::User => Err(Error::new(
+                ErrorKind::Closed,
+                "this store was brought to the data set before the process forked; its connections stayed in the parent",
+            )
+            .hint("open the data set in the child, or start workers with spawn or forkserver")),
+        }
+    }
+
     /// A store that the user brings.
     pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: RETRY, stall: STALL };

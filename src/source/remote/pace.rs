@@ -307,7 +307,8 @@ mod tests {
     fn a_long_way_gets_many() {
         let limit = settled(|limit| limit.min(40) as f64);
         assert!((38..=SLOTS_MOST).contains(&limit), "{limit}");
-        assert_eq!(settled(|limit| limit as f64), SLOTS_MOST);
+        // What is left above it is less than a gain that would show.
+        assert!(settled(|limit| limit as f64) as f64 > SLOTS_MOST as f64 / GAIN);
     }
 
     fn pace() -> Pace {

@@ -1,0 +1,269 @@
+//! The folder as it lies on disk: who may use it, what things are called, how they are opened.
+//!
+//! ```text
+//! <folder>/                       ours, writable by nobody else, nothing of others in it
+//!   forebay-rows-v1/              0700; another layout is another folder
+//!     ledger                      bytes and entries in all, under its lock
+//!     3f/                         0700; the first two digits of a name, so that no folder grows long
+//!       3f…9c.arrows              0600; an entry, whole, never written again
+//!       3f…9c.part                0600; locked by whoever fetches or writes it now; without a lock, an orphan
+//! ```
+//!
+//! Symbolic links are never followed: where a file or a folder of ours should be, a link is removed.
+
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind as Io};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::OFlags;
+
+use super::key::Name;
+use crate::error::{Error, Place, Result};
+
+const VERSION: &str = "forebay-rows-v1";
+/// What every layout's folder is called in the beginning: those of other versions are no strangers.
+const ANY_VERSION: &str = "forebay-rows-v";
+/// At the root of a disk of its own the file system keeps a folder too.
+const KEPT_BY_THE_SYSTEM: &str = "lost+found";
+const ENTRY: &str = "arrows";
+const PART: &str = "part";
+const PRIVATE_FOLDER: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
+/// Permission bits by which others could change what is in a folder.
+const OTHERS_WRITE: u32 = 0o022;
+/// A file system's unit of allocation, mostly: what a file takes is rounded up to it.
+const BLOCK: u64 = 4096;
+
+/// The bytes that a file of `length` takes on disk.
+pub(super) fn footprint(length: u64) -> u64 {
+    length.div_ceil(BLOCK) * BLOCK
+}
+
+/// The cache's folder.
+#[derive(Debug)]
+pub(super) struct Folder {
+    given: PathBuf,
+    root: PathBuf,
+    /// Whether entries may be mapped.
+    pub(super) mapped: bool,
+}
+
+/// A file of ours, as a scan sees it.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) name: Name,
+    pub(super) length: u64,
+    /// Last use.
+    pub(super) used: SystemTime,
+}
+
+/// All files of ours.
+#[derive(Default)]
+pub(super) struct Scan {
+    pub(super) entries: Vec<Found>,
+    pub(super) parts: Vec<Found>,
+    /// Files that are not ours.
+    pub(super) strange: u64,
+}
+
+impl Folder {
+    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and as the file
+    /// system does where it cannot be created or looked at.
+    pub(super) fn open(given: &Path) -> Result<Folder> {
+        let at = |error: Error| error.at(Place::file(given.to_string_lossy()));
+        // Without a slash at the end, which would follow a link.
+        let given: PathBuf = std::path::absolute(given)?.components().collect();
+        if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
+            let parent = given.parent().unwrap_or(&given);
+            fs::create_dir_all(parent).and_then(|()| make_private(&given)).map_err(|e| at(e.into()))?;
+        }
+        let folder = Folder { root: given.join(VERSION), given, mapped: false };
+        folder.check().map_err(at)?;
+        folder.check_alone().map_err(at)?;
+        Ok(Folder { mapped: is_local(&folder.given), ..folder })
+    }
+
+    /// As the user named it.
+    pub(super) fn given(&self) -> &Path {
+        &self.given
+    }
+
+    /// Where the files lie.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Checks once more that the folder may be used, and makes what belongs into it. What the user named is not made
+    /// again: where a disk was unmounted, the rows would fill the one below.
+    pub(super) fn prepare(&self) -> Result<()> {
+        self.check()?;
+        make_private(&self.root)?;
+        check_private(&self.root)
+    }
+
+    fn check(&self) -> Result<()> {
+        check_private(&self.given)?;
+        if self.root.symlink_metadata().is_ok() {
+            check_private(&self.root)?;
+        }
+        Ok(())
+    }
+
+    fn check_alone(&self) -> Result<()> {
+        for found in fs::read_dir(&self.given)? {
+            let name = found?.file_name();
+            let name = name.to_string_lossy();
+            if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
+                return Err(Error::invalid(format!("the folder of a cache holds {name:?}")).hint(format!(
+                    "give the cache a folder of its own: {}",
+                    self.given.join("rows").display()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn place(&self, name: Name, kind: &str) -> PathBuf {
+        self.root.join(format!("{:02x}", name.folder())).join(format!("{name}.{kind}"))
+    }
+
+    pub(super) fn entry(&self, name: Name) -> PathBuf {
+        self.place(name, ENTRY)
+    }
+
+    pub(super) fn part(&self, name: Name) -> PathBuf {
+        self.place(name, PART)
+    }
+
+    pub(super) fn ledger(&self) -> PathBuf {
+        self.root.join("ledger")
+    }
+
+    /// Makes the folder in which `name` lies.
+    pub(super) fn make_room_for(&self, name: Name) -> io::Result<()> {
+        let folder = self.root.join(format!("{:02x}", name.folder()));
+        match folder.symlink_metadata() {
+            Ok(found) if found.is_dir() => Ok(()),
+            Ok(_) => fs::remove_file(&folder).and_then(|()| make_private(&folder)),
+            Err(_) => make_private(&folder),
+        }
+    }
+
+    /// Looks at every file. Files that go or come meanwhile may be in it or not.
+    pub(super) fn scan(&self) -> io::Result<Scan> {
+        let mut scan = Scan::default();
+        for folder in fs::read_dir(&self.root)? {
+            let folder = folder?;
+            if !folder.file_type()?.is_dir() {
+                scan.strange += u64::from(folder.path() != self.ledger());
+                continue;
+            }
+            for found in fs::read_dir(folder.path())? {
+                scan.take(&found?)?;
+            }
+        }
+        Ok(scan)
+    }
+}
+
+impl Scan {
+    fn take(&mut self, found: &fs::DirEntry) -> io::Result<()> {
+        let file_name = found.file_name();
+        let parsed = file_name.to_str().and_then(|name| name.split_once('.'));
+        let known = parsed.and_then(|(name, kind)| Some((Name::parse(name)?, kind)));
+        let metadata = match found.metadata() {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == Io::NotFound => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let file = |name| metadata.modified().map(|used| Found { name, length: metadata.len(), used });
+        match known {
+            Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)?),
+            Some((name, PART)) if metadata.is_file() => self.parts.push(file(name)?),
+            _ => self.strange += 1,
+        }
+        Ok(())
+    }
+}
+
+/// Opens a file of ours to read it.
+pub(super) fn open(path: &Path) -> io::Result<File> {
+    // Not to wait for a writer, should a pipe lie there.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+}
+
+/// Creates a file of ours that must not exist, or with `or_open` may.
+pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(or_open)
+        .create_new(!or_open)
+        .mode(PRIVATE_FILE)
+        .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+        .open(path)?;
+    // The umask may have taken bits away.
+    file.set_permissions(Permissions::from_mode(PRIVATE_FILE))?;
+    Ok(file)
+}
+
+/// Whether opening failed because of what lies at the path, not because of the disk: a link or a folder.
+pub(super) fn is_in_the_way(error: &io::Error) -> bool {
+    let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
+    matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK))
+        || error.kind() == Io::IsADirectory
+}
+
+fn make_private(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(PRIVATE_FOLDER).create(path) {
+        Ok(()) => fs::set_permissions(path, Permissions::from_mode(PRIVATE_FOLDER)),
+        Err(error) if error.kind() == Io::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Refuses a folder into which somebody else could put rows.
+fn check_private(path: &Path) -> Result<()> {
+    let found = path.symlink_metadata()?;
+    let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
+    if found.is_symlink() {
+        return refuse(
+            "the folder of a cache is a symbolic link",
+            "name the folder that it points to".into(),
+        );
+    }
+    if !found.is_dir() {
+        return refuse(
+            "the place of a cache is not a folder",
+            "name a folder, or one that is not there".into(),
+        );
+    }
+    let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
+    if owner != user {
+        let cause = format!("the folder of a cache belongs to user {owner}, and this is user {user}");
+        return Err(Error::invalid(cause).hint("each user needs a cache of their own"));
+    }
+    if found.mode() & OTHERS_WRITE != 0 {
+        let hint = format!("chmod go-w {}", path.display());
+        return refuse("others can write to the folder of a cache", hint);
+    }
+    Ok(())
+}
+
+/// Whether files there may be mapped. On a network's file system a map dies with the connection, and takes the process
+/// with it; a read fails and is a miss.
+#[cfg(target_os = "linux")]
+fn is_local(path: &Path) -> bool {
+    /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.
+    const LOCAL: [u32; 8] =
+        [0xEF53, 0x5846_5342, 0x9123_683E, 0x0102_1994, 0xF2F5_2010, 0x2FC1_2FC1, 0x794C_7630, 0xCA45_1A4E];
+    rustix::fs::statfs(path).is_ok_and(|found| LOCAL.contains(&(found.f_type as u32)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_local(_: &Path) -> bool {
+    false
+}

@@ -1,0 +1,166 @@
+//! One entry as bytes: an Arrow IPC stream of one batch, then what proves that it is whole.
+//!
+//! ```text
+//! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed
+//! stream   text of the key
+//! -40      magic "fbrows1\n" | rows u64 | stream bytes u64 | key bytes u64 | xxh3-64 of all before it
+//! ```
+//!
+//! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has every type
+//! that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and stops before the key.
+//! Why the proof stands at the end: what is torn or cut off lacks it.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{ByteViewType, DataType};
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::writer::StreamEncoder;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::key::Key;
+
+const MAGIC: &[u8; 8] = b"fbrows1\n";
+const TRAILER: usize = 40;
+const HASH: usize = 8;
+/// How much of an entry is read at a time to check it: fits the second-level cache.
+const CHECKED_AT_A_TIME: usize = 256 << 10;
+/// Small buffers, such as those of a table of many columns, are collected up to this before they are written.
+const WRITTEN_AT_A_TIME: usize = 256 << 10;
+
+/// An entry that is ready to be written. Its buffers are those of the rows, not copies.
+pub(super) struct Encoded {
+    buffers: Vec<Buffer>,
+    /// Length of the file.
+    pub(super) bytes: u64,
+}
+
+impl Encoded {
+    pub(super) fn new(key: &Key, rows: &RecordBatch) -> Result<Encoded, ArrowError> {
+        let rows = compact(rows)?;
+        let mut encoder = StreamEncoder::try_new(&rows.schema())?;
+        let mut buffers = encoder.encode(&rows)?;
+        buffers.extend(encoder.finish()?);
+        let stream: u64 = buffers.iter().map(|buffer| buffer.len() as u64).sum();
+
+        let mut tail = key.text().as_bytes().to_vec();
+        tail.extend_from_slice(MAGIC);
+        for number in [rows.num_rows() as u64, stream, key.text().len() as u64] {
+            tail.extend_from_slice(&number.to_le_bytes());
+        }
+        let mut hash = Xxh3::new();
+        buffers.iter().for_each(|buffer| hash.update(buffer));
+        hash.update(&tail);
+        tail.extend_from_slice(&hash.digest().to_le_bytes());
+        let bytes = stream + tail.len() as u64;
+        buffers.push(Buffer::from_vec(tail));
+        Ok(Encoded { buffers, bytes })
+    }
+
+    /// Writes it all. `half_way` is called once, between two buffers.
+    pub(super) fn write(&self, file: &File, half_way: impl FnOnce()) -> io::Result<()> {
+        let mut out = io::BufWriter::with_capacity(WRITTEN_AT_A_TIME, file);
+        let (first, second) = self.buffers.split_at(self.buffers.len() / 2);
+        first.iter().try_for_each(|buffer| out.write_all(buffer))?;
+        out.flush()?;
+        half_way();
+        second.iter().try_for_each(|buffer| out.write_all(buffer))?;
+        out.flush()
+    }
+}
+
+/// The rows without what their views do not use: a view may point into a page of which only a few values are left.
+fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+    RecordBatch::try_new_with_options(rows.schema(), columns, &options)
+}
+
+fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    fn views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
+        let views = array.as_byte_view::<T>();
+        let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+        // Values that repeat may share their bytes: apart they would take more.
+        if held > views.total_buffer_bytes_used() { Arc::new(views.gc()) } else { array.clone() }
+    }
+    Ok(match array.data_type() {
+        DataType::BinaryView => views::<arrow::datatypes::BinaryViewType>(array),
+        DataType::Utf8View => views::<arrow::datatypes::StringViewType>(array),
+        DataType::Struct(fields) => {
+            let parent = array.as_struct();
+            let children = parent.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
+            let (fields, nulls) = (fields.clone(), parent.nulls().cloned());
+            Arc::new(StructArray::try_new_with_length(fields, children, nulls, parent.len())?)
+        }
+        _ => array.clone(),
+    })
+}
+
+/// What a file turned out to be.
+pub(super) enum Verdict {
+    /// A whole entry of the right key.
+    Sound(Body),
+    /// Anything else.
+    Damaged,
+}
+
+/// The part of an entry that holds rows.
+#[derive(Clone, Copy)]
+pub(super) struct Body {
+    /// How many.
+    pub(super) rows: u64,
+    /// Length of the stream, at the start of the file.
+    pub(super) stream: usize,
+    /// Length of the file.
+    pub(super) bytes: u64,
+}
+
+/// Reads all of `file` and says whether it is a whole entry whose key `belongs` to what it was looked up by. Fails only
+/// where reading fails.
+pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Verdict> {
+    let length = file.metadata()?.len();
+    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Verdict::Damaged) };
+    let mut trailer = [0u8; TRAILER];
+    file.read_exact_at(&mut trailer, before_trailer)?;
+    let number = |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+    let (rows, stream, key) = (number(8), number(16), number(24));
+    if trailer[..8] != MAGIC[..] || stream.checked_add(key) != Some(before_trailer) {
+        return Ok(Verdict::Damaged);
+    }
+    let Ok(stream) = usize::try_from(stream) else { return Ok(Verdict::Damaged) };
+
+    let mut hash = Xxh3::new();
+    let mut chunk = vec![0u8; CHECKED_AT_A_TIME];
+    let hashed = length - HASH as u64;
+    let mut at = 0;
+    while at < hashed {
+        let wanted = (hashed - at).min(CHECKED_AT_A_TIME as u64) as usize;
+        file.read_exact_at(&mut chunk[..wanted], at)?;
+        hash.update(&chunk[..wanted]);
+        at += wanted as u64;
+    }
+    if hash.digest() != number(TRAILER - HASH) {
+        return Ok(Verdict::Damaged);
+    }
+    // The lengths are right from here on. A whole entry under another's name has another key.
+    let mut text = vec![0u8; key as usize];
+    file.read_exact_at(&mut text, stream as u64)?;
+    Ok(match belongs(&text) {
+        true => Verdict::Sound(Body { rows, stream, bytes: length }),
+        false => Verdict::Damaged,
+    })
+}
+
+/// The rows of a stream that was checked; they point into `stream`.
+pub(super) fn decode(mut stream: Buffer, rows: u64) -> Result<RecordBatch, ArrowError> {
+    let mut decoder = StreamDecoder::new();
+    let batch = decoder.decode(&mut stream)?;
+    batch
+        .filter(|batch| batch.num_rows() as u64 == rows)
+        .ok_or_else(|| ArrowError::IpcError(format!("the stream does not hold {rows} rows")))
+}

@@ -1,0 +1,140 @@
+//! Off when the disk fails, tried again a while later. What fails is never asked twice in a row.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+/// How long a cache that failed is left alone. Healed, it is used again after this long at most.
+const RETRY_AFTER: Duration = Duration::from_secs(30);
+const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
+
+/// What a cache does not do at present, and why.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Off {
+    /// What was tried, and how it failed.
+    pub why: String,
+    /// Seconds since it failed first.
+    pub seconds: f64,
+}
+
+/// One half of the cache, reading or writing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Half {
+    Read,
+    Write,
+}
+
+/// Whether to go to the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    On,
+    Off,
+    /// It was off; this one caller finds out whether it still is.
+    Retry,
+}
+
+#[derive(Debug)]
+pub(super) struct Health {
+    retry_after: Duration,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    halves: [Option<Failed>; 2],
+    warned: Option<Instant>,
+    warning: Option<String>,
+}
+
+#[derive(Debug)]
+struct Failed {
+    why: String,
+    since: Instant,
+    retry: Instant,
+}
+
+impl Health {
+    pub(super) fn new() -> Health {
+        Health::with_retry(RETRY_AFTER)
+    }
+
+    pub(super) fn with_retry(retry_after: Duration) -> Health {
+        Health { retry_after, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn mode(&self, half: Half) -> Mode {
+        let now = Instant::now();
+        match &mut self.state().halves[half as usize] {
+            None => Mode::On,
+            Some(failed) if now < failed.retry => Mode::Off,
+            Some(failed) => {
+                failed.retry = now + self.retry_after;
+                Mode::Retry
+            }
+        }
+    }
+
+    /// `half` of the cache in `folder` failed and is off from now on.
+    pub(super) fn failed(&self, half: Half, folder: &Path, why: String) {
+        let now = Instant::now();
+        let mut state = self.state();
+        if state.warned.is_none_or(|warned| now - warned >= WARN_AT_MOST_EVERY) {
+            state.warned = Some(now);
+            state.warning = Some(format!(
+                "{}: the cache of rows is off: {why} (rows come from the data set meanwhile; it is tried again every \
+                 {} s)",
+                folder.display(),
+                self.retry_after.as_secs()
+            ));
+        }
+        let slot = &mut state.halves[half as usize];
+        let since = slot.as_ref().map_or(now, |failed| failed.since);
+        *slot = Some(Failed { why, since, retry: now + self.retry_after });
+    }
+
+    pub(super) fn works(&self, half: Half) {
+        self.state().halves[half as usize] = None;
+    }
+
+    pub(super) fn off(&self, half: Half) -> Option<Off> {
+        let state = self.state();
+        let failed = state.halves[half as usize].as_ref()?;
+        Some(Off { why: failed.why.clone(), seconds: failed.since.elapsed().as_secs_f64() })
+    }
+
+    /// The latest warning that was not yet taken, one a minute at most.
+    pub(super) fn take_warning(&self) -> Option<String> {
+        self.state().warning.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_warns_once_a_minute_and_one_caller_tries_again() {
+        let health = Health::with_retry(Duration::ZERO);
+        assert_eq!(health.mode(Half::Write), Mode::On);
+        for _ in 0..3 {
+            health.failed(Half::Write, Path::new("/nvme"), "no space".into());
+        }
+        assert!(health.take_warning().is_some_and(|warning| warning.starts_with("/nvme: ")));
+        assert_eq!(health.take_warning(), None);
+        assert_eq!(health.mode(Half::Write), Mode::Retry);
+        assert_eq!(health.mode(Half::Read), Mode::On, "the other half still works");
+        health.works(Half::Write);
+        assert_eq!(health.mode(Half::Write), Mode::On);
+
+        let patient = Health::new();
+        patient.failed(Half::Read, Path::new("/nvme"), "x".into());
+        assert_eq!(patient.mode(Half::Read), Mode::Off);
+        assert_eq!(patient.off(Half::Read).map(|off| off.why), Some("x".into()));
+    }
+}

@@ -1,0 +1,129 @@
+//! What an entry is called: everything that decides its rows, and nothing else.
+
+use std::fmt;
+
+use arrow::datatypes::Schema;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// Names the rows of one row group, as one selection of columns delivers them.
+///
+/// Two keys are equal only if file, size, version, row group and columns are: a file that was rewritten, or columns that
+/// are delivered as other types, have another key, and the rows that were kept under the old one are never seen again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    text: String,
+    name: Name,
+}
+
+impl Key {
+    /// The key of a row group.
+    ///
+    /// `file` says which file it is, the same in each process and each run; it is written into the entry, so it must hold
+    /// no credentials. `bytes` is the file's size, `version` what tells one writing of it from the next, `row_group` the
+    /// ordinal in the file. `columns` are those that are delivered, in that order: names, types and nullability count,
+    /// the schema's own metadata does not.
+    pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, columns: &Schema) -> Key {
+        use fmt::Write;
+        // Debug quotes and escapes: no name can pass for the next line.
+        let mut text =
+            format!("file {file:?}\nbytes {bytes}\nversion {version:?}\nrow group {row_group}\ncolumns\n");
+        for field in columns.fields() {
+            let nullable = if field.is_nullable() { "" } else { " not null" };
+            let _ = writeln!(text, "{:?} {}{nullable}", field.name(), field.data_type());
+        }
+        let name = Name::of(text.as_bytes());
+        Key { text, name }
+    }
+
+    /// The key in words, one line for each part.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn name(&self) -> Name {
+        self.name
+    }
+}
+
+/// The name of an entry's file: xxh3-128 of its key. Nothing of what a user or a data set calls things gets into a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Name(u128);
+
+const HEX_DIGITS: usize = 32;
+
+impl Name {
+    pub(super) fn of(key: &[u8]) -> Name {
+        Name(xxh3_128(key))
+    }
+
+    /// Which of the 256 folders it lies in.
+    pub(super) fn folder(self) -> u8 {
+        (self.0 >> 120) as u8
+    }
+
+    pub(super) fn parse(hex: &str) -> Option<Name> {
+        let plain = hex.len() == HEX_DIGITS && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if plain { u128::from_str_radix(hex, 16).ok().map(Name) } else { None }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:0HEX_DIGITS$x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    fn columns(fields: &[(&str, DataType, bool)]) -> Schema {
+        let field = |(name, data_type, nullable): &(&str, DataType, bool)| {
+            Field::new(*name, data_type.clone(), *nullable)
+        };
+        Schema::new(fields.iter().map(field).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn whatever_decides_the_rows_makes_another_key() {
+        let plain = columns(&[("a", DataType::Int32, true), ("b", DataType::BinaryView, true)]);
+        let key =
+            |file, bytes, version, group, schema: &Schema| Key::new(file, bytes, version, group, schema);
+        let same = key("f", 1, "v", 0, &plain);
+        assert_eq!(same, key("f", 1, "v", 0, &plain));
+        let others = [
+            key("g", 1, "v", 0, &plain),
+            key("f", 2, "v", 0, &plain),
+            key("f", 1, "w", 0, &plain),
+            key("f", 1, "v", 1, &plain),
+            key("f", 1, "v", 0, &columns(&[("a", DataType::Int32, true)])),
+            key("f", 1, "v", 0, &columns(&[("b", DataType::BinaryView, true), ("a", DataType::Int32, true)])),
+            key("f", 1, "v", 0, &columns(&[("a", DataType::Int64, true), ("b", DataType::BinaryView, true)])),
+            key(
+                "f",
+                1,
+                "v",
+                0,
+                &columns(&[("a", DataType::Int32, false), ("b", DataType::BinaryView, true)]),
+            ),
+            key("f\"\nbytes 1", 1, "v", 0, &plain),
+        ];
+        let mut names: Vec<Name> = others.iter().map(Key::name).collect();
+        names.push(same.name());
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), others.len() + 1);
+    }
+
+    #[test]
+    fn a_name_is_read_back_and_nothing_else_is_a_name() {
+        let name = Name::of(b"key");
+        assert_eq!(Name::parse(&name.to_string()), Some(name));
+        for other in ["", "..", "+0000000000000000000000000000000", "ABCDEF00000000000000000000000000", "00"]
+        {
+            assert_eq!(Name::parse(other), None, "{other}");
+        }
+    }
+}

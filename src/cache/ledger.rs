@@ -1,0 +1,107 @@
+//! How much is kept in all: two numbers in a file that every process of the node changes under its lock.
+//!
+//! The ledger may say more than there is, never less: bytes are added before a file grows and taken off after it is
+//! gone, so a process that is killed in between leaves too high a number, which the next count of the folder corrects.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::folder::{self, Folder, Scan, footprint};
+use super::pause::Pause;
+
+/// How long to wait for others who change the ledger. They need microseconds, or a fraction of a second to count.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Bytes, entries, and xxh3-64 of both.
+const LENGTH: usize = 24;
+
+/// What all files of ours come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Total {
+    /// Bytes on disk, files that are being written included.
+    pub(super) bytes: u64,
+    /// Entries, those that are being written included.
+    pub(super) entries: u64,
+}
+
+impl Total {
+    /// What a count found. A part without a length is a lock alone.
+    pub(super) fn of(scan: &Scan) -> Total {
+        let lengths = || scan.entries.iter().chain(&scan.parts).map(|found| found.length).filter(|&n| n > 0);
+        Total { bytes: lengths().map(footprint).sum(), entries: lengths().count() as u64 }
+    }
+}
+
+/// The ledger, locked for as long as this lives.
+pub(super) struct Ledger {
+    file: File,
+    pub(super) total: Total,
+}
+
+impl Ledger {
+    /// Locks the ledger; one that is new or torn is counted anew. `None` if others held it for too long.
+    pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
+        let path = folder.ledger();
+        let file = match folder::create(&path, true) {
+            Err(error) if folder::is_in_the_way(&error) => {
+                std::fs::remove_file(&path)?;
+                folder::create(&path, true)?
+            }
+            other => other?,
+        };
+        let start = Instant::now();
+        let mut naps = pause.naps();
+        loop {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if start.elapsed() > PATIENCE => return Ok(None),
+                Err(TryLockError::WouldBlock) => naps.nap(),
+            }
+        }
+        match read(&file) {
+            Some(total) => Ok(Some(Ledger { file, total })),
+            None => {
+                let mut ledger = Ledger { file, total: Total::default() };
+                ledger.set(Total::of(&folder.scan()?))?;
+                Ok(Some(ledger))
+            }
+        }
+    }
+
+    /// What the ledger said last, without waiting.
+    pub(super) fn peek(folder: &Folder) -> Option<Total> {
+        folder::open(&folder.ledger()).ok().and_then(|file| read(&file))
+    }
+
+    pub(super) fn set(&mut self, total: Total) -> io::Result<()> {
+        let mut text = [0u8; LENGTH];
+        text[..8].copy_from_slice(&total.bytes.to_le_bytes());
+        text[8..16].copy_from_slice(&total.entries.to_le_bytes());
+        let hash = xxh3_64(&text[..16]);
+        text[16..].copy_from_slice(&hash.to_le_bytes());
+        self.file.write_all_at(&text, 0)?;
+        self.total = total;
+        Ok(())
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) -> io::Result<()> {
+        let Total { bytes: before, entries } = self.total;
+        self.set(Total { bytes: before + bytes, entries: entries + 1 })
+    }
+
+    pub(super) fn take_off(&mut self, bytes: u64) -> io::Result<()> {
+        let Total { bytes: before, entries } = self.total;
+        self.set(Total { bytes: before.saturating_sub(bytes), entries: entries.saturating_sub(1) })
+    }
+}
+
+fn read(file: &File) -> Option<Total> {
+    let mut text = [0u8; LENGTH];
+    file.read_exact_at(&mut text, 0).ok()?;
+    let number = |at: usize| text[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+    (xxh3_64(&text[..16]) == number(16)).then(|| Total { bytes: number(0), entries: number(8) })
+}

@@ -1,0 +1,39 @@
+//! Waiting for locks of other processes, which cannot be waited for with an end: trying again, with naps in between.
+
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+const SHORTEST_NAP: Duration = Duration::from_micros(200);
+/// A waiter learns this late at most that another process is done.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
+
+/// Where the threads of this process nap; whoever gives a lock back wakes them.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    lock: Mutex<()>,
+    over: Condvar,
+}
+
+impl Pause {
+    pub(super) fn naps(&self) -> Naps<'_> {
+        Naps { pause: self, next: SHORTEST_NAP }
+    }
+
+    pub(super) fn wake(&self) {
+        self.over.notify_all();
+    }
+}
+
+/// Naps that grow longer.
+pub(super) struct Naps<'a> {
+    pause: &'a Pause,
+    next: Duration,
+}
+
+impl Naps<'_> {
+    pub(super) fn nap(&mut self) {
+        let guard = self.pause.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.pause.over.wait_timeout(guard, self.next);
+        self.next = (2 * self.next).min(LONGEST_NAP);
+    }
+}

@@ -1,0 +1,188 @@
+//! What may be kept: the limit, the free disk, and who has to go.
+//!
+//! **The rule.** An entry goes only to make room for another, and only if it was last used before this process's
+//! previous epoch began; the longest unused goes first. Until two epochs began nothing goes. So entries that epochs
+//! still use are never traded for each other: of a data set twice as large as the limit one half stays and is hit in
+//! every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on a full
+//! disk another data set is kept from its second epoch on.
+//!
+//! The time of last use is the file's time of modification, so all processes share it.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::folder::{Folder, Found, footprint};
+use super::ledger::{Ledger, Total};
+use super::part::Part;
+use super::pause::Pause;
+use super::points::{self, Point};
+
+/// Free disk that is left to others: this part of it,
+const KEPT_FREE: u64 = 10;
+/// or this much, whichever is more.
+const KEPT_FREE_AT_LEAST: u64 = 1 << 30;
+/// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
+const COUNT_EVERY: Duration = Duration::from_secs(30);
+
+/// Why rows were not kept.
+pub(super) enum Declined {
+    /// Nothing that is kept may go.
+    Full,
+    /// More than the whole limit.
+    TooLarge,
+    /// Another thread or process writes it, or holds the ledger.
+    Busy,
+    /// A type that cannot be written.
+    Unwritable,
+    /// The disk failed.
+    Fault(io::Error),
+}
+
+impl From<io::Error> for Declined {
+    fn from(error: io::Error) -> Self {
+        Declined::Fault(error)
+    }
+}
+
+/// The folder with its bounds.
+#[derive(Debug)]
+pub(super) struct Space {
+    pub(super) folder: Folder,
+    pub(super) pause: Pause,
+    limit: u64,
+    /// Bytes of free disk to leave alone, of a disk of so many. `None`, in tests that fill a disk: free disk is not asked for.
+    pub(super) keep_free: Option<fn(u64) -> u64>,
+    pub(super) evictions: AtomicU64,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// When the present epoch began, and the one before.
+    epoch: Option<SystemTime>,
+    previous: Option<SystemTime>,
+    /// Entries that may go, the longest unused first.
+    candidates: VecDeque<Found>,
+    counted: Option<Instant>,
+    full_since: Option<Instant>,
+}
+
+pub(super) fn keep_free(disk: u64) -> u64 {
+    (disk / KEPT_FREE).max(KEPT_FREE_AT_LEAST)
+}
+
+impl Space {
+    pub(super) fn new(folder: Folder, limit: u64) -> Space {
+        let (evictions, state) = (AtomicU64::new(0), Mutex::default());
+        let (pause, keep_free) = (Pause::default(), Some(keep_free as fn(u64) -> u64));
+        Space { folder, pause, limit, keep_free, evictions, state }
+    }
+
+    pub(super) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn epoch_begins(&self) {
+        let mut state = self.state();
+        state.previous = state.epoch.replace(SystemTime::now());
+        state.counted = None;
+        state.full_since = None;
+    }
+
+    /// Whether room was asked for in vain a short while ago.
+    pub(super) fn is_full(&self) -> bool {
+        self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
+    }
+
+    /// Counts the folder anew: what killed processes had reserved and did not write comes off the ledger.
+    pub(super) fn recount(&self) {
+        if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
+            let _ = self.state().count(&self.folder, &mut ledger);
+        }
+    }
+
+    /// Counts `bytes` for `part`, and makes room for them if need be.
+    pub(super) fn reserve(&self, part: &mut Part, bytes: u64) -> Result<(), Declined> {
+        if footprint(bytes) > self.limit {
+            return Err(Declined::TooLarge);
+        }
+        let Some(mut ledger) = Ledger::lock(&self.folder, &self.pause)? else { return Err(Declined::Busy) };
+        let short = self.shortage(ledger.total, bytes)?;
+        if short > 0 {
+            self.evict(&mut ledger, short)?;
+            if self.shortage(ledger.total, bytes)? > 0 {
+                self.state().full_since = Some(Instant::now());
+                return Err(Declined::Full);
+            }
+        }
+        ledger.add(footprint(bytes))?;
+        part.grow(bytes)?;
+        Ok(())
+    }
+
+    /// Removes a file of `bytes` that the ledger counts. Where the ledger cannot be had, the next count corrects it.
+    pub(super) fn remove(&self, path: &Path, bytes: u64) -> io::Result<()> {
+        let ledger = Ledger::lock(&self.folder, &self.pause);
+        fs::remove_file(path)?;
+        if let Ok(Some(mut ledger)) = ledger {
+            ledger.take_off(footprint(bytes))?;
+        }
+        Ok(())
+    }
+
+    /// Bytes that are missing for a file of `bytes`: to the limit, or to what is to stay free.
+    fn shortage(&self, total: Total, bytes: u64) -> io::Result<u64> {
+        let wanted = footprint(bytes);
+        let over = (total.bytes + wanted).saturating_sub(self.limit);
+        let Some(keep_free) = self.keep_free else { return Ok(over) };
+        let disk = rustix::fs::statvfs(self.folder.root())?;
+        let keep = keep_free(disk.f_blocks * disk.f_frsize);
+        Ok(over.max((keep + wanted).saturating_sub(disk.f_bavail * disk.f_frsize)))
+    }
+
+    /// Removes entries that may go until `short` bytes are free or none is left.
+    fn evict(&self, ledger: &mut Ledger, short: u64) -> io::Result<()> {
+        let mut state = self.state();
+        let enough = ledger.total.bytes.saturating_sub(short);
+        if state.counted.is_none_or(|counted| counted.elapsed() > COUNT_EVERY) {
+            state.counted = Some(Instant::now());
+            state.count(&self.folder, ledger)?;
+        }
+        while ledger.total.bytes > enough {
+            let Some(victim) = state.candidates.pop_front() else { return Ok(()) };
+            let path = self.folder.entry(victim.name);
+            // Somebody may have used or removed it since the count.
+            let used = path.symlink_metadata().and_then(|found| found.modified());
+            if used.is_ok_and(|used| used == victim.used) {
+                points::pass(Point::Evicting);
+                fs::remove_file(&path)?;
+                points::pass(Point::Evicted);
+                ledger.take_off(footprint(victim.length))?;
+                self.evictions.fetch_add(1, Relaxed);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl State {
+    /// Corrects the ledger and lists who may go.
+    fn count(&mut self, folder: &Folder, ledger: &mut Ledger) -> io::Result<()> {
+        let scan = folder.scan()?;
+        ledger.set(Total::of(&scan))?;
+        let mut old = scan.entries;
+        old.retain(|found| self.previous.is_some_and(|previous| found.used < previous));
+        old.sort_by_key(|found| found.used);
+        self.candidates = old.into();
+        Ok(())
+    }
+}

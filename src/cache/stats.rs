@@ -1,0 +1,99 @@
+//! What the cache did, and why it did not do more.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde::Serialize;
+
+use super::health::Off;
+
+/// Counters of one process.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) hits: AtomicU64,
+    pub(super) misses: AtomicU64,
+    pub(super) read_bytes: AtomicU64,
+    pub(super) written: AtomicU64,
+    pub(super) written_bytes: AtomicU64,
+    pub(super) damaged: AtomicU64,
+    pub(super) full: AtomicU64,
+    pub(super) too_large: AtomicU64,
+    pub(super) busy: AtomicU64,
+    pub(super) unwritable: AtomicU64,
+    pub(super) faults: AtomicU64,
+    pub(super) alone: AtomicU64,
+}
+
+pub(super) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Relaxed);
+}
+
+/// What one process did with a cache since it opened it, and how full the cache is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct CacheStats {
+    /// Look-ups that found their rows.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Bytes of entries that were handed out as rows, mapped or read; of rows taken singly, their share.
+    pub read_bytes: u64,
+    /// Entries written.
+    pub written: u64,
+    /// Bytes of them.
+    pub written_bytes: u64,
+    /// Files found damaged, cut off or misplaced, and removed.
+    pub damaged: u64,
+    /// Entries that were removed to make room.
+    pub evictions: u64,
+    /// Rows that were not kept, by reason.
+    pub declined: DeclinedStats,
+    /// Waits for another's fetch that took longer than allowed.
+    pub gave_up_waiting: u64,
+    /// Entries in the folder, of all processes.
+    pub entries: u64,
+    /// Bytes of them on disk.
+    pub bytes: u64,
+    /// The most bytes that they may be.
+    pub max_bytes: u64,
+    /// Why nothing is looked up at present.
+    pub reading_off: Option<Off>,
+    /// Why nothing is kept at present.
+    pub writing_off: Option<Off>,
+}
+
+/// How often rows were not kept, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct DeclinedStats {
+    /// The cache, or the disk, is full of what epochs still use.
+    pub full: u64,
+    /// One entry would be larger than the cache.
+    pub too_large: u64,
+    /// Another thread or process was writing the same entry.
+    pub busy: u64,
+    /// A column of a type that cannot be written.
+    pub unwritable: u64,
+    /// The disk failed, or had failed a short while before.
+    pub faults: u64,
+}
+
+impl Counters {
+    pub(super) fn read(&self) -> CacheStats {
+        let of = |counter: &AtomicU64| counter.load(Relaxed);
+        CacheStats {
+            hits: of(&self.hits),
+            misses: of(&self.misses),
+            read_bytes: of(&self.read_bytes),
+            written: of(&self.written),
+            written_bytes: of(&self.written_bytes),
+            damaged: of(&self.damaged),
+            declined: DeclinedStats {
+                full: of(&self.full),
+                too_large: of(&self.too_large),
+                busy: of(&self.busy),
+                unwritable: of(&self.unwritable),
+                faults: of(&self.faults),
+            },
+            gave_up_waiting: of(&self.alone),
+            ..CacheStats::default()
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Looking after a cache as a whole: removing what was left behind, checking all of it, emptying it.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::folder::{self, Found};
+use super::format::{self, Verdict};
+use super::key::Name;
+use super::{DiskCache, part};
+use crate::error::{Error, Place, Result};
+
+/// What a look at every entry found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Entries that are whole and lie under their own name.
+    pub sound: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Rows of them.
+    pub rows: u64,
+    /// Entries that were not, and were removed.
+    pub damaged: u64,
+    /// Entries that could not be read, and were left.
+    pub unreadable: u64,
+    /// Entries that are being fetched or written now.
+    pub parts: u64,
+    /// Files that are no part of a cache, and were left.
+    pub strange: u64,
+}
+
+/// What emptying a cache removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Cleared {
+    /// Entries.
+    pub entries: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+}
+
+impl DiskCache {
+    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may go on using the
+    /// cache meanwhile.
+    ///
+    /// Fails as the file system does where the folder cannot be read.
+    pub fn verify(&self) -> Result<Report> {
+        self.remove_orphans();
+        let scan = self.scan()?;
+        let (parts, strange) = (scan.parts.len() as u64, scan.strange);
+        let mut report = Report { parts, strange, ..Report::default() };
+        for found in &scan.entries {
+            self.verify_one(found, &mut report);
+        }
+        Ok(report)
+    }
+
+    fn verify_one(&self, found: &Found, report: &mut Report) {
+        let space = &self.0.space;
+        let path = space.folder.entry(found.name);
+        let verdict =
+            folder::open(&path).and_then(|file| format::check(&file, |text| Name::of(text) == found.name));
+        match verdict {
+            Ok(Verdict::Sound(body)) => {
+                report.sound += 1;
+                report.bytes += body.bytes;
+                report.rows += body.rows;
+            }
+            Ok(Verdict::Damaged) if space.remove(&path, found.length).is_ok() => report.damaged += 1,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(Verdict::Damaged) | Err(_) => report.unreadable += 1,
+        }
+    }
+
+    /// Removes all entries. Rows that were handed out stay readable, and what is being written now is kept.
+    ///
+    /// Fails as the file system does at the first entry that cannot be removed.
+    pub fn clear(&self) -> Result<Cleared> {
+        self.remove_orphans();
+        self.0.index.clear();
+        let mut cleared = Cleared::default();
+        for found in self.scan()?.entries {
+            match self.0.space.remove(&self.0.space.folder.entry(found.name), found.length) {
+                Ok(()) => {
+                    cleared.entries += 1;
+                    cleared.bytes += found.length;
+                }
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(self.placed(error)),
+            }
+        }
+        Ok(cleared)
+    }
+
+    /// Removes what was being written by those who are gone.
+    pub(super) fn remove_orphans(&self) {
+        if let Ok(scan) = self.0.space.folder.scan() {
+            part::remove_orphans(&self.0.space, &scan);
+        }
+    }
+
+    fn scan(&self) -> Result<folder::Scan> {
+        self.0.space.folder.scan().map_err(|error| self.placed(error))
+    }
+
+    fn placed(&self, error: io::Error) -> Error {
+        Error::from(error).at(Place::file(self.folder().to_string_lossy()))
+    }
+}

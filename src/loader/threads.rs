@@ -1,0 +1,100 @@
+//! The threads of forebay: the only file that starts any.
+//!
+//! Those that wait for storage belong to the data set, whose stores keep connections on them; those that decode belong to
+//! a loader; one that assembles batches belongs to an epoch.
+
+use std::fmt::Display;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use crossbeam_channel::bounded;
+use futures::FutureExt;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// Threads that wait for storage; they do not work.
+const WAITING: usize = 1;
+
+/// The threads that wait for storage: of one data set, and of its loaders.
+#[derive(Debug)]
+pub(crate) struct Border {
+    /// `None` only while it is dropped.
+    runtime: Option<Runtime>,
+    /// The process that started the threads; a forked child has none of them.
+    process: u32,
+}
+
+impl Border {
+    pub(crate) fn start() -> Result<Arc<Self>> {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(WAITING)
+            .thread_name("forebay-fetch")
+            .enable_all()
+            .build()
+            .map_err(|error| not_started("the fetching threads", &error))?;
+        Ok(Arc::new(Border { runtime: Some(runtime), process: std::process::id() }))
+    }
+
+    /// Whether this is a forked child of the process that has the threads.
+    pub(crate) fn is_foreign(&self) -> bool {
+        self.process != std::process::id()
+    }
+
+    /// Runs a future to its end on these threads, from any thread of the user's: one of another runtime included.
+    pub(crate) fn wait_for<T: Send + 'static>(
+        &self,
+        future: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (send, receive) = bounded(1);
+        // Nobody waits any more where the user's thread was stopped.
+        self.handle()?.spawn(async move { drop(send.send(AssertUnwindSafe(future).catch_unwind().await)) });
+        let ended = receive.recv();
+        let ended = ended.map_err(|_| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
+        ended.map_err(|panic| Error::panicked("forebay or in what it reads from", &*panic))
+    }
+
+    pub(crate) fn handle(&self) -> Result<&Handle> {
+        let runtime = self.runtime.as_ref().filter(|_| !self.is_foreign());
+        let runtime =
+            runtime.ok_or_else(|| Error::new(ErrorKind::Closed, "the fetching threads are gone"))?;
+        Ok(runtime.handle())
+    }
+}
+
+impl Drop for Border {
+    fn drop(&mut self) {
+        let Some(runtime) = self.runtime.take() else { return };
+        if self.is_foreign() {
+            // The threads are the parent's; waiting for them here would never end.
+            std::mem::forget(runtime);
+            return;
+        }
+        // Never waits: a hung store must not keep a program from ending.
+        runtime.shutdown_background();
+    }
+}
+
+/// Starts the threads that decode.
+pub(super) fn pool(threads: usize) -> Result<Arc<ThreadPool>> {
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .thread_name(|number| format!("forebay-{number}"))
+        .build()
+        .map_err(|error| not_started("the decoding threads", &error))?;
+    Ok(Arc::new(pool))
+}
+
+/// Starts the thread that assembles the batches of an epoch.
+pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
+    std::thread::Builder::new()
+        .name("forebay-batches".into())
+        .spawn(work)
+        .map_err(|error| not_started("the assembling thread", &error))?;
+    Ok(())
+}
+
+fn not_started(what: &str, error: &dyn Display) -> Error {
+    Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
+}
