@@ -29,7 +29,7 @@ fn images() -> RecordBatch {
 }
 
 fn key(rows: &RecordBatch, group: usize) -> Key {
-    Key::new("bench.parquet", 1, "v", group, &rows.schema())
+    Key::new("bench.parquet", 1, "v", group, "all", &rows.schema())
 }
 
 /// Looks at every value, so that no read is left out.

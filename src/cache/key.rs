@@ -20,13 +20,14 @@ impl Key {
     ///
     /// `file` says which file it is, the same in each process and each run; it is written into the entry, so it must hold
     /// no credentials. `bytes` is the file's size, `version` what tells one writing of it from the next, `row_group` the
-    /// ordinal in the file. `columns` are those that are delivered, in that order: names, types and nullability count,
+    /// ordinal in the file, `rows` which of its rows there are, in words of the caller's. `columns` are those that are delivered, in that order: names, types and nullability count,
     /// the schema's own metadata does not.
-    pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, columns: &Schema) -> Key {
+    pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
         // Debug quotes and escapes: no name can pass for the next line.
-        let mut text =
-            format!("file {file:?}\nbytes {bytes}\nversion {version:?}\nrow group {row_group}\ncolumns\n");
+        let mut text = format!(
+            "file {file:?}\nbytes {bytes}\nversion {version:?}\nrow group {row_group}\nrows {rows:?}\ncolumns\n"
+        );
         for field in columns.fields() {
             let nullable = if field.is_nullable() { "" } else { " not null" };
             let _ = writeln!(text, "{:?} {}{nullable}", field.name(), field.data_type());
@@ -89,8 +90,9 @@ mod tests {
     #[test]
     fn whatever_decides_the_rows_makes_another_key() {
         let plain = columns(&[("a", DataType::Int32, true), ("b", DataType::BinaryView, true)]);
-        let key =
-            |file, bytes, version, group, schema: &Schema| Key::new(file, bytes, version, group, schema);
+        let key = |file, bytes, version, group, schema: &Schema| {
+            Key::new(file, bytes, version, group, "all", schema)
+        };
         let same = key("f", 1, "v", 0, &plain);
         assert_eq!(same, key("f", 1, "v", 0, &plain));
         let others = [
@@ -109,6 +111,7 @@ mod tests {
                 &columns(&[("a", DataType::Int32, false), ("b", DataType::BinaryView, true)]),
             ),
             key("f\"\nbytes 1", 1, "v", 0, &plain),
+            Key::new("f", 1, "v", 0, "some", &plain),
         ];
         let mut names: Vec<Name> = others.iter().map(Key::name).collect();
         names.push(same.name());

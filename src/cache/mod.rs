@@ -131,6 +131,11 @@ impl DiskCache {
         DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
     }
 
+    /// The most bytes that this process lets the entries be.
+    pub fn max_bytes(&self) -> u64 {
+        self.0.space.limit()
+    }
+
     /// The folder, as it was opened.
     pub fn folder(&self) -> &Path {
         self.0.space.folder.given()
@@ -381,6 +386,17 @@ impl Guard {
     /// Keeps the rows that were fetched, and lets the others have them. `false` if they are not kept.
     pub fn put(self, rows: &RecordBatch) -> bool {
         self.cache.write(self.part, &self.key, rows)
+    }
+
+    /// As [`put`](Self::put), and gives them back as an entry, so that memory of their own is not needed any more.
+    pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
+        let Guard { cache, key, part } = self;
+        if cache.write(part, &key, rows) { cache.find(&key) } else { None }
+    }
+
+    /// Lets go without keeping anything, because the disk is too slow for it now.
+    pub fn decline_behind(self) {
+        count(&self.cache.0.counters.behind);
     }
 }
 

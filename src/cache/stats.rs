@@ -1,5 +1,6 @@
 //! What the cache did, and why it did not do more.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
@@ -19,6 +20,7 @@ pub(super) struct Counters {
     pub(super) too_large: AtomicU64,
     pub(super) busy: AtomicU64,
     pub(super) unwritable: AtomicU64,
+    pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
 }
@@ -71,8 +73,47 @@ pub struct DeclinedStats {
     pub busy: u64,
     /// A column of a type that cannot be written.
     pub unwritable: u64,
+    /// The disk was too slow for the epoch.
+    pub behind: u64,
     /// The disk failed, or had failed a short while before.
     pub faults: u64,
+}
+
+/// `97.5 % of 4000 look-ups found, 812.4 MB read, 20.1 MB written, 0 evicted, 1.2 of 200.0 GB used`
+impl fmt::Display for CacheStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (megabytes, gigabytes) = (|bytes: u64| bytes as f64 / 1e6, |bytes: u64| bytes as f64 / 1e9);
+        let asked = self.hits + self.misses;
+        write!(
+            f,
+            "{:.1} % of {asked} look-ups found, {:.1} MB read, {:.1} MB written, {} evicted, {:.1} of {:.1} GB used",
+            self.hits as f64 / asked.max(1) as f64 * 100.0,
+            megabytes(self.read_bytes),
+            megabytes(self.written_bytes),
+            self.evictions,
+            gigabytes(self.bytes),
+            gigabytes(self.max_bytes),
+        )?;
+        for (number, what) in [(self.damaged, "damaged"), (self.declined.all(), "not kept")] {
+            if number > 0 {
+                write!(f, ", {number} {what}")?;
+            }
+        }
+        for (what, off) in [("nothing is read", &self.reading_off), ("nothing is kept", &self.writing_off)] {
+            if let Some(off) = off {
+                write!(f, "; {what}: {}", off.why)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl DeclinedStats {
+    /// Together.
+    pub fn all(&self) -> u64 {
+        let DeclinedStats { full, too_large, busy, unwritable, behind, faults } = self;
+        full + too_large + busy + unwritable + behind + faults
+    }
 }
 
 impl Counters {
@@ -90,6 +131,7 @@ impl Counters {
                 too_large: of(&self.too_large),
                 busy: of(&self.busy),
                 unwritable: of(&self.unwritable),
+                behind: of(&self.behind),
                 faults: of(&self.faults),
             },
             gave_up_waiting: of(&self.alone),

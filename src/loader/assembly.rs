@@ -189,7 +189,7 @@ impl Assembly {
     fn await_arrival(&mut self) -> Result<(), Stop> {
         self.counters.owned_by(Stage::Fetch);
         let waiting = Instant::now();
-        let (part, rows) = loop {
+        let arrived = loop {
             match self.arriving.next(GLANCE) {
                 Ok(arriving) => break arriving?,
                 Err(RecvTimeoutError::Disconnected) if self.off.load(Relaxed) => return Err(Stop::Left),
@@ -208,8 +208,8 @@ impl Assembly {
         };
         self.arrived += 1;
         self.counters.owned_by(Stage::Rows);
-        match rows.recv() {
-            Ok(resident) => self.window.admit(part, resident?),
+        match arrived.rows.recv() {
+            Ok(resident) => self.window.admit(arrived.part, resident?.at_hand()),
             Err(_) => return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into()),
         }
         self.counters.owned_by(Stage::Batch);

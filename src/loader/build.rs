@@ -16,6 +16,7 @@ use super::stats::Counters;
 use super::threads::Border;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::{delivered, fill_pattern};
+use crate::cache::DiskCache;
 use crate::catalog::{Catalog, Projection};
 use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -23,6 +24,7 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
+use crate::reader::shelf::Shelf;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
@@ -50,6 +52,7 @@ pub struct LoaderBuilder {
     memory: Option<u64>,
     threads: Option<usize>,
     on_bad_row: OnBadRow,
+    cache: Option<DiskCache>,
 }
 
 impl LoaderBuilder {
@@ -67,6 +70,7 @@ impl LoaderBuilder {
             memory: None,
             threads: None,
             on_bad_row: OnBadRow::default(),
+            cache: None,
         }
     }
 
@@ -131,6 +135,15 @@ impl LoaderBuilder {
         self
     }
 
+    /// Keeps decoded rows on local disk, and reads them from there. Default: none.
+    ///
+    /// The order of rows does not depend on it, but an exact shuffle over more rows than the memory holds needs it. Its
+    /// first epoch then begins when all rows are in the cache.
+    pub fn cache(mut self, cache: DiskCache) -> Self {
+        self.cache = Some(cache);
+        self
+    }
+
     /// What to do with a row that cannot be delivered. Default: raise.
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
         self.on_bad_row = on_bad_row;
@@ -166,14 +179,18 @@ impl LoaderBuilder {
             schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
         let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang)?;
 
-        let fetcher = Fetcher {
+        let mut fetcher = Fetcher {
             store,
             catalog: catalog.clone(),
             projection,
             budget: Budget::new(sizing.row_groups),
             lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
+            shelf: None,
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
+        let filter = self.filter.as_ref().map(Filter::canonical);
+        fetcher.shelf =
+            self.cache.clone().map(|cache| Shelf::new(cache, filter.clone(), selected.counts.clone()));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
@@ -213,7 +230,7 @@ impl LoaderBuilder {
             batch: self.batch_size,
             drop_last: self.drop_last,
             rows,
-            filter: self.filter.as_ref().map(Filter::canonical),
+            filter,
             closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })

@@ -5,17 +5,19 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
+use arrow::array::RecordBatch;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::caught;
 use super::stats::Counters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::fetch::{Chunks, Fetched, Fetcher, Gauge};
+use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
+use crate::reader::shelf::Keeping;
 use crate::reader::{self, Resident};
 use crate::shard::{OrderSpec, Part, Walk};
 
@@ -46,22 +48,31 @@ pub(super) struct Feed {
 }
 
 /// A part on its way: it arrives in plan order, and its rows when they are decoded.
-pub(super) type Arriving = (Part, Receiver<Result<Resident>>);
+pub(super) struct Arriving {
+    pub(super) part: Part,
+    pub(super) rows: Receiver<Result<Resident>>,
+    /// Its place among those that wait.
+    _place: Option<OwnedSemaphorePermit>,
+}
 
 /// The blocking end of the feed: parts in plan order.
 pub(super) struct Arrivals {
     parts: Receiver<Result<Arriving>>,
-    /// Room for parts that wait here.
-    places: Arc<Semaphore>,
 }
 
 impl Arrivals {
     /// Waits for the next part at most for `patience`.
     pub(super) fn next(&self, patience: Duration) -> Result<Result<Arriving>, RecvTimeoutError> {
-        let arrived = self.parts.recv_timeout(patience)?;
-        self.places.add_permits(1);
-        Ok(arrived)
+        self.parts.recv_timeout(patience)
     }
+}
+
+/// A part that was fetched.
+enum Begun {
+    /// It waits for a place.
+    Fetched(Fetched),
+    /// It is being decoded.
+    Reading(Arriving),
 }
 
 impl Feed {
@@ -73,7 +84,7 @@ impl Feed {
     ) -> Self {
         let (arrive, parts) = unbounded();
         let places = Arc::new(Semaphore::new(READ_AHEAD));
-        let arriving = Arrivals { parts, places: places.clone() };
+        let arriving = Arrivals { parts };
         let gauge = Arc::new(Gauge::default());
         let (done, fetched) = oneshot::channel();
         let end = CancellationToken::new();
@@ -84,13 +95,25 @@ impl Feed {
                 return;
             }
             let parts = scout().flat_map(|step| step.entering);
-            let pass_on = async move |fetched: Result<Fetched>| {
-                // A place first: what waits for one has not been decoded yet.
-                let Ok(place) = places.acquire().await else { return false };
-                place.forget();
-                arrive.send(fetched.map(|fetched| reading.start(fetched))).is_ok()
+            let reader = reading.clone();
+            let begin = move |fetched: Fetched| match fetched.found {
+                // Others wait for rows that are ours to keep, however slow our own consumer is.
+                Found::Bytes(_, Some(_)) => Begun::Reading(reader.start(fetched, None)),
+                _ => Begun::Fetched(fetched),
             };
-            if fetcher.run(parts, watched, pass_on).await {
+            let pass_on = async move |begun: Result<Begun>| {
+                let arriving = match begun {
+                    Ok(Begun::Reading(arriving)) => Ok(arriving),
+                    // A place first: what waits for one has not been decoded yet.
+                    Ok(Begun::Fetched(fetched)) => match places.clone().acquire_owned().await {
+                        Ok(place) => Ok(reading.start(fetched, Some(place))),
+                        Err(_) => return false,
+                    },
+                    Err(error) => Err(error),
+                };
+                arrive.send(arriving).is_ok()
+            };
+            if fetcher.run(parts, watched, begin, pass_on).await {
                 // Nobody waits for it where the epoch was left.
                 let _ = done.send(());
             }
@@ -110,6 +133,9 @@ pub(super) struct Source {
     pub(super) counters: Arc<Counters>,
     /// Bytes that one row group may decode to.
     pub(super) limit: u64,
+    /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
+    /// hand.
+    pub(super) exchange: bool,
 }
 
 /// Turns the fetched bytes of one feed into rows, on the pool.
@@ -120,21 +146,44 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(&self, fetched: Fetched) -> Arriving {
-        let (send, receive) = bounded(1);
+    fn start(&self, fetched: Fetched, place: Option<OwnedSemaphorePermit>) -> Arriving {
+        let (send, rows) = bounded(1);
         let part = fetched.part;
-        let bytes = fetched.chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum();
-        self.source.counters.fetch.add(1, bytes, fetched.seconds);
+        self.source.counters.fetch.add(1, fetched.found.bytes(), fetched.seconds);
         let reading = self.clone();
         self.source.pool.spawn_fifo(move || {
             let started = Instant::now();
             let read = caught(|| reading.read(fetched));
-            let bytes = read.as_ref().map_or(0, |resident| resident.rows.get_array_memory_size() as u64);
+            let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
             reading.source.counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
-            // Nobody listens any more where the epoch was left.
-            let _ = send.send(read);
+            match read {
+                Ok(Read { resident, keep: Some((keeping, whole)) }) => {
+                    reading.keep(resident, keeping, whole, send);
+                }
+                // Nobody listens any more where the epoch was left.
+                read => drop(send.send(read.map(|read| read.resident))),
+            }
         });
-        (part, receive)
+        Arriving { part, rows, _place: place }
+    }
+
+    /// Has rows written to disk, on threads that wait, and hands them over: at once, or from there.
+    fn keep(&self, resident: Resident, keeping: Keeping, whole: RecordBatch, send: Sender<Result<Resident>>) {
+        if self.source.exchange {
+            self.source.runtime.spawn_blocking(move || {
+                let resident = match keeping.exchange(&whole) {
+                    Some(kept) => resident.exchanged(&kept),
+                    None => resident,
+                };
+                drop(send.send(Ok(resident)));
+            });
+            return;
+        }
+        let memory = resident.memory();
+        drop(send.send(Ok(resident)));
+        if let Some(write) = keeping.behind(whole, memory) {
+            self.source.runtime.spawn_blocking(write);
+        }
     }
 
     /// The bytes of a row group once more. Ends with the feed, however the store hangs.
@@ -150,23 +199,46 @@ impl Reading {
     }
 
     /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
-    fn read(&self, fetched: Fetched) -> Result<Resident> {
+    fn read(&self, fetched: Fetched) -> Result<Read> {
         let Source { fetcher, selected, limit, .. } = &self.source;
-        let Fetched { part, chunks, permit, lost, .. } = fetched;
-        let decode = |chunks| reader::read(fetcher, selected, &part, chunks, *limit);
-        let read = match lost {
-            Some(lost) => Err(lost),
-            None => match decode(chunks) {
-                Err(error) if error.kind() == ErrorKind::Corrupt => {
-                    self.fetch_again(part.group as usize).and_then(decode)
-                }
-                read => read,
-            },
+        let Fetched { part, found, permit, .. } = fetched;
+        let (chunks, keeping) = match found {
+            Found::Rows(kept) => return Ok(Resident::kept(fetcher, selected, part, &kept, permit).into()),
+            Found::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
+            Found::Bytes(chunks, keeping) => (chunks, keeping),
         };
-        match read {
-            Ok(rows) => Ok(Resident::new(fetcher, selected, part, rows, permit)),
-            Err(error) if fetcher.may_lose(&error) => Resident::lost(fetcher, selected, part, error),
-            Err(error) => Err(error),
+        // What is kept is kept whole.
+        let keeping = keeping.zip(fetcher.shelf.as_ref());
+        let wanted = keeping.as_ref().map_or(part, |(_, shelf)| shelf.whole(&part));
+        let decode = |chunks| reader::read(fetcher, selected, &wanted, chunks, *limit);
+        let read = match decode(chunks) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.fetch_again(part.group as usize).and_then(decode)
+            }
+            read => read,
+        };
+        match (read, keeping) {
+            (Ok(rows), None) => Ok(Resident::new(fetcher, selected, part, rows, permit).into()),
+            (Ok(whole), Some((keeping, _))) => {
+                let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
+                Ok(Read { resident, keep: Some((keeping, whole)) })
+            }
+            (Err(error), _) if fetcher.may_lose(&error) => {
+                Ok(Resident::lost(fetcher, selected, part, error)?.into())
+            }
+            (Err(error), _) => Err(error),
         }
+    }
+}
+
+/// The rows of a part, and what is to be kept of its row group.
+struct Read {
+    resident: Resident,
+    keep: Option<(Keeping, RecordBatch)>,
+}
+
+impl From<Resident> for Read {
+    fn from(resident: Resident) -> Self {
+        Read { resident, keep: None }
     }
 }

@@ -38,6 +38,7 @@ use stats::Counters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
+use crate::reader::shelf::Shelf;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
 pub use build::LoaderBuilder;
@@ -145,6 +146,9 @@ impl Loader {
                     // Not before it is sure that the epoch begins: a position does not move for one that does not.
                     let (number, start, generation) = inner.progress.begin(number);
                     let spec = self.order();
+                    if let Some(shelf) = &inner.fetcher.shelf {
+                        shelf.epoch_begins();
+                    }
                     let (order, split) =
                         (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
                     (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
@@ -167,6 +171,7 @@ impl Loader {
                         counters: inner.counters.clone(),
                         ahead: inner.sizing.ahead,
                         limit: inner.sizing.row_groups,
+                        exchange: inner.fetcher.shelf.is_some() && spec.is_exact(),
                     }
                 })
             })
@@ -203,7 +208,8 @@ impl Loader {
             batches: sizing.batches,
             row_groups: self.inner.fetcher.budget.used(),
         };
-        self.inner.counters.read(memory, self.inner.fetcher.store.traffic())
+        let Fetcher { store, shelf, .. } = &self.inner.fetcher;
+        self.inner.counters.read(memory, store.traffic(), shelf.as_ref().map(Shelf::stats))
     }
 
     /// How far the consumer got.

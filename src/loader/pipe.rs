@@ -99,6 +99,8 @@ pub(crate) struct Work {
     pub(crate) ahead: usize,
     /// Bytes that one row group may decode to.
     pub(crate) limit: u64,
+    /// Whether rows are to be used from the cache as soon as they are in it.
+    pub(crate) exchange: bool,
 }
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
@@ -171,10 +173,29 @@ impl Engine {
             }
         }
         let runtime = self.border.handle()?.clone();
-        let Work { key, scout, next, walk, steps, fetcher, selected, recipe, counters, limit, ahead } =
-            work();
-        let source =
-            Source { runtime, pool: self.pool.clone(), fetcher, selected, counters: counters.clone(), limit };
+        let Work {
+            key,
+            scout,
+            next,
+            walk,
+            steps,
+            fetcher,
+            selected,
+            recipe,
+            counters,
+            limit,
+            ahead,
+            exchange,
+        } = work();
+        let source = Source {
+            runtime,
+            pool: self.pool.clone(),
+            fetcher,
+            selected,
+            counters: counters.clone(),
+            limit,
+            exchange,
+        };
         let feed = match under_way.next.take() {
             Some((fed, feed)) if fed == key => feed,
             other => {

@@ -87,12 +87,25 @@ impl Sizing {
         if alone || needed.bytes <= self.row_groups {
             return Ok(());
         }
+        if order.is_exact()
+            && let Some(shelf) = &fetcher.shelf
+        {
+            let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
+            if all <= shelf.max_bytes() {
+                return Ok(());
+            }
+            let (most, all) = (words(shelf.max_bytes()), words(all));
+            let cause =
+                format!("an exact shuffle keeps all rows in the cache, {all}, over its limit of {most}");
+            let hint = format!("raise the cache's max_bytes to {all}, or shuffle through a window");
+            return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
+        }
         let total = words(needed.bytes + self.batches);
         let budget = words(self.memory);
         if order.is_exact() {
             let cause =
                 format!("an exact shuffle holds all rows in memory, {total}, over the budget of {budget}");
-            let hint = format!("raise memory to {total}, or shuffle through a window");
+            let hint = format!("raise memory to {total}, give it a cache, or shuffle through a window");
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let cause = format!(

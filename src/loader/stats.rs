@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 
+use crate::cache::CacheStats;
 use crate::source::TrafficStats;
 
 /// A stage of the pipe that the consumer may wait for.
@@ -69,7 +70,12 @@ impl Counters {
         self.waited[usize::from(stage)].fetch_add((seconds * NANOS) as u64, Relaxed);
     }
 
-    pub(crate) fn read(&self, memory: MemoryStats, traffic: TrafficStats) -> Stats {
+    pub(crate) fn read(
+        &self,
+        memory: MemoryStats,
+        traffic: TrafficStats,
+        cache: Option<CacheStats>,
+    ) -> Stats {
         let waited = |stage: Stage| self.waited[stage as usize].load(Relaxed) as f64 / NANOS;
         Stats {
             fetch: self.fetch.read(),
@@ -86,6 +92,7 @@ impl Counters {
             padded_rows: self.padded.load(Relaxed),
             memory,
             traffic,
+            cache,
         }
     }
 }
@@ -124,7 +131,7 @@ pub struct MemoryStats {
 }
 
 /// A reading of a loader's counters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
     /// Row groups fetched.
     pub fetch: StageStats,
@@ -146,6 +153,8 @@ pub struct Stats {
     pub memory: MemoryStats,
     /// What was asked of the stores since the data set was opened.
     pub traffic: TrafficStats,
+    /// What the row cache did since it was opened.
+    pub cache: Option<CacheStats>,
 }
 
 impl Waits {
@@ -192,6 +201,9 @@ impl fmt::Display for Stats {
             megabytes(budget)
         )?;
         write!(f, "\nstore    {}", self.traffic)?;
+        if let Some(cache) = &self.cache {
+            write!(f, "\ncache    {cache}")?;
+        }
         if self.skipped_rows + self.padded_rows > 0 {
             write!(f, "\nrows     {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
         }

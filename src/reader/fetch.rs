@@ -18,6 +18,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
+use super::shelf::{Keeping, Kept, Shelf, Turn};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::shard::Part;
@@ -32,6 +33,8 @@ pub(crate) struct Fetcher {
     pub(crate) budget: Budget,
     /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
     pub(crate) lenient: bool,
+    /// Where rows are kept, and looked for first.
+    pub(crate) shelf: Option<Shelf>,
 }
 
 /// How far fetching got: tells a wait for storage from a wait for memory that nobody will give back.
@@ -51,15 +54,33 @@ impl Gauge {
 /// Column chunks: where they lie in their file, and their bytes.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
-/// The bytes of one part's column chunks, and the permit that covers them and the rows they become.
+/// What came of one part, and the permit that covers it and the rows it becomes.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
-    pub(crate) chunks: Chunks,
+    pub(crate) found: Found,
     pub(crate) permit: Permit,
-    /// Why there are no bytes, where the rows are to be skipped for it.
-    pub(crate) lost: Option<Error>,
     /// Seconds from the request to the last byte.
     pub(crate) seconds: f64,
+}
+
+/// What came of a part.
+pub(crate) enum Found {
+    /// The bytes of its row group's column chunks; and who keeps the rows that they become.
+    Bytes(Chunks, Option<Keeping>),
+    /// The rows of its row group.
+    Rows(Kept),
+    /// Nothing, and why: its rows are to be skipped.
+    Lost(Error),
+}
+
+impl Found {
+    /// Bytes that were fetched.
+    pub(crate) fn bytes(&self) -> u64 {
+        match self {
+            Found::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
+            Found::Rows(_) | Found::Lost(_) => 0,
+        }
+    }
 }
 
 impl Fetcher {
@@ -78,13 +99,14 @@ impl Fetcher {
         self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
     }
 
-    /// Fetches `parts` and passes each result on, in order, until `pass_on` says that nobody listens any more; says
-    /// whether all were fetched.
-    pub(crate) async fn run(
+    /// Fetches `parts`; hands each to `begin` as it comes, and what that makes of it to `pass_on`, in order, until that
+    /// says that nobody listens any more. Says whether all were fetched.
+    pub(crate) async fn run<T: Send + 'static>(
         &self,
         parts: impl Iterator<Item = Part> + Send,
         gauge: Arc<Gauge>,
-        pass_on: impl AsyncFn(Result<Fetched>) -> bool + Send,
+        begin: impl Fn(Fetched) -> T + Clone + Send + 'static,
+        pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) -> bool {
         let fetched = stream::iter(parts)
             .then(|part| {
@@ -97,7 +119,7 @@ impl Fetcher {
                     (part, permit)
                 }
             })
-            .map(|(part, permit)| UnderWay::start(self.clone(), part, permit))
+            .map(|(part, permit)| UnderWay::start(self.clone(), part, permit, begin.clone()))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -115,11 +137,23 @@ impl Fetcher {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
         let started = Instant::now();
-        let (chunks, lost) = match self.read(part.group as usize).await {
-            Err(error) if self.may_lose(&error) => (Vec::new(), Some(error)),
-            read => (read?, None),
+        let found = match self.turn(part.group as usize).await {
+            Turn::Here(kept) => Found::Rows(kept),
+            Turn::Ours(keeping) => match self.read(part.group as usize).await {
+                Err(error) if self.may_lose(&error) => Found::Lost(error),
+                read => Found::Bytes(read?, keeping),
+            },
         };
-        Ok(Fetched { part, chunks, permit, lost, seconds: started.elapsed().as_secs_f64() })
+        Ok(Fetched { part, found, permit, seconds: started.elapsed().as_secs_f64() })
+    }
+
+    /// Whose turn it is to fetch a row group.
+    async fn turn(&self, group: usize) -> Turn {
+        let Some(shelf) = self.shelf.clone() else { return Turn::Ours(None) };
+        let Fetcher { store, catalog, projection, .. } = self.clone();
+        let asked = tokio::task::spawn_blocking(move || shelf.turn(&store, &catalog, &projection, group));
+        // The cache is never the reason for an error.
+        asked.await.unwrap_or(Turn::Ours(None))
     }
 
     /// Whether a failure costs no more than the rows of its row group: a file that is gone, or damage. A file with other
@@ -144,18 +178,23 @@ impl Fetcher {
 
 /// A row group on its way, by itself: it comes in while those before it wait to be decoded. What is not polled makes no
 /// headway, and would look like a store that is slow. Dropping it ends it.
-struct UnderWay(JoinHandle<Result<Fetched>>);
+struct UnderWay<T>(JoinHandle<Result<T>>);
 
-impl UnderWay {
-    fn start(fetcher: Fetcher, part: Part, permit: Option<Permit>) -> Self {
-        UnderWay(tokio::spawn(async move { fetcher.fetch(part, permit).await }))
+impl<T: Send + 'static> UnderWay<T> {
+    fn start(
+        fetcher: Fetcher,
+        part: Part,
+        permit: Option<Permit>,
+        begin: impl Fn(Fetched) -> T + Send + 'static,
+    ) -> Self {
+        UnderWay(tokio::spawn(async move { fetcher.fetch(part, permit).await.map(begin) }))
     }
 }
 
-impl Future for UnderWay {
-    type Output = Result<Fetched>;
+impl<T> Future for UnderWay<T> {
+    type Output = Result<T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<Fetched>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let ended = ready!(self.0.poll_unpin(context));
         Poll::Ready(ended.unwrap_or_else(|error| match error.is_cancelled() {
             true => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
@@ -164,7 +203,7 @@ impl Future for UnderWay {
     }
 }
 
-impl Drop for UnderWay {
+impl<T> Drop for UnderWay<T> {
     fn drop(&mut self) {
         self.0.abort();
     }

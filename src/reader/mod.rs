@@ -6,7 +6,7 @@
 //! ```
 //!
 //! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works:
-//! it turns bytes into Arrow arrays. Which rows of a row group are wanted at all is the job of [`select`] and
+//! it turns bytes into Arrow arrays. [`shelf`] is where rows come from that were kept before. Which rows of a row group are wanted at all is the job of [`select`] and
 //! [`filter`].
 
 pub(crate) mod budget;
@@ -15,6 +15,7 @@ pub mod filter;
 mod pages;
 pub mod rows;
 pub(crate) mod select;
+pub(crate) mod shelf;
 
 use std::sync::Arc;
 
@@ -32,6 +33,7 @@ pub use filter::Filter;
 use budget::Permit;
 use fetch::{Chunks, Fetcher};
 use select::Selected;
+use shelf::Kept;
 
 /// The rows of one part, in memory, with the permit that covers them.
 #[derive(Debug)]
@@ -41,7 +43,10 @@ pub(crate) struct Resident {
     /// Why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: Numbers,
-    _permit: Option<Permit>,
+    /// Shared with who writes the rows to disk.
+    permit: Option<Arc<Permit>>,
+    /// Whether the rows take no memory of this process, so that the permit is for the way here alone.
+    mapped: bool,
 }
 
 /// Which row of its row group each row is.
@@ -98,7 +103,38 @@ impl Resident {
     ) -> Self {
         // The plan counts on the estimate, not on what this row group happens to take.
         permit.shrink(fetcher.held(part.group as usize));
-        Resident { part, rows, lost: None, numbers: Numbers::of(&part, selected), _permit: Some(permit) }
+        let permit = Some(Arc::new(permit));
+        Resident { part, rows, lost: None, numbers: Numbers::of(&part, selected), permit, mapped: false }
+    }
+
+    /// The rows that were kept of a part's row group.
+    pub(crate) fn kept(
+        fetcher: &Fetcher,
+        selected: &Selected,
+        part: Part,
+        kept: &Kept,
+        permit: Permit,
+    ) -> Self {
+        Resident {
+            mapped: kept.mapped,
+            ..Resident::new(fetcher, selected, part, cut(&kept.rows, &part), permit)
+        }
+    }
+
+    /// The same rows, from the cache.
+    pub(crate) fn exchanged(self, kept: &Kept) -> Self {
+        Resident { rows: cut(&kept.rows, &self.part), mapped: kept.mapped, ..self }
+    }
+
+    /// The rows where they are used: memory that they do not take is given back.
+    pub(crate) fn at_hand(mut self) -> Self {
+        self.permit.take_if(|_| self.mapped);
+        self
+    }
+
+    /// What the rows take of the budget.
+    pub(crate) fn memory(&self) -> Option<Arc<Permit>> {
+        self.permit.clone()
     }
 
     /// In the place of a part that cannot be read.
@@ -109,7 +145,14 @@ impl Resident {
         let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options)?;
-        Ok(Resident { part, rows, lost: Some(error), numbers: Numbers::of(&part, selected), _permit: None })
+        Ok(Resident {
+            part,
+            rows,
+            lost: Some(error),
+            numbers: Numbers::of(&part, selected),
+            permit: None,
+            mapped: false,
+        })
     }
 
     /// The ordinal of a row in its row group.
@@ -127,8 +170,14 @@ impl Resident {
         let numbers = rows.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
         let numbers = Numbers::Listed(numbers.into());
         let rows = RecordBatch::try_new(taken.schema(), columns)?;
-        Ok(Resident { part: self.part, rows, lost: self.lost.clone(), numbers, _permit: None })
+        let (part, lost) = (self.part, self.lost.clone());
+        Ok(Resident { part, rows, lost, numbers, permit: None, mapped: false })
     }
+}
+
+/// The rows of a part, of all that are selected of its row group.
+pub(crate) fn cut(rows: &RecordBatch, part: &Part) -> RecordBatch {
+    rows.slice(part.start as usize, part.rows as usize)
 }
 
 /// Copies what views point at, so that they stop pinning whole pages.

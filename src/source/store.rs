@@ -75,6 +75,14 @@ impl Store {
         }
     }
 
+    /// The address of a file, the same in each process of a node, without secrets.
+    pub(crate) fn address(&self, file: &File) -> String {
+        match self.volume(file.volume as usize) {
+            Ok(Volume::Remote(remote)) => remote.shown(file.path.as_ref()),
+            _ => format!("/{}", file.path),
+        }
+    }
+
     /// Whether all of it lies on the local disk.
     pub(super) fn is_local(&self) -> bool {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))

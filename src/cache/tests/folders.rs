@@ -115,7 +115,7 @@ fn names_from_the_data_set_stay_inside() {
         "\u{202e}x",
     ];
     for (group, name) in hostile.iter().enumerate() {
-        let key = Key::new(name, 1, name, group, &schema());
+        let key = Key::new(name, 1, name, group, "all", &schema());
         assert!(cache.put(&key, &rows(group as u64)));
         assert_eq!(cache.get(&key).unwrap().read(), rows(group as u64));
     }

@@ -45,7 +45,7 @@ fn schema() -> Arc<Schema> {
 }
 
 fn key(group: u64) -> Key {
-    Key::new("part-0.parquet", 1 << 20, "etag:1", group as usize, &schema())
+    Key::new("part-0.parquet", 1 << 20, "etag:1", group as usize, "all", &schema())
 }
 
 /// Rows that no other group has.

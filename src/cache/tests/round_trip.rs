@@ -101,7 +101,7 @@ fn every_type(length: usize, nulls: bool) -> RecordBatch {
 }
 
 fn key_of(batch: &RecordBatch, group: usize) -> Key {
-    Key::new("every.parquet", 1, "v", group, &batch.schema())
+    Key::new("every.parquet", 1, "v", group, "all", &batch.schema())
 }
 
 /// Puts `batch`, gets it in a second opening of the folder, and compares.
