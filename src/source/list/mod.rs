@@ -103,7 +103,7 @@ fn common(folders: &[String]) -> &str {
 }
 
 /// Of the files in a folder, those that are read: the ones with the suffix, or, where none has it, those without any.
-fn chosen<'a, T>(files: &'a [T], name: impl Fn(&T) -> &str) -> Vec<&'a T> {
+fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
     match parquet.is_empty() {
         // Spark's own tools, and others, can write part files without any suffix.

@@ -175,7 +175,7 @@ impl Pace {
             None => state.waits.push(after),
         }
         state.waited += 1;
-        if state.waits.len() >= WAITS_NEEDED && state.waited % WAITS_NEEDED == 0 {
+        if state.waits.len() >= WAITS_NEEDED && state.waited.is_multiple_of(WAITS_NEEDED) {
             let mut waits = state.waits.clone();
             let rank = (waits.len() as f64 * ON_TIME) as usize;
             let (_, on_time, _) = waits.select_nth_unstable(rank.min(state.waits.len() - 1));
