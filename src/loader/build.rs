@@ -189,8 +189,10 @@ impl LoaderBuilder {
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
-        fetcher.shelf =
-            self.cache.clone().map(|cache| Shelf::new(cache, filter.clone(), selected.counts.clone()));
+        fetcher.shelf = self
+            .cache
+            .clone()
+            .map(|cache| Shelf::new(cache, filter.clone(), selected.counts.clone(), sizing.row_groups));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);

@@ -4,6 +4,7 @@
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
 //! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
 //!   its buffers,
+//! * `warm` fills the cache,
 //! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
 
 mod assembly;
@@ -21,6 +22,7 @@ mod sizing;
 mod slab;
 mod stats;
 mod threads;
+mod warm;
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 
 use batcher::{Made, Recipe};
-use feed::{FeedKey, Scout};
+use feed::{FeedKey, Scout, Source};
 use pipe::{Engine, Work};
 use progress::Progress;
 use sizing::Sizing;
@@ -111,6 +113,22 @@ struct Open {
     window: bool,
 }
 
+impl Inner {
+    /// What row groups are read from and with; `exchange` says that memory does not hold them all at once.
+    fn source(&self, exchange: bool) -> Result<Source> {
+        let (runtime, pool) = self.engine.threads()?;
+        Ok(Source {
+            runtime,
+            pool,
+            fetcher: self.fetcher.clone(),
+            selected: self.selected.clone(),
+            counters: self.counters.clone(),
+            limit: self.sizing.row_groups,
+            exchange,
+        })
+    }
+}
+
 impl Loader {
     /// Begins epoch `number`, or continues it where a [restored](Self::restore) position lies in it.
     ///
@@ -159,20 +177,16 @@ impl Loader {
                         (key, Box::new(walk) as Scout)
                     };
                     let (key, this) = scout(number, start);
-                    Work {
+                    Ok(Work {
                         key,
                         scout: this,
                         next: scout(number.saturating_add(1), 0),
                         walk: Walk::new(&order, split, start),
                         steps: epoch.owed,
-                        fetcher: inner.fetcher.clone(),
-                        selected: inner.selected.clone(),
+                        source: inner.source(spec.is_exact())?,
                         recipe: inner.recipe.clone(),
-                        counters: inner.counters.clone(),
                         ahead: inner.sizing.ahead,
-                        limit: inner.sizing.row_groups,
-                        exchange: inner.fetcher.shelf.is_some() && spec.is_exact(),
-                    }
+                    })
                 })
             })
             .map_err(Some);
@@ -253,6 +267,11 @@ impl Loader {
             _ => inner.progress.set(position.epoch, position.row),
         }
         Ok(())
+    }
+
+    /// A warning that was not given yet: that the disk of the cache failed, and how.
+    pub fn take_warning(&self) -> Option<String> {
+        self.inner.fetcher.shelf.as_ref()?.take_warning()
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer.

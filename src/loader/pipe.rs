@@ -17,17 +17,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rayon::ThreadPool;
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Pending};
 use super::batcher::Recipe;
 use super::feed::{Feed, FeedKey, Scout, Source};
-use super::stats::Counters;
 use super::threads::{self, Border};
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::fetch::Fetcher;
-use crate::reader::select::Selected;
 use crate::shard::Walk;
 use crate::shuffle::Window;
 
@@ -91,16 +89,10 @@ pub(crate) struct Work {
     pub(crate) walk: Walk,
     /// How many steps it has.
     pub(crate) steps: u64,
-    pub(crate) fetcher: Fetcher,
-    pub(crate) selected: Arc<Selected>,
+    pub(crate) source: Source,
     pub(crate) recipe: Arc<Recipe>,
-    pub(crate) counters: Arc<Counters>,
     /// Batches that may be made or waiting at once.
     pub(crate) ahead: usize,
-    /// Bytes that one row group may decode to.
-    pub(crate) limit: u64,
-    /// Whether rows are to be used from the cache as soon as they are in it.
-    pub(crate) exchange: bool,
 }
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
@@ -151,6 +143,11 @@ impl Engine {
         self.border.is_foreign()
     }
 
+    /// The threads that wait for storage, and those that decode.
+    pub(crate) fn threads(&self) -> Result<(Handle, Arc<ThreadPool>)> {
+        Ok((self.border.handle()?.clone(), self.pool.clone()))
+    }
+
     fn under_way(&self) -> MutexGuard<'_, UnderWay> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -161,7 +158,11 @@ impl Engine {
     }
 
     /// Starts an epoch; one that is under way ends. `closed` is asked while no other epoch can be started.
-    pub(crate) fn run(self: &Arc<Self>, closed: &AtomicBool, work: impl FnOnce() -> Work) -> Result<Flow> {
+    pub(crate) fn run(
+        self: &Arc<Self>,
+        closed: &AtomicBool,
+        work: impl FnOnce() -> Result<Work>,
+    ) -> Result<Flow> {
         let mut under_way = self.under_way();
         if closed.load(Relaxed) {
             return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
@@ -172,30 +173,7 @@ impl Engine {
                 under_way.forget_next();
             }
         }
-        let runtime = self.border.handle()?.clone();
-        let Work {
-            key,
-            scout,
-            next,
-            walk,
-            steps,
-            fetcher,
-            selected,
-            recipe,
-            counters,
-            limit,
-            ahead,
-            exchange,
-        } = work();
-        let source = Source {
-            runtime,
-            pool: self.pool.clone(),
-            fetcher,
-            selected,
-            counters: counters.clone(),
-            limit,
-            exchange,
-        };
+        let Work { key, scout, next, walk, steps, source, recipe, ahead } = work()?;
         let feed = match under_way.next.take() {
             Some((fed, feed)) if fed == key => feed,
             other => {
@@ -221,8 +199,8 @@ impl Engine {
         let (hand_over, batches) = bounded(ahead);
         let assembly = Assembly {
             pool: self.pool.clone(),
+            counters: recipe.counters.clone(),
             recipe,
-            counters,
             number: key.epoch,
             off,
             stopped,

@@ -4,7 +4,7 @@
 //! lies in is told by its address, size, version and footer.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrow::array::RecordBatch;
 
@@ -14,9 +14,9 @@ use crate::catalog::{Catalog, Projection};
 use crate::shard::Part;
 use crate::source::Store;
 
-/// Row groups that may wait to be written while their rows are used already. A disk that is slower than the epoch then
-/// keeps fewer, and holds up nothing.
-const WRITES_BEHIND: usize = 4;
+/// Of the memory for row groups, the share that rows may take which wait to be written and are used already. A disk that
+/// is slower than the epoch then keeps fewer, and holds up nothing.
+const BEHIND_SHARE: u64 = 4;
 
 /// Rows kept on local disk.
 #[derive(Clone)]
@@ -26,19 +26,26 @@ pub(crate) struct Shelf {
     filter: Option<Arc<str>>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
-    /// Writes that wait or are under way.
-    behind: Arc<AtomicUsize>,
+    behind: Arc<Behind>,
+}
+
+/// Bytes of rows whose writing waits or is under way.
+struct Behind {
+    bytes: AtomicU64,
+    most: u64,
 }
 
 /// The right, and the duty, to keep the rows of a row group that is being fetched.
 pub(crate) struct Keeping {
     guard: Guard,
-    behind: Arc<AtomicUsize>,
+    behind: Arc<Behind>,
 }
 
 impl Shelf {
-    pub(crate) fn new(cache: DiskCache, filter: Option<String>, counts: Arc<[u32]>) -> Self {
-        Shelf { cache, filter: filter.map(Into::into), counts, behind: Arc::default() }
+    /// `memory` is what the loader has for row groups.
+    pub(crate) fn new(cache: DiskCache, filter: Option<String>, counts: Arc<[u32]>, memory: u64) -> Self {
+        let behind = Arc::new(Behind { bytes: AtomicU64::new(0), most: memory / BEHIND_SHARE });
+        Shelf { cache, filter: filter.map(Into::into), counts, behind }
     }
 
     /// Whose turn it is to fetch a row group. Waits for another thread or process that fetches it, so not to be called on
@@ -84,6 +91,10 @@ impl Shelf {
         self.cache.max_bytes()
     }
 
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.cache.take_warning()
+    }
+
     pub(crate) fn stats(&self) -> CacheStats {
         self.cache.stats()
     }
@@ -119,14 +130,16 @@ impl Keeping {
         memory: Option<Arc<Permit>>,
     ) -> Option<impl FnOnce() + Send> {
         let Keeping { guard, behind } = self;
-        if behind.fetch_add(1, Relaxed) >= WRITES_BEHIND {
-            behind.fetch_sub(1, Relaxed);
+        let bytes = rows.get_array_memory_size() as u64;
+        let before = behind.bytes.fetch_add(bytes, Relaxed);
+        if before > 0 && before + bytes > behind.most {
+            behind.bytes.fetch_sub(bytes, Relaxed);
             guard.decline_behind();
             return None;
         }
         Some(move || {
             guard.put(&rows);
-            behind.fetch_sub(1, Relaxed);
+            behind.bytes.fetch_sub(bytes, Relaxed);
             drop((rows, memory));
         })
     }

@@ -9,6 +9,7 @@
 mod data;
 mod kit;
 
+mod cached;
 mod change;
 mod damage;
 mod panics;

@@ -1,0 +1,59 @@
+//! Filling the cache before it is needed.
+
+use std::time::Duration;
+
+use crossbeam_channel::RecvTimeoutError;
+
+use super::Loader;
+use super::feed::Feed;
+use crate::cache::CacheStats;
+use crate::error::{Error, ErrorKind, Result};
+use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+
+/// Between two looks at whether the loader was closed.
+const GLANCE: Duration = Duration::from_millis(100);
+
+impl Loader {
+    /// Puts the rows of all ranks into the cache, as far as they are not there yet and fit. Ends the epoch that is under
+    /// way. `done` is told how many row groups are done, of how many.
+    ///
+    /// # Errors
+    /// There is no cache; a row group cannot be read; the loader was closed.
+    pub fn warm(&self, mut done: impl FnMut(u64, u64)) -> Result<CacheStats> {
+        self.check_alive()?;
+        let inner = &*self.inner;
+        let shelf = inner.fetcher.shelf.as_ref();
+        let shelf =
+            shelf.ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
+        inner.engine.stop();
+        let counts = inner.selected.counts.clone();
+        let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
+        let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
+        let split = Split {
+            rows: inner.rows,
+            lanes: 1,
+            shard: Shard::default(),
+            batch: inner.batch,
+            drop_last: false,
+        };
+        let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
+        let feed = Feed::start(&inner.source(true)?, Box::new(scout), async { true });
+        let _ended_with_this = feed.end.clone().drop_guard();
+        let mut passed = 0;
+        while passed < total {
+            self.check_alive()?;
+            let arrived = match feed.arriving.next(GLANCE) {
+                Ok(arrived) => arrived?,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did"));
+                }
+            };
+            let decoded = arrived.rows.recv();
+            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))??;
+            passed += 1;
+            done(passed, total);
+        }
+        Ok(shelf.stats())
+    }
+}

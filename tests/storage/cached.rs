@@ -1,0 +1,242 @@
+//! The row cache between a store and its loaders: the same rows, fewer requests, and never a reason to stop.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Barrier;
+use std::time::Duration;
+
+use fault_server::{FaultServer, Latency, Link};
+use forebay::reader::filter::{Op, Term};
+use forebay::{Dataset, DiskCache, ErrorKind, Filter, Loader, LoaderBuilder, Shard, Shuffle};
+use tempfile::TempDir;
+
+use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
+use crate::kit::{BATCH, ORACLE, draw, hash, local, open, run, run_with, server, serving, settled, shuffled};
+
+/// More than the data set takes.
+const PLENTY: u64 = 1 << 30;
+
+/// An epoch reads each row group once, whichever lane has it.
+const ROW_GROUPS: u64 = (FILES * GROUPS) as u64;
+
+fn cache_in(folder: &TempDir) -> DiskCache {
+    DiskCache::open(folder.path().join("rows"), PLENTY).unwrap()
+}
+
+/// Runs epochs until all rows are kept: a disk that is behind keeps some of them later.
+fn warm(loader: &Loader) {
+    for _ in 0..20 {
+        run(loader.epoch(0)).is_right("warming");
+        if loader.stats().cache.unwrap().entries == ROW_GROUPS {
+            return;
+        }
+    }
+    panic!("not all rows are kept: {}", loader.stats().cache.unwrap());
+}
+
+fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
+    let mut found = Vec::new();
+    let mut folders = vec![folder.to_path_buf()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false if path.metadata().unwrap().len() > 4096 => found.push(path),
+                false => {}
+            }
+        }
+    }
+    found
+}
+
+/// Loaders that differ in all that the cache must not depend on.
+fn kinds() -> Vec<(&'static str, fn(&Dataset) -> LoaderBuilder)> {
+    vec![
+        ("through a window", shuffled),
+        ("as stored", |dataset| dataset.loader().batch_size(BATCH).threads(2)),
+        ("exactly", |dataset| dataset.loader().shuffle(Shuffle::exact(3)).batch_size(BATCH).threads(2)),
+        ("in three lanes of one rank of two", |dataset| {
+            let shuffle = Shuffle::seeded(1).window_rows(100).lanes(3);
+            dataset.loader().shuffle(shuffle).batch_size(BATCH).shard(Shard::new(1, 2).unwrap())
+        }),
+        ("filtered", |dataset| {
+            let some = [Term::new("id", Op::GreaterEq, 10_010), Term::new("id", Op::Less, 52_003)];
+            shuffled(dataset).filter(Filter::all_of(some))
+        }),
+    ]
+}
+
+#[test]
+fn the_cache_changes_no_row_and_no_order_and_asks_for_nothing_twice() {
+    let server = server();
+    for (kind, build) in kinds() {
+        let folder = TempDir::new().unwrap();
+        let oracle = local(&BUCKET, build);
+        let loader = |cache| build(&open(&server, &[]).unwrap()).cache(cache).build().unwrap();
+        let first = loader(cache_in(&folder));
+        for _ in 0..2 {
+            assert!(run(first.epoch(0)).batches == oracle, "{kind}");
+            // What the next epoch begins with is asked for as well.
+            assert!(run(first.epoch(1)).error.is_none(), "{kind}");
+        }
+        drop(first);
+        // Another run, later: nothing but footers, and the filter's column, is asked for.
+        let later = loader(cache_in(&folder));
+        settled(&server);
+        let before = later.stats();
+        assert!(run(later.epoch(0)).batches == oracle, "{kind}, later");
+        settled(&server);
+        let stats = later.stats();
+        let cache = stats.cache.clone().unwrap();
+        assert_eq!(cache.misses, 0, "{kind}: {cache}");
+        assert_eq!(stats.traffic.requests, before.traffic.requests, "{kind}: {}", stats.traffic);
+        assert!(cache.hits > 0 && cache.read_bytes > 0, "{kind}: {cache}");
+    }
+}
+
+#[test]
+fn an_exact_shuffle_needs_no_more_memory_than_a_window() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    let dataset = open(&server, &[]).unwrap();
+    let exact = |dataset: &Dataset| dataset.loader().shuffle(Shuffle::exact(3)).batch_size(BATCH).threads(2);
+    let refused = exact(&dataset).memory(2 << 20).build().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    assert!(refused.to_string().contains("give it a cache"), "{refused}");
+    let oracle = local(&BUCKET, exact);
+    let loader = exact(&dataset).memory(2 << 20).cache(cache_in(&folder)).build().unwrap();
+    for _ in 0..2 {
+        let most = std::cell::Cell::new(0);
+        let epoch = run_with(loader.epoch(0), |_| most.set(most.get().max(loader.stats().memory.row_groups)));
+        assert!(epoch.error.is_none(), "{:?}", epoch.error);
+        assert!(epoch.batches == oracle);
+        assert!(most.get() <= 2 << 20, "{} bytes of row groups", most.get());
+    }
+
+    let small = DiskCache::open(folder.path().join("small"), 1 << 20).unwrap();
+    let refused = exact(&dataset).memory(2 << 20).cache(small).build().unwrap_err();
+    assert!(refused.to_string().contains("raise the cache's max_bytes"), "{refused}");
+}
+
+#[test]
+fn a_position_is_the_same_with_and_without_a_cache() {
+    let folder = TempDir::new().unwrap();
+    let server = server();
+    let dataset = open(&server, &[]).unwrap();
+    let cached = shuffled(&dataset).cache(cache_in(&folder)).build().unwrap();
+    warm(&cached);
+    let mut epoch = cached.epoch(0);
+    let head: Vec<u64> = epoch.by_ref().take(7).map(|batch| hash(&batch.unwrap())).collect();
+    let plain = shuffled(&dataset).build().unwrap();
+    plain.restore(&cached.position()).unwrap();
+    let tail = run(plain.next_epoch());
+    assert!([head, tail.batches].concat() == *ORACLE);
+}
+
+#[test]
+fn two_loaders_at_once_fetch_each_row_group_once() {
+    let link = Link { first_byte: Some(Latency::constant(Duration::from_millis(20))), ..Link::default() };
+    let server = serving().link(link).start().unwrap();
+    let folder = TempDir::new().unwrap();
+    // One behind the other, and the two in different orders, so that each waits for the other.
+    for (turn, seeds) in [[7, 7], [1, 2]].into_iter().enumerate() {
+        let rows = folder.path().join(turn.to_string());
+        let loaders = seeds.map(|seed| {
+            let shuffle = Shuffle::seeded(seed).window_rows(150).lanes(2);
+            let cache = DiskCache::open(&rows, PLENTY).unwrap();
+            let dataset = open(&server, &[]).unwrap();
+            dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(2).cache(cache).build().unwrap()
+        });
+        settled(&server);
+        let before = server.stats().requests;
+        let begin = Barrier::new(2);
+        let took: Vec<Duration> = std::thread::scope(|scope| {
+            let threads = loaders.each_ref().map(|loader| {
+                let begin = &begin;
+                scope.spawn(move || {
+                    begin.wait();
+                    let epoch = run(loader.epoch(0));
+                    assert!(epoch.error.is_none(), "{:?}", epoch.error);
+                    epoch.took
+                })
+            });
+            threads.map(|thread| thread.join().unwrap()).to_vec()
+        });
+        let asked = server.stats().requests - before;
+        let most = ROW_GROUPS * 115 / 100;
+        assert!(asked <= most, "{asked} requests for {ROW_GROUPS} row groups, turn {turn}");
+        assert!(took.iter().all(|took| *took < Duration::from_secs(5)), "{took:?}: somebody waited");
+    }
+}
+
+#[test]
+fn damage_between_two_runs_is_never_seen() {
+    let server = server();
+    let folder = TempDir::new().unwrap();
+    let loader = || {
+        let dataset = open(&server, &[]).unwrap();
+        shuffled(&dataset).cache(cache_in(&folder)).build().unwrap()
+    };
+    warm(&loader());
+    let files = entries(&folder.path().join("rows"));
+    assert_eq!(files.len() as u64, ROW_GROUPS);
+    for (number, path) in files.iter().enumerate() {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        let mut bytes = fs::read(path).unwrap();
+        let at = draw(5, number as u64) as usize % bytes.len();
+        match number % 4 {
+            0 => bytes[at] ^= 1 << (at % 8),
+            1 => bytes.truncate(at),
+            2 => bytes = fs::read(&files[(number + 1) % files.len()]).unwrap(),
+            _ => bytes.iter_mut().for_each(|byte| *byte = 0),
+        }
+        fs::write(path, bytes).unwrap();
+    }
+    let loader = loader();
+    run(loader.epoch(0)).is_right("after damage");
+    let cache = loader.stats().cache.unwrap();
+    assert!(cache.damaged >= ROW_GROUPS, "{cache}");
+}
+
+#[test]
+fn a_cache_that_is_full_or_gone_stops_nothing() {
+    let server = server();
+    let plain = |cache| shuffled(&open(&server, &[]).unwrap()).cache(cache).build().unwrap();
+
+    let folder = TempDir::new().unwrap();
+    let loader = plain(DiskCache::open(folder.path().join("rows"), 2 << 20).unwrap());
+    for epoch in 0..3 {
+        run(loader.epoch(0)).is_right("full");
+        let cache = loader.stats().cache.unwrap();
+        assert!(cache.bytes <= 2 << 20, "{cache}");
+        // What fits stays, so that there are hits although not all fits.
+        assert!(epoch == 0 || cache.hits > 0, "{cache}");
+        assert!(cache.declined.all() > 0, "{cache}");
+    }
+
+    let loader = plain(cache_in(&folder));
+    run_with(loader.epoch(0), |batches| {
+        if batches == 3 {
+            let _ = fs::remove_dir_all(folder.path());
+        }
+    })
+    .is_right("removed");
+    run(loader.epoch(0)).is_right("removed before");
+}
+
+#[test]
+fn a_file_that_was_written_anew_has_no_rows_in_the_cache() {
+    let folder = TempDir::new().unwrap();
+    let bucket = copy();
+    let server = FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+    let loader = || shuffled(&open(&server, &[]).unwrap()).cache(cache_in(&folder)).build().unwrap();
+    warm(&loader());
+    rewrite(bucket.path(), 3);
+    let loader = loader();
+    let epoch = run(loader.epoch(0));
+    assert!(epoch.error.is_none() && epoch.batches == local(bucket.path(), shuffled));
+    let cache = loader.stats().cache.unwrap();
+    assert!(cache.misses >= GROUPS as u64 && cache.hits > 0, "{cache}");
+}
