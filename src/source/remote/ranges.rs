@@ -53,6 +53,8 @@ fn pieces(range: &Range<u64>) -> Vec<Range<u64>> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+
     use super::*;
 
     fn joined(ranges: &[Range<u64>]) -> Vec<Range<u64>> {

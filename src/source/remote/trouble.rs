@@ -231,6 +231,8 @@ fn jittered(tries: u32) -> Duration {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::disallowed_methods, reason = "a test has nothing to close")]
+
     use super::*;
 
     #[test]
