@@ -266,3 +266,25 @@ fn help_teaches_by_example() {
     assert!(succeed("--help").contains("Exit status"));
     assert!(succeed("--version").starts_with("forebay "));
 }
+
+#[test]
+fn a_cache_is_warmed_used_verified_and_cleared() {
+    let (temp, dir) = pictures();
+    let cache = temp.path().join("cache");
+    let (dir, cache) = (dir.display(), cache.display());
+    assert!(refused(&format!("cache {cache}")).contains("no such folder"));
+    let warmed = json(&format!("cache {cache} --warm {dir} --max-bytes 1GB"));
+    assert_eq!(warmed["stats"]["entries"], 6, "{warmed}");
+
+    let run =
+        json(&format!("bench {dir} --image image=rrc32 --batch-size 8 --cache {cache} --cache-bytes 1GB"));
+    assert_eq!(run["cache"]["misses"], 0, "{run}");
+    assert!(run["cache"]["hits"].as_u64() >= Some(6), "{run}");
+    assert_eq!(run["stages"]["fetch"]["bytes"], 0, "{run}");
+
+    let verified = json(&format!("cache {cache} --verify"));
+    assert_eq!((&verified["verified"]["sound"], &verified["verified"]["rows"]), (&6.into(), &ROWS.into()));
+    assert!(succeed(&format!("cache {cache}")).starts_with("6 row groups of "));
+    assert!(succeed(&format!("cache {cache} --clear")).starts_with("cleared: 6 row groups of "));
+    assert_eq!(json(&format!("cache {cache}"))["stats"]["entries"], 0);
+}

@@ -5,13 +5,14 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from . import _forebay, filters
 from .epoch import Epoch
-from .errors import ClosedError, InvalidError, StateMismatchError, UnsupportedError
+from .errors import ClosedError, InvalidError, StateMismatchError
 from .reports import Plan, Stats
 from .shard import Shard
 from .sizes import parse_bytes
@@ -38,7 +39,7 @@ class Loader:
         filter: Which rows to read: ``[("label", "<", 100)]``, or a list of such lists, one of which must hold.
         shuffle: ``forebay.Shuffle(seed=17)``, ``forebay.Shuffle.exact(17)``, or ``None`` for the stored order.
         shard: Which share is this process's: ``forebay.Shard(rank=3, world=8)`` or ``forebay.Shard.from_env()``.
-        cache: Not available in this version.
+        cache: ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk.
         memory: One budget for all that is in flight, as ``"12GB"``, ``"4GiB"`` or a number of bytes.
         transform: A function from a dict of arrays to a dict of arrays. It runs on one thread of its own, so it may
             be slow as long as it lets other threads run, and its results arrive in order.
@@ -112,6 +113,9 @@ class Loader:
         for earlier in list(self._epochs):
             earlier.close()
         epoch = Epoch(self, self._native.epoch(number), self._transform)
+        warning = self._native.take_warning()
+        if warning is not None:
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)
         self._epochs.add(epoch)
         return epoch
 
@@ -211,10 +215,8 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     urls = arguments["urls"]
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
-    if cache is not None:
-        if not isinstance(cache, DiskCache):
-            raise InvalidError(f"cache={cache!r} is no forebay.DiskCache")
-        raise UnsupportedError("the row cache is not available in this version (leave out cache=)")
+    if cache is not None and not isinstance(cache, DiskCache):
+        raise InvalidError(f"cache={cache!r} is no forebay.DiskCache")
     if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
         raise InvalidError(f"on_bad_row={on_bad_row!r} (pass 'raise' or forebay.Skip(at_most=...))")
     if shuffle is not None and not isinstance(shuffle, Shuffle):
@@ -244,6 +246,7 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         "threads": None if threads is None else whole(threads, "threads", 1),
         "storage_options": {str(name): str(value) for name, value in options.items()},
         "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
+        "cache": cache and (cache.path, cache.max_bytes),
         "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
     }
 

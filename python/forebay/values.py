@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .errors import InvalidError
+from .errors import InvalidError, UnsupportedError
 from .sizes import parse_bytes
 
 __all__ = ["DiskCache", "Shuffle", "Skip"]
@@ -92,21 +92,28 @@ class Skip:
 
 @dataclass(frozen=True, repr=False)
 class DiskCache:
-    """Rows kept on local disk after Parquet decoding.
+    """Rows kept on local disk after Parquet decoding, shared by the processes of a machine.
+
+    From the second epoch on, rows come from there: without a request to a store and without decoding Parquet. A cache
+    that is damaged, full or gone costs time and nothing else; ``loader.stats()`` says what it did and why not more.
 
     Args:
-        path: A directory on a local disk.
-        max_bytes: What it may hold, as a number or as ``"200GB"``.
-
-    Not available in this version: a loader that is given one raises :class:`forebay.UnsupportedError`.
+        path: A directory on a local disk, of this user alone. It is created if it is not there.
+        max_bytes: What it may hold, as a number or as ``"200GB"``. More than that is read from the store again each
+            epoch, but what fits stays.
+        tier: What is kept: ``"rows"``, which is what ``"auto"`` means in this version.
     """
 
     path: str | os.PathLike[str]
     max_bytes: str | int = field(kw_only=True)
+    tier: Literal["auto", "rows"] = field(default="auto", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
+        if self.tier not in ("auto", "rows"):
+            raise UnsupportedError(f"tier={self.tier!r} is not available in this version (pass 'auto' or 'rows')")
 
     def __repr__(self) -> str:
-        return f"forebay.DiskCache({self.path!r}, max_bytes={self.max_bytes})"
+        tier = "" if self.tier == "auto" else f", tier={self.tier!r}"
+        return f"forebay.DiskCache({self.path!r}, max_bytes={self.max_bytes}{tier})"

@@ -1,8 +1,9 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use forebay::{Dataset, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
+use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
 
@@ -40,6 +41,8 @@ struct Arguments {
     threads: Option<usize>,
     skip_at_most: Option<u64>,
     fill_null: Vec<(String, f64)>,
+    /// Folder and most bytes of the row cache.
+    cache: Option<(PathBuf, u64)>,
 }
 
 #[pymethods]
@@ -91,6 +94,11 @@ impl Loader {
         Ok((stats.to_string(), json(&stats).or_raise(py)?))
     }
 
+    /// A warning about the cache's disk that was not given yet.
+    fn take_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        Ok(self.loader.get(py)?.take_warning())
+    }
+
     /// What was handed over, as JSON.
     fn position(&self, py: Python<'_>) -> PyResult<String> {
         json(&self.loader.get(py)?.position()).or_raise(py)
@@ -139,6 +147,9 @@ fn build(arguments: Arguments) -> forebay::Result<Inner> {
     }
     for (column, value) in arguments.fill_null {
         builder = builder.fill_null(column, value);
+    }
+    if let Some((folder, most)) = arguments.cache {
+        builder = builder.cache(DiskCache::open(folder, most)?);
     }
     builder.build()
 }

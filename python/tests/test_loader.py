@@ -274,7 +274,7 @@ def refusals(plain: Path, tmp_path: Path) -> list[tuple[type[Exception], type[Ex
         (fb.InvalidError, ValueError, {"shard": (0, 2)}),
         (fb.InvalidError, ValueError, {"transform": 3}),
         (fb.TooLargeError, ValueError, {"memory": "1kB", "shuffle": fb.Shuffle(seed=1, window_rows=500)}),
-        (fb.UnsupportedError, NotImplementedError, {"cache": fb.DiskCache("x", max_bytes=1)}),
+        (fb.InvalidError, ValueError, {"cache": "/nvme/forebay"}),
     ]
 
 

@@ -157,7 +157,7 @@ impl Args {
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
-                options.loader(&dataset, Shard::new(rank, self.world)?).threads(self.threads_each()).build()
+                options.loader(&dataset, Shard::new(rank, self.world)?)?.threads(self.threads_each()).build()
             })
             .collect()
     }

@@ -4,6 +4,7 @@
 //! system, which ends it at once; a host with a handler of its own (Python) restores the default before calling [`run`].
 
 mod bench;
+mod cache;
 mod console;
 mod inspect;
 mod location;
@@ -48,6 +49,7 @@ enum Verb {
     Inspect(inspect::Args),
     Plan(plan::Args),
     Bench(bench::Args),
+    Cache(cache::Args),
     Synth(synth::Args),
 }
 
@@ -71,6 +73,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Inspect(args) => inspect::run(&args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Cache(args) => cache::run(&args),
         Verb::Synth(args) => synth::run(&args),
     }
 }

@@ -29,7 +29,7 @@ impl Location {
     }
 }
 
-fn parse_option(text: &str) -> Result<(String, String), String> {
+pub(super) fn parse_option(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         // Not repeated: it may be a secret.

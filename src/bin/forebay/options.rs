@@ -1,6 +1,8 @@
 //! What `plan` and `bench` share: which data, in which order, in which batches.
 
-use forebay::{Dataset, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
+use std::path::PathBuf;
+
+use forebay::{Dataset, DiskCache, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
 use super::units;
@@ -44,6 +46,12 @@ pub(crate) struct LoaderOptions {
     /// Budget for all that is in flight, such as 4GB [default: 4 GiB, or half of the machine]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory: Option<u64>,
+    /// Keep decoded rows in this folder, and read them from there
+    #[arg(long, value_name = "DIR", requires = "cache_bytes")]
+    pub(crate) cache: Option<PathBuf>,
+    /// The most that the cache may hold, such as 200GB
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
+    pub(crate) cache_bytes: Option<u64>,
 }
 
 /// The order of an epoch.
@@ -65,7 +73,7 @@ impl LoaderOptions {
     }
 
     /// Describes the loader of one rank, but for what only one verb knows.
-    pub(crate) fn loader(&self, dataset: &Dataset, shard: Shard) -> LoaderBuilder {
+    pub(crate) fn loader(&self, dataset: &Dataset, shard: Shard) -> Result<LoaderBuilder> {
         let mut builder = dataset
             .loader()
             .shard(shard)
@@ -78,9 +86,11 @@ impl LoaderOptions {
         if let Some(bytes) = self.memory {
             builder = builder.memory(bytes);
         }
-        self.image
-            .iter()
-            .fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image)))
+        if let Some((folder, bytes)) = self.cache.as_ref().zip(self.cache_bytes) {
+            builder = builder.cache(DiskCache::open(folder, bytes)?);
+        }
+        let images = self.image.iter();
+        Ok(images.fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image))))
     }
 
     fn shuffle(&self) -> Shuffle {

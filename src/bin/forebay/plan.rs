@@ -72,7 +72,7 @@ fn plan(args: &Args) -> Result<Report> {
     let ranks = (0..args.world)
         .map(|rank| {
             // A plan decodes nothing: one thread is enough.
-            let loader = args.loader.loader(&dataset, Shard::new(rank, args.world)?).threads(1).build()?;
+            let loader = args.loader.loader(&dataset, Shard::new(rank, args.world)?)?.threads(1).build()?;
             loader.plan(args.epoch)
         })
         .collect::<Result<Vec<_>>>()?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use forebay::Loader;
+use forebay::cache::CacheStats;
 use forebay::loader::StageStats;
 use forebay::source::TrafficStats;
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub(super) struct Report {
     /// From the first request for a batch to the end of the last step.
     seconds: f64,
     rows_per_second: f64,
+    /// The same, epoch by epoch.
+    epoch_rows_per_second: Vec<f64>,
     images_per_second: f64,
     stored_bytes_per_second: f64,
     /// From opening the data set to the first batch of the slowest rank.
@@ -53,6 +56,8 @@ pub(super) struct Report {
     budget_bytes: u64,
     /// What was asked of the stores, footers included; all ranks together.
     traffic: TrafficStats,
+    /// What the row cache did for the first rank.
+    cache: Option<CacheStats>,
     skipped_rows: u64,
     padded_rows: u64,
     bottleneck: String,
@@ -106,6 +111,7 @@ impl Report {
             images: 0,
             seconds: time,
             rows_per_second: rows as f64 / time,
+            epoch_rows_per_second: tally::epoch_rates(&laps().collect::<Vec<_>>()),
             images_per_second: 0.0,
             stored_bytes_per_second: 0.0,
             seconds_to_first_batch: first,
@@ -120,6 +126,7 @@ impl Report {
             peak_rss_bytes: machine::peak_rss(),
             budget_bytes: 0,
             traffic: loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default(),
+            cache: loaders.first().and_then(|loader| loader.stats().cache),
             skipped_rows: 0,
             padded_rows: 0,
             bottleneck: String::new(),
@@ -187,6 +194,10 @@ impl fmt::Display for Report {
             write!(f, ", {} images/s", count(self.images_per_second as u64))?;
         }
         writeln!(f, ", {}/s stored", bytes(self.stored_bytes_per_second as u64))?;
+        if self.epoch_rows_per_second.len() > 1 {
+            let rates = self.epoch_rows_per_second.iter().map(|rate| count(*rate as u64));
+            writeln!(f, "epoch by epoch  {} rows/s", rates.collect::<Vec<_>>().join(", "))?;
+        }
         writeln!(f, "first batch     after {}", seconds(self.seconds_to_first_batch))?;
         let Waits { p50, p95, p99, p999, max } = self.next_ms;
         writeln!(
@@ -226,6 +237,9 @@ impl fmt::Display for Report {
             writeln!(f, "memory          {} at most, budget {}", bytes(peak), bytes(self.budget_bytes))?;
         }
         writeln!(f, "store           {}", self.traffic)?;
+        if let Some(cache) = &self.cache {
+            writeln!(f, "cache           {cache}")?;
+        }
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(
                 f,

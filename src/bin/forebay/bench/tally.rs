@@ -109,6 +109,20 @@ pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Optio
     later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
 }
 
+/// Rows a second of each epoch: of all ranks, from the first request of any to the last step of any.
+pub(super) fn epoch_rates(ranks: &[&[Lap]]) -> Vec<f64> {
+    let epochs: Vec<Vec<&[Lap]>> =
+        ranks.iter().map(|laps| laps.chunk_by(|_, next| !next.first).collect()).collect();
+    let most = epochs.iter().map(Vec::len).max().unwrap_or(0);
+    let rate = |number: usize| {
+        let laps = || epochs.iter().filter_map(|epochs| epochs.get(number)).copied().flatten();
+        let began = laps().map(|lap| lap.asked).fold(f64::INFINITY, f64::min);
+        let ended = laps().map(|lap| lap.ended).fold(0.0, f64::max);
+        laps().map(|lap| lap.rows).sum::<u64>() as f64 / (ended - began).max(f64::MIN_POSITIVE)
+    };
+    (0..most).map(rate).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,5 +201,13 @@ mod tests {
         assert_eq!(epoch_gap([&laps[..]]), None);
         laps[5].first = true;
         assert!(close(epoch_gap([&laps[..]]).unwrap(), 0.7));
+    }
+
+    #[test]
+    fn each_epoch_has_its_own_rate() {
+        let mut laps = run(20, 0.1, |i| if i < 10 { 0.1 } else { 0.0 });
+        laps[10].first = true;
+        let rates = epoch_rates(&[&laps, &laps]);
+        assert!(rates.len() == 2 && close(rates[0], 10.0) && close(rates[1], 20.0), "{rates:?}");
     }
 }

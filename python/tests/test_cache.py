@@ -1,0 +1,95 @@
+"""Rows kept on local disk: the same batches, from the second epoch on without the data set's files."""
+
+from __future__ import annotations
+
+import multiprocessing
+import shutil
+from pathlib import Path
+
+import pytest
+
+import forebay as fb
+from conftest import ids, small
+
+ROW_GROUPS = 13
+
+
+def kept(loader: fb.Loader) -> dict[str, int]:
+    cache: dict[str, int] = loader.stats().to_dict()["cache"]
+    return cache
+
+
+def test_the_cache_changes_nothing_but_where_rows_come_from(plain: Path, tmp_path: Path) -> None:
+    cache = fb.DiskCache(tmp_path / "rows", max_bytes="1GB")
+    assert cache == fb.DiskCache(str(tmp_path / "rows"), max_bytes=10**9)
+    oracle = [ids(small(plain).epoch(number)) for number in range(3)]
+    with small(plain, cache=cache) as loader:
+        assert [ids(loader) for _ in range(3)] == oracle
+        assert kept(loader)["entries"] == ROW_GROUPS
+    with small(plain, cache=cache) as later:
+        assert [ids(later) for _ in range(3)] == oracle
+        assert kept(later)["misses"] == 0
+        assert later.stats().to_dict()["fetch"]["bytes"] == 0
+        assert "100.0 % of" in repr(later.stats())
+
+
+def test_an_exact_shuffle_needs_the_cache_and_not_the_memory(photos: Path, tmp_path: Path) -> None:
+    shuffle = fb.Shuffle.exact(3)
+    oracle = ids(small(photos, shuffle=shuffle, batch_size=4))
+    with pytest.raises(fb.TooLargeError, match="give it a cache"):
+        small(photos, shuffle=shuffle, batch_size=4, memory="200kB")
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB")
+    loader = small(photos, shuffle=shuffle, batch_size=4, memory="200kB", cache=cache)
+    assert ids(loader.epoch(0)) == oracle
+    assert ids(loader.epoch(0)) == oracle
+
+
+def test_a_state_does_not_depend_on_the_cache(plain: Path, tmp_path: Path) -> None:
+    whole = ids(small(plain).epoch(0))
+    with small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB")) as loader:
+        epoch = iter(loader)
+        head = ids(next(epoch) for _ in range(5))
+        state = loader.state_dict()
+    plainly = small(plain)
+    plainly.load_state_dict(state)
+    assert head + ids(plainly) == whole
+
+
+def _run(where: str, cache: str, rank: int, results: multiprocessing.Queue[tuple[int, list[list[int]], int]]) -> None:
+    shard = fb.Shard(rank=rank, world=2)
+    loader = small(Path(where), shard=shard, cache=fb.DiskCache(cache, max_bytes="1GB"))
+    batches = [ids(loader.epoch(number)) for number in range(4)]
+    results.put((rank, batches[0] + batches[1], kept(loader)["written"]))
+
+
+def test_the_ranks_of_a_machine_share_a_cache(plain: Path, tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[tuple[int, list[list[int]], int]] = spawn.Queue()
+    ranks = [spawn.Process(target=_run, args=(str(plain), str(tmp_path / "rows"), rank, results)) for rank in range(2)]
+    for process in ranks:
+        process.start()
+    found = sorted(results.get(timeout=120) for _ in ranks)
+    for process in ranks:
+        process.join(60)
+        assert process.exitcode == 0
+    for rank, batches, _ in found:
+        alone = small(plain, shard=fb.Shard(rank=rank, world=2))
+        assert batches == ids(alone.epoch(0)) + ids(alone.epoch(1))
+    assert sum(written for _, _, written in found) == ROW_GROUPS
+
+
+def test_a_cache_that_is_gone_stops_nothing(plain: Path, tmp_path: Path) -> None:
+    oracle = ids(small(plain).epoch(0))
+    with small(plain, cache=fb.DiskCache(tmp_path / "rows", max_bytes="1GB")) as loader:
+        assert ids(loader.epoch(0)) == oracle
+        shutil.rmtree(tmp_path / "rows")
+        (tmp_path / "rows").write_text("in the way")
+        assert ids(loader.epoch(0)) == oracle
+
+
+def test_what_is_no_cache_is_refused(plain: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(fb.InvalidError, match="anything but a cache|no cache"):
+        small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB"))
+    with pytest.raises(fb.UnsupportedError, match="not available"):
+        fb.DiskCache(tmp_path, max_bytes=1, tier="pixels")  # type: ignore[arg-type]
