@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -12,7 +12,9 @@ use forebay::{Dataset, DiskCache, ErrorKind, Filter, Loader, LoaderBuilder, Shar
 use tempfile::TempDir;
 
 use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
-use crate::kit::{BATCH, ORACLE, draw, hash, local, open, run, run_with, server, serving, settled, shuffled};
+use crate::kit::{
+    BATCH, ORACLE, draw, files_below, hash, local, open, run, run_with, server, serving, settled, shuffled,
+};
 
 /// More than the data set takes.
 const PLENTY: u64 = 1 << 30;
@@ -35,20 +37,9 @@ fn warm(loader: &Loader) {
     panic!("not all rows are kept: {}", loader.stats().cache.unwrap());
 }
 
-fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
-    let mut found = Vec::new();
-    let mut folders = vec![folder.to_path_buf()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false if path.metadata().unwrap().len() > 4096 => found.push(path),
-                false => {}
-            }
-        }
-    }
-    found
+/// The files of entries: all that are larger than what else lies in a cache.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    files_below(folder).into_iter().filter(|path| path.metadata().unwrap().len() > 4096).collect()
 }
 
 /// Loaders that differ in all that the cache must not depend on.

@@ -1,7 +1,7 @@
 //! What the tests share: a server, a loader over it, and the oracle.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
@@ -151,6 +151,18 @@ pub(crate) fn side_by_side(turns: u64, turn: impl Fn(u64) + Sync) {
     std::thread::scope(|scope| {
         (0..turns).for_each(|number| _ = scope.spawn(move || turn(number)));
     });
+}
+
+/// Every file below a folder.
+pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() { folders.push(path) } else { found.push(path) }
+        }
+    }
+    found
 }
 
 /// Waits until a server has had no request for a moment: what was asked for ahead is there.

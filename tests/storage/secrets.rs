@@ -1,11 +1,12 @@
 //! What must not be said: keys, tokens, passwords and signatures, in whatever is shown, saved or logged.
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, Once, PoisonError};
 
 use fault_server::{Fault, FaultServer, Match, Outage};
-use forebay::{Dataset, Error, Loader};
+use forebay::{Dataset, DiskCache, Error, Loader};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata};
@@ -53,20 +54,28 @@ fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &s
     let more: Vec<_> = more.iter().copied().chain([("retry_timeout", "300ms")]).collect();
     let options = options(server, &more);
     let plain = url.starts_with("http");
-    let options = match plain {
+    let options: BTreeMap<_, _> = match plain {
         true => options.into_iter().filter(|(key, _)| !key.starts_with("aws_")).collect(),
         false => options,
     };
     let open = || Dataset::open_with_options(url, &options);
-    let dataset = open().unwrap();
+    let kept = tempfile::tempdir().unwrap();
+    let mut keeping = options.clone();
+    keeping.insert("metadata_cache".into(), kept.path().join("footers").to_str().unwrap().into());
+    let dataset = Dataset::open_with_options(url, &keeping).unwrap();
     shown.debug("data set", &dataset);
     shown.debug("catalogue", dataset.catalog());
-    let builder = shuffled(&dataset);
+    let builder = shuffled(&dataset).cache(DiskCache::open(kept.path().join("rows"), 1 << 30).unwrap());
     shown.debug("builder", &builder);
     let loader = builder.build().unwrap();
     let run = run(loader.epoch(0));
     assert!(run.error.is_none(), "{:?}", run.error);
     shown.loader("loader", &loader);
+    drop(loader);
+    for path in files_below(kept.path()) {
+        shown.add("on disk", String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        shown.add("on disk", path.to_string_lossy());
+    }
 
     let faults = [
         Fault::status(403),
