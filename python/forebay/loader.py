@@ -246,7 +246,7 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         "threads": None if threads is None else whole(threads, "threads", 1),
         "storage_options": {str(name): str(value) for name, value in options.items()},
         "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
-        "cache": cache and (cache.path, cache.max_bytes),
+        "cache": cache and (cache.path, cache.max_bytes, cache.tier),
         "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
     }
 

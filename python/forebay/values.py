@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from .errors import InvalidError, UnsupportedError
+from .errors import InvalidError
 from .sizes import parse_bytes
 
 __all__ = ["DiskCache", "Shuffle", "Skip"]
@@ -101,18 +101,20 @@ class DiskCache:
         path: A directory on a local disk, of this user alone. It is created if it is not there.
         max_bytes: What it may hold, as a number or as ``"200GB"``. More than that is read from the store again each
             epoch, but what fits stays.
-        tier: What is kept: ``"rows"``, which is what ``"auto"`` means in this version.
+        tier: What is kept of images: ``"rows"``, the files as they are, good for every size and augmentation; or
+            ``"pixels"``, so that they are not decoded again from the second epoch on, which takes several times the
+            disk. ``"auto"`` is ``"rows"`` in this version.
     """
 
     path: str | os.PathLike[str]
     max_bytes: str | int = field(kw_only=True)
-    tier: Literal["auto", "rows"] = field(default="auto", kw_only=True)
+    tier: Literal["auto", "rows", "pixels"] = field(default="auto", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
-        if self.tier not in ("auto", "rows"):
-            raise UnsupportedError(f"tier={self.tier!r} is not available in this version (pass 'auto' or 'rows')")
+        if self.tier not in ("auto", "rows", "pixels"):
+            raise InvalidError(f"tier={self.tier!r} is no tier (pass 'auto', 'rows' or 'pixels')")
 
     def __repr__(self) -> str:
         tier = "" if self.tier == "auto" else f", tier={self.tier!r}"

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use forebay::cache::Tier;
 use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -41,8 +42,8 @@ struct Arguments {
     threads: Option<usize>,
     skip_at_most: Option<u64>,
     fill_null: Vec<(String, f64)>,
-    /// Folder and most bytes of the row cache.
-    cache: Option<(PathBuf, u64)>,
+    /// Folder, most bytes and tier of the row cache.
+    cache: Option<(PathBuf, u64, String)>,
 }
 
 #[pymethods]
@@ -148,8 +149,9 @@ fn build(arguments: Arguments) -> forebay::Result<Inner> {
     for (column, value) in arguments.fill_null {
         builder = builder.fill_null(column, value);
     }
-    if let Some((folder, most)) = arguments.cache {
-        builder = builder.cache(DiskCache::open(folder, most)?);
+    if let Some((folder, most, tier)) = arguments.cache {
+        let tier = if tier == "pixels" { Tier::Pixels } else { Tier::Rows };
+        builder = builder.cache(DiskCache::open(folder, most)?).cache_tier(tier);
     }
     builder.build()
 }

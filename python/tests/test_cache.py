@@ -91,5 +91,17 @@ def test_what_is_no_cache_is_refused(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(fb.InvalidError, match="a folder of its own"):
         small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB"))
-    with pytest.raises(fb.UnsupportedError, match="not available"):
-        fb.DiskCache(tmp_path, max_bytes=1, tier="pixels")  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="no tier"):
+        fb.DiskCache(tmp_path, max_bytes=1, tier="pickle")  # type: ignore[arg-type]
+
+
+def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Path) -> None:
+    image = fb.Image.random_resized_crop(16).flip().dtype("float32").normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="pixels")
+    with small(photos, decode={"image": image}) as plain, small(photos, decode={"image": image}, cache=cache) as cached:
+        for number in (0, 1, 1):
+            for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
+                assert ours["id"].tolist() == theirs["id"].tolist()
+                assert (ours["image"] == theirs["image"]).all()
+        stats = cached.stats().to_dict()
+        assert stats["keep"]["items"] == 256

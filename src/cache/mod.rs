@@ -57,6 +57,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
+use serde::Serialize;
 
 use crate::error::{Error, Result};
 use folder::Folder;
@@ -86,6 +87,17 @@ struct Inner {
     index: Index,
     health: Health,
     counters: Arc<Counters>,
+}
+
+/// What is kept of images.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Tier {
+    /// The files as they are: small, and good for every size and augmentation.
+    #[default]
+    Rows,
+    /// Pixels, as far as no random step comes before: several times larger, and not decoded again.
+    Pixels,
 }
 
 /// Whose turn it is to fetch rows.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::pixels::transposes;
+use super::spec::Image;
 use super::{bad_row, jpeg, raster};
 use crate::error::{Error, Result};
 
@@ -68,6 +70,17 @@ pub struct Header {
 /// [`crate::ErrorKind::BadRow`] for bytes that are no image.
 pub fn probe(encoded: &[u8]) -> Result<Header> {
     if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
+}
+
+/// Width and height of an image as `image` wants it seen: turned where EXIF says so and it is asked for.
+pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
+    let Header { width, height, .. } = probe(encoded)?;
+    if !image.exif_orientation {
+        return Ok((width, height));
+    }
+    let orientation =
+        if is_jpeg(encoded) { jpeg::orientation(encoded)? } else { raster::orientation(encoded)? };
+    Ok(if transposes(orientation) { (height, width) } else { (width, height) })
 }
 
 /// The start of every JPEG: SOI and the first byte of the next marker.

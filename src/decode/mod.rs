@@ -9,7 +9,8 @@
 //! ```
 //!
 //! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
-//! decoded, and an image bomb is refused from its header. Nothing here knows about Parquet, threads or batches: the
+//! decoded, and an image bomb is refused from its header. [`kept`] is the form in which a cache holds images that need not
+//! be decoded again. Nothing here knows about Parquet, threads or batches: the
 //! caller owns the pool and the slots, and adds the place (file, row, column) to an error.
 
 mod draws;
@@ -17,6 +18,7 @@ mod finish;
 mod geometry;
 mod header;
 mod jpeg;
+mod kept;
 mod output;
 mod pixel_type;
 mod pixels;
@@ -33,11 +35,13 @@ pub use pixel_type::{Layout, PixelType};
 pub use spec::{Image, Size};
 
 use crate::error::{Error, ErrorKind, Result};
+use header::seen_size;
 use scratch::Scratch;
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file. `slot` takes exactly
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, or what [`Image::keep`] made of one for
+/// the same spec. `slot` takes exactly
 /// [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it needs no alignment. `key`
 /// decides the random draws: equal arguments give equal pixels on every thread.
 ///
@@ -56,7 +60,9 @@ pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) 
         )));
     }
     Scratch::with(|scratch| {
-        if header::is_jpeg(encoded) {
+        if kept::is_kept(encoded) {
+            kept::decode_into(image, encoded, key, slot, scratch)
+        } else if header::is_jpeg(encoded) {
             jpeg::decode_into(image, encoded, key, slot, scratch)
         } else {
             raster::decode_into(image, encoded, key, slot, scratch)

@@ -44,6 +44,14 @@ pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
     })
 }
 
+/// How an image that is no JPEG is meant to be seen.
+pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
+    let format = sniff(encoded)?;
+    caught(format, || {
+        decoder(encoded, format, Limits::default())?.orientation().map_err(|error| failed(format, error))
+    })
+}
+
 /// Decodes an image that is no JPEG into its slot.
 pub(super) fn decode_into(
     image: &Image,

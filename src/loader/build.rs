@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::batcher::{Recipe, Treatment};
 use super::dataset::Dataset;
-use super::images::{holds_images, tensor_field};
+use super::images::{can_be_kept, holds_images, tensor_field};
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
@@ -16,7 +16,7 @@ use super::stats::Counters;
 use super::threads::Border;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::{delivered, fill_pattern};
-use crate::cache::DiskCache;
+use crate::cache::{DiskCache, Tier};
 use crate::catalog::{Catalog, Projection};
 use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -53,6 +53,7 @@ pub struct LoaderBuilder {
     threads: Option<usize>,
     on_bad_row: OnBadRow,
     cache: Option<DiskCache>,
+    tier: Tier,
 }
 
 impl LoaderBuilder {
@@ -71,6 +72,7 @@ impl LoaderBuilder {
             threads: None,
             on_bad_row: OnBadRow::default(),
             cache: None,
+            tier: Tier::default(),
         }
     }
 
@@ -144,6 +146,16 @@ impl LoaderBuilder {
         self
     }
 
+    /// What the cache keeps of images. Default: [`Tier::Rows`], the files as they are.
+    ///
+    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk:
+    /// 3 bytes for each of their pixels, or of the result's where no random crop comes first. Row groups whose pixels would
+    /// take more than an eighth of the memory are kept as rows.
+    pub fn cache_tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        self
+    }
+
     /// What to do with a row that cannot be delivered. Default: raise.
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
         self.on_bad_row = on_bad_row;
@@ -189,10 +201,14 @@ impl LoaderBuilder {
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
-        fetcher.shelf = self
-            .cache
-            .clone()
-            .map(|cache| Shelf::new(cache, filter.clone(), selected.counts.clone(), sizing.row_groups));
+        let pixels = self.pixels(&treatments, fetcher.projection.schema());
+        fetcher.shelf = self.cache.clone().map(|cache| {
+            let mut content = filter.as_ref().map_or(String::new(), |filter| format!(" where {filter}"));
+            pixels.iter().for_each(|(column, image)| {
+                content += &format!("; pixels of column {column}: {}", image.kept_as());
+            });
+            Shelf::new(cache, &content, selected.counts.clone(), sizing.row_groups)
+        });
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
@@ -233,6 +249,7 @@ impl LoaderBuilder {
             drop_last: self.drop_last,
             rows,
             filter,
+            pixels,
             closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })
@@ -342,6 +359,19 @@ impl LoaderBuilder {
             }
         };
         projection.schema().fields().iter().map(treatment).collect()
+    }
+
+    /// The columns whose images the cache keeps as pixels.
+    fn pixels(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
+        let columns = treatments.iter().zip(schema.fields()).enumerate();
+        let images = columns.filter_map(|(column, (treatment, field))| match treatment {
+            Treatment::Image(image) if can_be_kept(field.data_type()) => Some((column, image.clone())),
+            _ => None,
+        });
+        match (&self.cache, self.tier) {
+            (Some(_), Tier::Pixels) => images.collect(),
+            _ => Arc::new([]),
+        }
     }
 
     /// Bytes of a row in a batch: its pixels, and about what its other columns take in a row group.

@@ -12,8 +12,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::caught;
 use super::stats::Counters;
+use super::{caught, images};
+use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
@@ -24,6 +25,9 @@ use crate::shard::{OrderSpec, Part, Walk};
 /// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
+
+/// Of the memory for row groups, the share that one may take with its images as pixels; larger ones are kept as files.
+const PIXELS_SHARE: u64 = 8;
 
 /// Which row groups a feed brings.
 #[derive(Clone, Debug, PartialEq)]
@@ -95,18 +99,26 @@ impl Feed {
                 return;
             }
             let parts = scout().flat_map(|step| step.entering);
-            let reader = reading.clone();
-            let begin = move |fetched: Fetched| match fetched.found {
-                // Others wait for rows that are ours to keep, however slow our own consumer is.
-                Found::Bytes(_, Some(_)) => Begun::Reading(reader.start(fetched, None)),
-                _ => Begun::Fetched(fetched),
+            let (reader, turns) = (reading.clone(), Arc::new(Semaphore::new(reading.at_once())));
+            let begin = move |fetched: Fetched| {
+                let (reader, turns) = (reader.clone(), turns.clone());
+                async move {
+                    match fetched.found {
+                        // Others wait for rows that are ours to keep, however slow our own consumer is.
+                        Found::Bytes(_, Some(_)) => {
+                            let turn = turns.acquire_owned().await.ok();
+                            Begun::Reading(reader.start(fetched, None, turn))
+                        }
+                        _ => Begun::Fetched(fetched),
+                    }
+                }
             };
             let pass_on = async move |begun: Result<Begun>| {
                 let arriving = match begun {
                     Ok(Begun::Reading(arriving)) => Ok(arriving),
                     // A place first: what waits for one has not been decoded yet.
                     Ok(Begun::Fetched(fetched)) => match places.clone().acquire_owned().await {
-                        Ok(place) => Ok(reading.start(fetched, Some(place))),
+                        Ok(place) => Ok(reading.start(fetched, Some(place), None)),
                         Err(_) => return false,
                     },
                     Err(error) => Err(error),
@@ -136,6 +148,8 @@ pub(super) struct Source {
     /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
     /// hand.
     pub(super) exchange: bool,
+    /// Images that are kept as pixels: column, and for what.
+    pub(super) pixels: Arc<[(usize, Image)]>,
 }
 
 /// Turns the fetched bytes of one feed into rows, on the pool.
@@ -146,7 +160,18 @@ struct Reading {
 }
 
 impl Reading {
-    fn start(&self, fetched: Fetched, place: Option<OwnedSemaphorePermit>) -> Arriving {
+    /// Row groups that are decoded before their turn in the plan: few, since batches are made on the same threads.
+    fn at_once(&self) -> usize {
+        (self.source.pool.current_num_threads() / 2).max(1)
+    }
+
+    /// Begins to decode; `place` is given back when the part is taken, `turn` when it is decoded.
+    fn start(
+        &self,
+        fetched: Fetched,
+        place: Option<OwnedSemaphorePermit>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> Arriving {
         let (send, rows) = bounded(1);
         let part = fetched.part;
         self.source.counters.fetch.add(1, fetched.found.bytes(), fetched.seconds);
@@ -154,6 +179,7 @@ impl Reading {
         self.source.pool.spawn_fifo(move || {
             let started = Instant::now();
             let read = caught(|| reading.read(fetched));
+            drop(turn);
             let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
             reading.source.counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
             match read {
@@ -184,6 +210,19 @@ impl Reading {
         if let Some(write) = keeping.behind(whole, memory) {
             self.source.runtime.spawn_blocking(write);
         }
+    }
+
+    /// Rows with their images decoded as far as they are kept so: from here on, that is their form.
+    fn in_pixels(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        let Source { pixels, counters, limit, .. } = &self.source;
+        if pixels.is_empty() {
+            return Ok(rows);
+        }
+        let started = Instant::now();
+        let Some(kept) = images::kept(&rows, pixels, limit / PIXELS_SHARE)? else { return Ok(rows) };
+        let images = (rows.num_rows() * pixels.len()) as u64;
+        counters.keep.add(images, kept.get_array_memory_size() as u64, started.elapsed().as_secs_f64());
+        Ok(kept)
     }
 
     /// The bytes of a row group once more. Ends with the feed, however the store hangs.
@@ -220,6 +259,7 @@ impl Reading {
         match (read, keeping) {
             (Ok(rows), None) => Ok(Resident::new(fetcher, selected, part, rows, permit).into()),
             (Ok(whole), Some((keeping, _))) => {
+                let whole = self.in_pixels(whole)?;
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
                 Ok(Read { resident, keep: Some((keeping, whole)) })
             }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, FixedSizeBinaryArray, FixedSizeListArray,
-    make_array,
+    Array, ArrayData, ArrayRef, AsArray, BinaryViewArray, BinaryViewBuilder, FixedSizeBinaryArray,
+    FixedSizeListArray, RecordBatch, StructArray, make_array,
 };
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
@@ -51,6 +51,50 @@ impl<'a> Encoded<'a> {
             .then(|| bytes.value(row)),
         }
     }
+}
+
+/// Rows with the images of some columns in the form in which a cache keeps them. What is no whole image stays as it is, so
+/// that it is refused where it is used.
+///
+/// `None` where the images would take more than `most` bytes, judged by the first one.
+pub(super) fn kept(rows: &RecordBatch, images: &[(usize, Image)], most: u64) -> Result<Option<RecordBatch>> {
+    let mut columns = rows.columns().to_vec();
+    for (column, image) in images {
+        let encoded = Encoded::of(rows.column(*column).as_ref())?;
+        let each = || (0..rows.num_rows()).map(|row| encoded.get(row));
+        let bytes = each().flatten().find_map(|file| image.kept_bytes(file).ok()).unwrap_or(0);
+        if bytes.saturating_mul(rows.num_rows() as u64) > most {
+            return Ok(None);
+        }
+        let mut kept = BinaryViewBuilder::with_capacity(rows.num_rows());
+        for file in each() {
+            match file.map(|file| (image.keep(file), file)) {
+                Some((Ok(pixels), _)) => kept.append_value(pixels),
+                Some((Err(_), file)) => kept.append_value(file),
+                None => kept.append_null(),
+            }
+        }
+        let kept: ArrayRef = Arc::new(kept.finish());
+        columns[*column] = match rows.column(*column).as_struct_opt() {
+            Some(fields) => {
+                let (types, mut children, nulls) = fields.clone().into_parts();
+                for (field, child) in
+                    types.iter().zip(&mut children).filter(|(field, _)| field.name() == "bytes")
+                {
+                    debug_assert_eq!(field.data_type(), kept.data_type());
+                    *child = kept.clone();
+                }
+                Arc::new(StructArray::try_new(types, children, nulls)?)
+            }
+            None => kept,
+        };
+    }
+    Ok(Some(RecordBatch::try_new(rows.schema(), columns)?))
+}
+
+/// Whether the images of a column can be replaced by kept ones: they may have any length.
+pub(super) fn can_be_kept(data_type: &DataType) -> bool {
+    holds_images(data_type) && !matches!(data_type, DataType::FixedSizeBinary(_))
 }
 
 /// Whether encoded images are read from a column of this type.

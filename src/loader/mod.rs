@@ -37,6 +37,7 @@ use progress::Progress;
 use sizing::Sizing;
 use stats::Counters;
 
+use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
@@ -103,6 +104,8 @@ struct Inner {
     drop_last: bool,
     rows: u64,
     filter: Option<String>,
+    /// Images that the cache keeps as pixels.
+    pixels: Arc<[(usize, Image)]>,
     closed: std::sync::atomic::AtomicBool,
 }
 
@@ -114,8 +117,8 @@ struct Open {
 }
 
 impl Inner {
-    /// What row groups are read from and with; `exchange` says that memory does not hold them all at once.
-    fn source(&self, exchange: bool) -> Result<Source> {
+    /// What row groups are read from and with; `is_exact` says that all of them are used at once.
+    fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         Ok(Source {
             runtime,
@@ -124,7 +127,9 @@ impl Inner {
             selected: self.selected.clone(),
             counters: self.counters.clone(),
             limit: self.sizing.row_groups,
-            exchange,
+            // Pixels are many times what memory was planned for, but for the cache.
+            exchange: is_exact || !self.pixels.is_empty(),
+            pixels: self.pixels.clone(),
         })
     }
 }

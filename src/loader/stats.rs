@@ -50,6 +50,7 @@ pub(crate) struct Counters {
     pub(crate) rows: Counter,
     pub(crate) gather: Counter,
     pub(crate) decode: Counter,
+    pub(crate) keep: Counter,
     pub(crate) batches: Counter,
     pub(crate) skipped: AtomicU64,
     pub(crate) padded: AtomicU64,
@@ -82,6 +83,7 @@ impl Counters {
             rows: self.rows.read(),
             gather: self.gather.read(),
             decode: self.decode.read(),
+            keep: self.keep.read(),
             batches: self.batches.read(),
             waits: Waits {
                 fetch: waited(Stage::Fetch),
@@ -141,6 +143,8 @@ pub struct Stats {
     pub gather: StageStats,
     /// Images decoded.
     pub decode: StageStats,
+    /// Images decoded to be kept as pixels; their time is part of that of rows.
+    pub keep: StageStats,
     /// Batches handed over.
     pub batches: StageStats,
     /// What the consumer waited for.

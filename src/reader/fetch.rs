@@ -101,11 +101,11 @@ impl Fetcher {
 
     /// Fetches `parts`; hands each to `begin` as it comes, and what that makes of it to `pass_on`, in order, until that
     /// says that nobody listens any more. Says whether all were fetched.
-    pub(crate) async fn run<T: Send + 'static>(
+    pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl Iterator<Item = Part> + Send,
         gauge: Arc<Gauge>,
-        begin: impl Fn(Fetched) -> T + Clone + Send + 'static,
+        begin: impl Fn(Fetched) -> B + Clone + Send + 'static,
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) -> bool {
         let fetched = stream::iter(parts)
@@ -181,13 +181,16 @@ impl Fetcher {
 struct UnderWay<T>(JoinHandle<Result<T>>);
 
 impl<T: Send + 'static> UnderWay<T> {
-    fn start(
+    fn start<B: Future<Output = T> + Send>(
         fetcher: Fetcher,
         part: Part,
         permit: Option<Permit>,
-        begin: impl Fn(Fetched) -> T + Send + 'static,
+        begin: impl Fn(Fetched) -> B + Send + 'static,
     ) -> Self {
-        UnderWay(tokio::spawn(async move { fetcher.fetch(part, permit).await.map(begin) }))
+        UnderWay(tokio::spawn(async move {
+            let fetched = fetcher.fetch(part, permit).await?;
+            Ok(begin(fetched).await)
+        }))
     }
 }
 

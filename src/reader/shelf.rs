@@ -22,8 +22,8 @@ const BEHIND_SHARE: u64 = 4;
 #[derive(Clone)]
 pub(crate) struct Shelf {
     cache: DiskCache,
-    /// The filter, where there is one.
-    filter: Option<Arc<str>>,
+    /// Which rows, and in which form: the filter, where there is one, and how images are kept.
+    content: Arc<str>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<Behind>,
@@ -42,10 +42,10 @@ pub(crate) struct Keeping {
 }
 
 impl Shelf {
-    /// `memory` is what the loader has for row groups.
-    pub(crate) fn new(cache: DiskCache, filter: Option<String>, counts: Arc<[u32]>, memory: u64) -> Self {
+    /// `content` tells which of the rows are kept, and in which form; `memory` is what the loader has for row groups.
+    pub(crate) fn new(cache: DiskCache, content: &str, counts: Arc<[u32]>, memory: u64) -> Self {
         let behind = Arc::new(Behind { bytes: AtomicU64::new(0), most: memory / BEHIND_SHARE });
-        Shelf { cache, filter: filter.map(Into::into), counts, behind }
+        Shelf { cache, content: content.into(), counts, behind }
     }
 
     /// Whose turn it is to fetch a row group. Waits for another thread or process that fetches it, so not to be called on
@@ -69,10 +69,7 @@ impl Shelf {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
         let version = format!("{} footer:{:016x}", file.version, file.footer_hash);
-        let rows = match &self.filter {
-            Some(filter) => format!("{} where {filter}", self.counts[group]),
-            None => format!("all {}", self.counts[group]),
-        };
+        let rows = format!("{} of {}{}", self.counts[group], found.rows, self.content);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
     }
 

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use forebay::cache::Tier;
 use forebay::{Dataset, DiskCache, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
@@ -52,6 +53,9 @@ pub(crate) struct LoaderOptions {
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
     pub(crate) cache_bytes: Option<u64>,
+    /// What the cache keeps of images
+    #[arg(long, value_name = "rows|pixels", value_parser = parse_tier, default_value = "rows", requires = "cache")]
+    pub(crate) cache_tier: Tier,
 }
 
 /// The order of an epoch.
@@ -87,7 +91,7 @@ impl LoaderOptions {
             builder = builder.memory(bytes);
         }
         if let Some((folder, bytes)) = self.cache.as_ref().zip(self.cache_bytes) {
-            builder = builder.cache(DiskCache::open(folder, bytes)?);
+            builder = builder.cache(DiskCache::open(folder, bytes)?).cache_tier(self.cache_tier);
         }
         let images = self.image.iter();
         Ok(images.fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image))))
@@ -113,6 +117,14 @@ impl LoaderOptions {
             return image.clone();
         }
         image.clone().normalize(IMAGENET_MEAN, IMAGENET_STD).dtype(PixelType::F32).layout(Layout::Nchw)
+    }
+}
+
+fn parse_tier(text: &str) -> Result<Tier, String> {
+    match text {
+        "rows" => Ok(Tier::Rows),
+        "pixels" => Ok(Tier::Pixels),
+        _ => Err(format!("{text:?} is neither rows nor pixels")),
     }
 }
 

@@ -97,6 +97,11 @@ pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
     Ok(Header { format: Format::Jpeg, width, height, channels: markers.components, progressive })
 }
 
+/// How the camera says that a JPEG is meant to be seen.
+pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
+    Ok(Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?.orientation())
+}
+
 /// Decodes a JPEG into its slot.
 pub(super) fn decode_into(
     image: &Image,
