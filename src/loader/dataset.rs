@@ -2,16 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::future::ready;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use object_store::ObjectStore;
 
 use super::build::LoaderBuilder;
 use super::threads::Border;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
+use crate::reader::budget::Budget;
+use crate::reader::fetch::{Fetched, Fetcher};
+use crate::shard::Part;
 use crate::source::{self, Store, TrafficStats};
 
 /// A Parquet data set whose files were found and whose footers were read. Cheap to clone.
@@ -150,27 +153,35 @@ impl Dataset {
         done: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<u64> {
         let (border, store) = self.here()?;
-        let (catalog, projection) = (self.catalog.clone(), projection.clone());
-        let read = async move {
-            let (store, catalog, projection, done) = (&store, &catalog, &projection, &done);
-            let reads = groups.map(move |at| {
-                async move {
-                    let group = &catalog.groups[at];
-                    let ranges = catalog.byte_ranges(group, projection);
-                    let read = store.read_ranges(&catalog.files[group.file], &ranges).await;
-                    let read = read.map_err(|error| error.at(catalog.place(group)))?;
-                    done(at);
-                    Ok::<_, Error>(read.iter().map(|bytes| bytes.len() as u64).sum::<u64>())
-                }
-                .boxed()
-            });
-            let at_once = store.row_groups_at_once();
-            stream::iter(reads)
-                .buffer_unordered(at_once)
-                .try_fold(0, async |sum, bytes| Ok(sum + bytes))
-                .await
+        let fetcher = Fetcher {
+            store,
+            catalog: self.catalog.clone(),
+            projection: Arc::new(projection.clone()),
+            budget: Budget::new(u64::MAX),
+            lenient: false,
+            shelf: None,
         };
-        border.wait_for(read.boxed())?
+        let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
+        let reading = async move {
+            let sum = Arc::new(Mutex::new(Ok(0)));
+            let counted = sum.clone();
+            let count = async move |fetched: Result<(Part, u64)>| {
+                let mut sum = counted.lock().unwrap_or_else(PoisonError::into_inner);
+                match (fetched, &mut *sum) {
+                    (Ok((part, bytes)), Ok(sum)) => {
+                        *sum += bytes;
+                        done(part.group as usize);
+                    }
+                    (Err(error), sum) => *sum = Err(error),
+                    (Ok(_), Err(_)) => {}
+                }
+                sum.is_ok()
+            };
+            let weigh = |fetched: Fetched| ready((fetched.part, fetched.found.bytes()));
+            fetcher.run(groups.map(whole), Arc::default(), weigh, count).await;
+            sum.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        border.wait_for(reading)?
     }
 
     /// Begins to describe a loader over it.

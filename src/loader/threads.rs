@@ -15,7 +15,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Threads that wait for storage; they do not work.
-const WAITING: usize = 1;
+const WAITING: usize = 2;
 
 /// The threads that wait for storage: of one data set, and of its loaders.
 #[derive(Debug)]
