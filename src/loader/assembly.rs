@@ -44,6 +44,10 @@ pub(super) struct Assembly {
     pub(super) number: u64,
     pub(super) off: Arc<AtomicBool>,
     pub(super) stopped: Receiver<()>,
+    /// Whether the epoch was begun; before that only its first batch is made, and nobody waits for it.
+    pub(super) begun: Arc<AtomicBool>,
+    /// Closed when it begins.
+    pub(super) opened: Receiver<()>,
     pub(super) arriving: Arrivals,
     /// Parts that arrived.
     pub(super) arrived: u64,
@@ -133,6 +137,9 @@ impl Assembly {
                 self.launch(std::mem::take(&mut gang))?;
                 self.gang = if full { (self.gang * 2).min(self.recipe.gang) } else { self.gang };
             }
+            if steps == 1 {
+                self.await_beginning()?;
+            }
             match self.assemble(step) {
                 Ok((sources, picks)) => gang.add(sources, picks, end, padded),
                 Err(Stop::Left) => return Err(Stop::Left),
@@ -174,7 +181,7 @@ impl Assembly {
         let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
         for part in &step.parts {
             while self.window.get(part).is_none() {
-                if self.gauge.is_stuck(self.arrived) {
+                if self.is_begun() && self.gauge.is_stuck(self.arrived) {
                     self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
                 }
                 self.await_arrival()?;
@@ -187,8 +194,8 @@ impl Assembly {
 
     /// Waits a while for the next part and takes it in.
     fn await_arrival(&mut self) -> Result<(), Stop> {
-        self.counters.owned_by(Stage::Fetch);
-        let waiting = Instant::now();
+        self.owned_by(Stage::Fetch);
+        let mut waiting = Instant::now();
         let arrived = loop {
             match self.arriving.next(GLANCE) {
                 Ok(arriving) => break arriving?,
@@ -196,6 +203,7 @@ impl Assembly {
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
                 }
+                Err(RecvTimeoutError::Timeout) if !self.is_begun() => waiting = Instant::now(),
                 Err(RecvTimeoutError::Timeout) if !self.gauge.is_stuck(self.arrived) => {}
                 Err(RecvTimeoutError::Timeout) if waiting.elapsed() < PATIENCE => return Ok(()),
                 Err(RecvTimeoutError::Timeout) if Arc::strong_count(&self.running) > 1 => return Ok(()),
@@ -207,12 +215,12 @@ impl Assembly {
             }
         };
         self.arrived += 1;
-        self.counters.owned_by(Stage::Rows);
+        self.owned_by(Stage::Rows);
         match arrived.rows.recv() {
             Ok(resident) => self.window.admit(arrived.part, resident?.at_hand()),
             Err(_) => return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into()),
         }
-        self.counters.owned_by(Stage::Batch);
+        self.owned_by(Stage::Batch);
         Ok(())
     }
 
@@ -237,6 +245,24 @@ impl Assembly {
             sources[source] = Arc::new(sources[source].detach(&rows)?);
         }
         Ok(())
+    }
+
+    fn is_begun(&self) -> bool {
+        self.begun.load(Relaxed)
+    }
+
+    /// Tells what the consumer waits for, if it waits for this epoch.
+    fn owned_by(&self, stage: Stage) {
+        if self.is_begun() {
+            self.counters.owned_by(stage);
+        }
+    }
+
+    fn await_beginning(&self) -> Result<(), Stop> {
+        select! {
+            recv(self.opened) -> _ => Ok(()),
+            recv(self.stopped) -> _ => Err(Stop::Left),
+        }
     }
 
     /// Waits for room in the consumer's queue.

@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 
 use batcher::{Made, Recipe};
-use feed::{FeedKey, Scout, Source};
-use pipe::{Engine, Work};
+use feed::{FeedKey, Source};
+use pipe::{Engine, Planned, Work};
 use progress::Progress;
 use sizing::Sizing;
 use stats::Counters;
@@ -172,22 +172,25 @@ impl Loader {
                     if let Some(shelf) = &inner.fetcher.shelf {
                         shelf.epoch_begins();
                     }
-                    let (order, split) =
-                        (EpochOrder::new(&inner.selected.counts, &spec, number), self.split(&spec));
+                    let split = self.split(&spec);
                     (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
-                    let scout = |epoch: u64, start: u64| {
-                        let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
+                    let planned = |epoch: u64, start: u64| {
+                        let order = {
+                            let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
+                            move || EpochOrder::new(&counts, &spec, epoch)
+                        };
                         let key = FeedKey { epoch, start, order: spec.clone() };
-                        let walk = move || Walk::scout(&EpochOrder::new(&counts, &spec, epoch), split, start);
-                        (key, Box::new(walk) as Scout)
+                        let scout = order.clone();
+                        Planned {
+                            key,
+                            scout: Box::new(move || Walk::scout(&scout(), split, start)),
+                            walk: Box::new(move || Walk::new(&order(), split, start)),
+                            steps: split.steps(start),
+                        }
                     };
-                    let (key, this) = scout(number, start);
                     Ok(Work {
-                        key,
-                        scout: this,
-                        next: scout(number.saturating_add(1), 0),
-                        walk: Walk::new(&order, split, start),
-                        steps: epoch.owed,
+                        epoch: planned(number, start),
+                        next: planned(number.saturating_add(1), 0),
                         source: inner.source(spec.is_exact())?,
                         recipe: inner.recipe.clone(),
                         ahead: inner.sizing.ahead,

@@ -9,8 +9,8 @@
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 //!
-//! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch's are fetched into
-//! what the budget has free: its [`Feed`] waits until that epoch begins.
+//! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch is prepared: its row
+//! groups are fetched into what the budget has free, and its first batch is made. The rest waits until it is begun.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,11 +36,11 @@ pub(crate) struct Engine {
     under_way: Mutex<UnderWay>,
 }
 
-/// There is one epoch at most, since one budget feeds it; and what is fetched already for the one after it.
+/// There is one epoch at most, since one budget feeds it; and what is ready already of the one after it.
 #[derive(Default)]
 struct UnderWay {
     epoch: Option<Arc<Switch>>,
-    next: Option<(FeedKey, Feed)>,
+    next: Option<Prepared>,
 }
 
 impl UnderWay {
@@ -52,13 +52,24 @@ impl UnderWay {
     }
 
     fn forget_next(&mut self) {
-        if let Some((_, feed)) = self.next.take() {
-            feed.end.cancel();
+        if let Some(next) = self.next.take() {
+            next.switch.turn_off();
         }
     }
 }
 
-/// Ends the work of one epoch.
+/// An epoch that is ready to be begun.
+struct Prepared {
+    key: FeedKey,
+    batches: Receiver<Pending>,
+    switch: Arc<Switch>,
+    /// Says when all row groups are fetched.
+    fetched: oneshot::Receiver<()>,
+    /// Says when a quarter of the steps are on their way.
+    quarter: oneshot::Receiver<()>,
+}
+
+/// Begins and ends the work of one epoch.
 #[derive(Debug)]
 struct Switch {
     off: Arc<AtomicBool>,
@@ -67,28 +78,45 @@ struct Switch {
     /// Dropped to wake whoever waits for room.
     alive: Mutex<Option<Sender<()>>>,
     feed: CancellationToken,
+    begun: Arc<AtomicBool>,
+    /// Dropped to wake who waits for the beginning.
+    gate: Mutex<Option<Sender<()>>>,
 }
 
 impl Switch {
+    fn begin(&self) {
+        self.begun.store(true, Relaxed);
+        self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+
     fn turn_off(&self) {
         self.off.store(true, Relaxed);
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // The feed of the next epoch waits for the end of this one's.
+        // What is prepared after it waits for its end.
         if !self.finished.load(Relaxed) {
             self.feed.cancel();
         }
     }
 }
 
-/// What an epoch needs to run.
-pub(crate) struct Work {
+/// Walks over an epoch, made where it is used.
+pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
+
+/// One epoch as a plan.
+pub(crate) struct Planned {
     pub(crate) key: FeedKey,
+    /// Walks only to see which parts enter.
     pub(crate) scout: Scout,
-    /// The epoch after it, from its beginning.
-    pub(crate) next: (FeedKey, Scout),
-    pub(crate) walk: Walk,
+    pub(crate) walk: MakeWalk,
     /// How many steps it has.
     pub(crate) steps: u64,
+}
+
+/// What an epoch needs to run.
+pub(crate) struct Work {
+    pub(crate) epoch: Planned,
+    /// The one after it, from its beginning.
+    pub(crate) next: Planned,
     pub(crate) source: Source,
     pub(crate) recipe: Arc<Recipe>,
     /// Batches that may be made or waiting at once.
@@ -173,50 +201,67 @@ impl Engine {
                 under_way.forget_next();
             }
         }
-        let Work { key, scout, next, walk, steps, source, recipe, ahead } = work()?;
-        let feed = match under_way.next.take() {
-            Some((fed, feed)) if fed == key => feed,
+        let Work { epoch, next, source, recipe, ahead } = work()?;
+        let prepared = match under_way.next.take() {
+            Some(prepared) if prepared.key == epoch.key => prepared,
             other => {
-                if let Some((_, feed)) = other {
-                    feed.end.cancel();
+                if let Some(unwanted) = other {
+                    unwanted.switch.turn_off();
                 }
-                Feed::start(&source, scout, async { true })
+                prepare(epoch, &source, &recipe, ahead, async { true })?
             }
         };
-        let (on_the_way, quarter) = oneshot::channel();
-        let fetched = feed.fetched;
+        let Prepared { batches, switch, fetched, quarter, .. } = prepared;
+        switch.begin();
+        under_way.epoch = Some(switch.clone());
         let due = async move { fetched.await.is_ok() && quarter.await.is_ok() };
-        let next_feed = Feed::start(&source, next.1, due);
-
-        let (alive, stopped) = bounded(0);
-        let off = Arc::new(AtomicBool::new(false));
-        let switch = Arc::new(Switch {
-            off: off.clone(),
-            finished: false.into(),
-            alive: Mutex::new(Some(alive)),
-            feed: feed.end,
-        });
-        let (hand_over, batches) = bounded(ahead);
-        let assembly = Assembly {
-            pool: self.pool.clone(),
-            counters: recipe.counters.clone(),
-            recipe,
-            number: key.epoch,
-            off,
-            stopped,
-            arriving: feed.arriving,
-            arrived: 0,
-            gauge: feed.gauge,
-            running: Arc::default(),
-            window: Window::new(),
-            gang: 1,
-            hand_over,
-            quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
-        };
-        threads::assembling(move || assembly.run(walk))?;
-        *under_way = UnderWay { epoch: Some(switch.clone()), next: Some((next.0, next_feed)) };
+        under_way.next = Some(prepare(next, &source, &recipe, ahead, due)?);
         Ok(Flow { batches, switch, engine: self.clone() })
     }
+}
+
+/// Starts an epoch's work, as far as it is done before the epoch begins; nothing of it before `due` says so.
+fn prepare(
+    planned: Planned,
+    source: &Source,
+    recipe: &Arc<Recipe>,
+    ahead: usize,
+    due: impl Future<Output = bool> + Send + 'static,
+) -> Result<Prepared> {
+    let Planned { key, scout, walk, steps } = planned;
+    let Feed { arriving, gauge, end, fetched } = Feed::start(source, scout, due);
+    let (on_the_way, quarter) = oneshot::channel();
+    let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
+    let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
+    let switch = Arc::new(Switch {
+        off: off.clone(),
+        finished: false.into(),
+        alive: Mutex::new(Some(alive)),
+        feed: end,
+        begun: begun.clone(),
+        gate: Mutex::new(Some(gate)),
+    });
+    let (hand_over, batches) = bounded(ahead);
+    let assembly = Assembly {
+        pool: source.pool.clone(),
+        recipe: recipe.clone(),
+        counters: recipe.counters.clone(),
+        number: key.epoch,
+        off,
+        stopped,
+        begun,
+        opened,
+        arriving,
+        arrived: 0,
+        gauge,
+        running: Arc::default(),
+        window: Window::new(),
+        gang: 1,
+        hand_over,
+        quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
+    };
+    threads::assembling(move || assembly.run(walk()))?;
+    Ok(Prepared { key, batches, switch, fetched, quarter })
 }
 
 impl Drop for Engine {
