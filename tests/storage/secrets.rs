@@ -73,7 +73,10 @@ fn provoke(shown: &mut Shown, server: &FaultServer, url: &str, more: &[(&str, &s
     shown.loader("loader", &loader);
     drop(loader);
     for path in files_below(kept.path()) {
-        shown.add("on disk", String::from_utf8_lossy(&std::fs::read(&path).unwrap()));
+        // What was being written may have its own name by now.
+        if let Ok(bytes) = std::fs::read(&path) {
+            shown.add("on disk", String::from_utf8_lossy(&bytes));
+        }
         shown.add("on disk", path.to_string_lossy());
     }
 
