@@ -1,0 +1,140 @@
+//! Columns: which are read, and what is done with each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+
+use super::LoaderBuilder;
+use crate::batch::fill_pattern;
+use crate::cache::Tier;
+use crate::catalog::{Catalog, Projection};
+use crate::decode::Image;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::loader::batcher::Treatment;
+use crate::loader::images::{can_be_kept, holds_images};
+
+impl LoaderBuilder {
+    pub(super) fn projection(&self) -> Result<Projection> {
+        let catalog = &self.dataset.catalog;
+        match &self.columns {
+            Some(names) if names.is_empty() => {
+                Err(Error::invalid("an empty list of columns").hint("leave columns out to read all"))
+            }
+            Some(names) => {
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                if let Some((at, name)) =
+                    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
+                {
+                    return Err(Error::invalid(format!(
+                        "column {name:?} is listed twice, again at place {}",
+                        at + 1
+                    )));
+                }
+                catalog.project(&names)
+            }
+            None => {
+                let names: Vec<&str> =
+                    catalog.schema.fields().iter().map(|field| field.name().as_str()).collect();
+                catalog.project(&names)
+            }
+        }
+    }
+
+    /// Pairs columns with what was said about them, and refuses what cannot be.
+    pub(super) fn treatments(&self, projection: &Projection) -> Result<Vec<Treatment>> {
+        let mut images: HashMap<&str, &Image> = HashMap::new();
+        for (name, image) in &self.decode {
+            let field = self.read_column(projection, name, "decode")?;
+            image.validate().map_err(|error| error.at(Place::default().column(name.as_str())))?;
+            if !holds_images(field.data_type()) {
+                return Err(Error::invalid(format!("holds {}, not encoded images", field.data_type()))
+                    .at(Place::default().column(name.as_str()))
+                    .hint("images are binary values, or struct<bytes, path>"));
+            }
+            images.insert(name, image);
+        }
+        let mut fills: HashMap<&str, f64> = HashMap::new();
+        for (name, value) in &self.fill_null {
+            let field = self.read_column(projection, name, "fill_null")?;
+            fill_pattern(field.data_type(), *value)
+                .map_err(|error| error.at(Place::default().column(name.as_str())))?;
+            fills.insert(name, *value);
+        }
+        let treatment = |field: &FieldRef| {
+            let name = field.name().as_str();
+            match images.get(name) {
+                Some(image) => Ok(Treatment::Image((*image).clone())),
+                None if matches!(field.data_type(), DataType::Struct(_)) => Err(Error::new(
+                    ErrorKind::Unsupported,
+                    format!("type {} is delivered as an image only", field.data_type()),
+                )
+                .at(Place::default().column(name))
+                .hint("decode it, or leave it out with columns")),
+                None => Ok(Treatment::Plain { fill: fills.get(name).copied() }),
+            }
+        };
+        projection.schema().fields().iter().map(treatment).collect()
+    }
+
+    /// The columns whose images the cache keeps as pixels.
+    pub(super) fn pixels(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
+        let columns = treatments.iter().zip(schema.fields()).enumerate();
+        let images = columns.filter_map(|(column, (treatment, field))| match treatment {
+            Treatment::Image(image) if can_be_kept(field.data_type()) => Some((column, image.clone())),
+            _ => None,
+        });
+        match (&self.cache, self.tier) {
+            (Some(_), Tier::Pixels) => images.collect(),
+            _ => Arc::new([]),
+        }
+    }
+
+    /// Bytes of a row in a batch: its pixels, and about what its other columns take in a row group.
+    pub(super) fn batch_row_bytes(&self, treatments: &[Treatment], projection: &Projection) -> Result<u64> {
+        let catalog = &self.dataset.catalog;
+        let mut pixels = 0;
+        let mut others = Vec::new();
+        for (field, treatment) in projection.schema().fields().iter().zip(treatments) {
+            match treatment {
+                Treatment::Image(image) => pixels += image.bytes_per_image() as u64,
+                Treatment::Plain { .. } => others.push(field.name().as_str()),
+            }
+        }
+        let plain = if others.is_empty() { 0 } else { row_bytes(catalog, &catalog.project(&others)?) };
+        Ok(pixels + plain)
+    }
+
+    /// The field of a column that is both in the data set and read.
+    fn read_column<'a>(&self, projection: &'a Projection, name: &str, argument: &str) -> Result<&'a Field> {
+        self.dataset.catalog.column(name)?;
+        projection.schema().field_with_name(name).map_err(|_| {
+            Error::invalid(format!(
+                "{argument} names column {name:?}, which is not among the columns to read"
+            ))
+            .hint("add it to columns")
+        })
+    }
+}
+
+/// Bytes that a row takes in memory, on average.
+pub(super) fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
+    let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, projection)).sum();
+    (held / catalog.rows().max(1)).max(1)
+}
+
+/// Whether any column is decoded to pixels.
+pub(super) fn has_images(treatments: &[Treatment]) -> bool {
+    treatments.iter().any(|treatment| matches!(treatment, Treatment::Image(_)))
+}
+
+/// Whether a slice of a column is as good as a column: its values lie at multiples of a width.
+pub(super) fn is_flat(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::FixedSizeList(item, _) => is_flat(item.data_type()),
+        other => {
+            other.primitive_width().is_some()
+                || matches!(other, DataType::Boolean | DataType::FixedSizeBinary(_))
+        }
+    }
+}
