@@ -34,7 +34,8 @@ pub struct RankPlan {
     pub row_groups: u64,
     /// Bytes of their column chunks.
     pub stored_bytes: u64,
-    /// Most bytes of decoded row groups at any step.
+    /// Most bytes of decoded row groups at any step; of an exact shuffle over a cache, whose rows are used from there, those
+    /// of the largest.
     pub peak_row_group_bytes: u64,
     /// Bytes that are kept for batches.
     pub batch_bytes: u64,
@@ -69,6 +70,7 @@ impl RankPlan {
         };
         let mut held: HashMap<Part, u64> = HashMap::new();
         let mut at_hand = 0;
+        let mapped = spec.is_exact() && fetcher.shelf.is_some();
         for step in Walk::scout(order, split, 0) {
             plan.steps += 1;
             plan.rows += step.rows;
@@ -77,12 +79,12 @@ impl RankPlan {
                 let bytes = fetcher.held(part.group as usize);
                 plan.row_groups += 1;
                 plan.stored_bytes += fetcher.stored(part.group as usize);
-                at_hand += bytes;
+                at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
+                plan.peak_row_group_bytes = plan.peak_row_group_bytes.max(at_hand);
             }
-            plan.peak_row_group_bytes = plan.peak_row_group_bytes.max(at_hand);
             for part in step.leaving {
-                at_hand -= held.remove(&part).unwrap_or(0);
+                at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));
             }
         }
         plan
