@@ -148,6 +148,11 @@ impl DiskCache {
         self.0.space.limit()
     }
 
+    /// Whether entries are mapped, and so take no memory of this process: not where others could truncate them.
+    pub fn is_mapped(&self) -> bool {
+        self.0.space.folder.mapped
+    }
+
     /// The folder, as it was opened.
     pub fn folder(&self) -> &Path {
         self.0.space.folder.given()

@@ -151,7 +151,8 @@ impl LoaderBuilder {
     ///
     /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk:
     /// 3 bytes for each of their pixels, or of the result's where no random crop comes first. Row groups whose pixels would
-    /// take more than an eighth of the memory are kept as rows.
+    /// take more than an eighth of the memory are kept as rows, and so are all on a file system where entries are not
+    /// mapped.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         self

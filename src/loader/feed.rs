@@ -165,7 +165,7 @@ impl Reading {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode; `place` is given back when the part is taken, `turn` when it is decoded.
+    /// Begins to decode; `place` is given back when the part is taken, `turn` when no more of it is in the making.
     fn start(
         &self,
         fetched: Fetched,
@@ -179,12 +179,11 @@ impl Reading {
         self.source.pool.spawn_fifo(move || {
             let started = Instant::now();
             let read = caught(|| reading.read(fetched));
-            drop(turn);
             let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
             reading.source.counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
             match read {
                 Ok(Read { resident, keep: Some((keeping, whole)) }) => {
-                    reading.keep(resident, keeping, whole, send);
+                    reading.keep((resident, send), keeping, whole, turn);
                 }
                 // Nobody listens any more where the epoch was left.
                 read => drop(send.send(read.map(|read| read.resident))),
@@ -193,18 +192,32 @@ impl Reading {
         Arriving { part, rows, _place: place }
     }
 
-    /// Has rows written to disk, on threads that wait, and hands them over: at once, or from there.
-    fn keep(&self, resident: Resident, keeping: Keeping, whole: RecordBatch, send: Sender<Result<Resident>>) {
+    /// Has `whole` written to disk, on threads that wait, and hands its part over: at once, or from there.
+    fn keep(
+        &self,
+        (resident, send): (Resident, Sender<Result<Resident>>),
+        keeping: Keeping,
+        whole: RecordBatch,
+        turn: Option<OwnedSemaphorePermit>,
+    ) {
         if self.source.exchange {
+            let whole = match caught(|| self.in_pixels(whole)) {
+                Ok(whole) => whole,
+                Err(error) => return drop(send.send(Err(error))),
+            };
             self.source.runtime.spawn_blocking(move || {
+                // What is not kept is used in the form that memory was planned for.
                 let resident = match keeping.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept),
                     None => resident,
                 };
                 drop(send.send(Ok(resident)));
+                // Pixels are more than the permit covers: few are in the making or being written at once.
+                drop((whole, turn));
             });
             return;
         }
+        drop(turn);
         let memory = resident.memory();
         drop(send.send(Ok(resident)));
         if let Some(write) = keeping.behind(whole, memory) {
@@ -212,7 +225,7 @@ impl Reading {
         }
     }
 
-    /// Rows with their images decoded as far as they are kept so: from here on, that is their form.
+    /// Rows with their images decoded as far as they are kept so.
     fn in_pixels(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let Source { pixels, counters, limit, .. } = &self.source;
         if pixels.is_empty() {
@@ -259,7 +272,6 @@ impl Reading {
         match (read, keeping) {
             (Ok(rows), None) => Ok(Resident::new(fetcher, selected, part, rows, permit).into()),
             (Ok(whole), Some((keeping, _))) => {
-                let whole = self.in_pixels(whole)?;
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
                 Ok(Read { resident, keep: Some((keeping, whole)) })
             }

@@ -127,7 +127,7 @@ impl Inner {
             selected: self.selected.clone(),
             counters: self.counters.clone(),
             limit: self.sizing.row_groups,
-            // Pixels are many times what memory was planned for, but for the cache.
+            // Pixels are several times what memory was planned for: they are used from the cache.
             exchange: is_exact || !self.pixels.is_empty(),
             pixels: self.pixels.clone(),
         })

@@ -143,7 +143,7 @@ pub struct Stats {
     pub gather: StageStats,
     /// Images decoded.
     pub decode: StageStats,
-    /// Images decoded to be kept as pixels; their time is part of that of rows.
+    /// Images decoded to be kept as pixels.
     pub keep: StageStats,
     /// Batches handed over.
     pub batches: StageStats,

@@ -85,7 +85,8 @@ impl LoaderBuilder {
             _ => None,
         });
         match (&self.cache, self.tier) {
-            (Some(_), Tier::Pixels) => images.collect(),
+            // Where entries are read into memory, it is planned for files.
+            (Some(cache), Tier::Pixels) if cache.is_mapped() => images.collect(),
             _ => Arc::new([]),
         }
     }
