@@ -95,13 +95,18 @@ def test_what_is_no_cache_is_refused(plain: Path, tmp_path: Path) -> None:
         fb.DiskCache(tmp_path, max_bytes=1, tier="pickle")  # type: ignore[arg-type]
 
 
-def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("max_bytes", ["1GB", "100kB"])
+def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Path, max_bytes: str) -> None:
     image = fb.Image.random_resized_crop(16).flip().dtype("float32").normalize((0.5, 0.5, 0.5), (0.2, 0.2, 0.2))
-    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="pixels")
+    cache = fb.DiskCache(tmp_path, max_bytes=max_bytes, tier="pixels")
     with small(photos, decode={"image": image}) as plain, small(photos, decode={"image": image}, cache=cache) as cached:
         for number in (0, 1, 1):
             for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
                 assert ours["id"].tolist() == theirs["id"].tolist()
                 assert (ours["image"] == theirs["image"]).all()
         stats = cached.stats().to_dict()
+    if max_bytes == "1GB":
         assert stats["keep"]["items"] == 256
+        assert stats["cache"]["entries"] == 8
+    else:
+        assert stats["cache"]["bytes"] <= 100_000
