@@ -11,7 +11,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
-use super::feed::Arrivals;
+use super::feed::{Arrivals, ended_early};
 use super::stats::{Counters, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::Resident;
@@ -200,9 +200,7 @@ impl Assembly {
             match self.arriving.next(GLANCE) {
                 Ok(arriving) => break arriving?,
                 Err(RecvTimeoutError::Disconnected) if self.off.load(Relaxed) => return Err(Stop::Left),
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did").into());
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(ended_early().into()),
                 Err(RecvTimeoutError::Timeout) if !self.is_begun() => waiting = Instant::now(),
                 Err(RecvTimeoutError::Timeout) if !self.gauge.is_stuck(self.arrived) => {}
                 Err(RecvTimeoutError::Timeout) if waiting.elapsed() < PATIENCE => return Ok(()),
@@ -216,10 +214,8 @@ impl Assembly {
         };
         self.arrived += 1;
         self.owned_by(Stage::Rows);
-        match arrived.rows.recv() {
-            Ok(resident) => self.window.admit(arrived.part, resident?.at_hand()),
-            Err(_) => return Err(Error::new(ErrorKind::Internal, "a row group's decoding was lost").into()),
-        }
+        let part = arrived.part;
+        self.window.admit(part, arrived.wait()?.at_hand());
         self.owned_by(Stage::Batch);
         Ok(())
     }

@@ -54,9 +54,22 @@ pub(super) struct Feed {
 /// A part on its way: it arrives in plan order, and its rows when they are decoded.
 pub(super) struct Arriving {
     pub(super) part: Part,
-    pub(super) rows: Receiver<Result<Resident>>,
+    rows: Receiver<Result<Resident>>,
     /// Its place among those that wait.
     _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Arriving {
+    /// Waits until the rows are decoded.
+    pub(super) fn wait(self) -> Result<Resident> {
+        let decoded = self.rows.recv();
+        decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))?
+    }
+}
+
+/// The failure of a feed that ends although nobody ended it.
+pub(super) fn ended_early() -> Error {
+    Error::new(ErrorKind::Internal, "fetching ended before its plan did")
 }
 
 /// The blocking end of the feed: parts in plan order.

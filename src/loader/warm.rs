@@ -5,9 +5,9 @@ use std::time::Duration;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::Loader;
-use super::feed::Feed;
+use super::feed::{Feed, ended_early};
 use crate::cache::CacheStats;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 /// Between two looks at whether the loader was closed.
@@ -45,12 +45,9 @@ impl Loader {
             let arrived = match feed.arriving.next(GLANCE) {
                 Ok(arrived) => arrived?,
                 Err(RecvTimeoutError::Timeout) => continue,
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(Error::new(ErrorKind::Internal, "fetching ended before its plan did"));
-                }
+                Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),
             };
-            let decoded = arrived.rows.recv();
-            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))??;
+            arrived.wait()?;
             passed += 1;
             done(passed, total);
         }

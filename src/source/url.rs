@@ -1,8 +1,8 @@
 //! From what a user wrote to where to look: paths, URLs and globs.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::clouds::Address;
+use super::clouds::{Address, decoded};
 use super::glob::Glob;
 use crate::error::{Error, Result};
 
@@ -57,23 +57,8 @@ fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
         return Err(Error::invalid(format!("{url:?} names a host"))
             .hint("a file URL has three slashes: file:///data"));
     }
-    Ok(Path::new(&percent_decoded(path).ok_or_else(|| Error::invalid(format!("{url:?} is malformed")))?)
-        .into())
-}
-
-fn percent_decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        bytes.push(match byte {
-            b'%' => {
-                let mut digit = || rest.next().and_then(|digit| char::from(digit).to_digit(16));
-                u8::try_from(digit()? << 4 | digit()?).ok()?
-            }
-            other => other,
-        });
-    }
-    String::from_utf8(bytes).ok().filter(|decoded| !decoded.contains('\0'))
+    let path = decoded(path).filter(|path| !path.contains('\0'));
+    Ok(path.ok_or_else(|| Error::invalid(format!("{url:?} is malformed")))?.into())
 }
 
 #[cfg(test)]

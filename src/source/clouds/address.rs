@@ -58,6 +58,12 @@ pub(in crate::source) struct Address {
 }
 
 impl Address {
+    /// A place that its scheme, its store and a key say all of.
+    fn plain(scheme: Scheme, root: String, store: &str, key: String) -> Address {
+        let store = store.to_owned();
+        Address { scheme, root, store, account: None, revision: None, userinfo: None, query: None, key }
+    }
+
     /// Reads a URL. `None` if it is a path or a `file://` URL.
     ///
     /// The key is percent-decoded: a key that holds a literal `%` is written with `%25`. A `?` begins a query in
@@ -176,16 +182,7 @@ impl Written<'_> {
         }
         self.refuse_query(path)?;
         self.name_of("bucket", authority)?;
-        Ok(Address {
-            scheme,
-            root: format!("{shown}://{authority}"),
-            store: authority.to_owned(),
-            account: None,
-            revision: None,
-            userinfo: None,
-            query: None,
-            key: self.key(path)?,
-        })
+        Ok(Address::plain(scheme, format!("{shown}://{authority}"), authority, self.key(path)?))
     }
 
     /// `az://container/key`, or `abfss://container@account.dfs.core.windows.net/key`.
@@ -260,16 +257,7 @@ impl Written<'_> {
             port.parse::<u16>().map_err(|_| self.invalid("has a port that is none"))?;
         }
         let scheme = if self.name == "viewfs" { "viewfs" } else { "hdfs" };
-        Ok(Address {
-            scheme: Scheme::Hdfs,
-            root: format!("{scheme}://{authority}"),
-            store: authority.to_owned(),
-            account: None,
-            revision: None,
-            userinfo: None,
-            query: None,
-            key: self.key(path)?,
-        })
+        Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
     }
 
     /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, but for those that the
@@ -423,7 +411,7 @@ pub(in crate::source) fn is_loopback(host: &str) -> bool {
 }
 
 /// Percent-decodes; `None` if it is malformed or not UTF-8.
-pub(super) fn decoded(text: &str) -> Option<String> {
+pub(in crate::source) fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

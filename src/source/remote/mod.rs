@@ -182,6 +182,19 @@ impl Remote {
         }
     }
 
+    /// Does what a failure asks for before the next try: looks for other credentials, once, or waits. Fails where there is
+    /// no next try.
+    async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
+        self.note(&trouble);
+        if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
+            outage.renewed = true;
+            return Ok(());
+        }
+        sleep(outage.wait(trouble)?).await;
+        self.traffic.retries.add(1);
+        Ok(())
+    }
+
     /// Reads byte ranges of a file, in the order given: each of its full length, and all of the pinned writing.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
@@ -249,7 +262,6 @@ impl Remote {
     /// All that lies below a prefix, at every depth, ordered by path. A failure in the middle costs a page, not all.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let mut outage = Outage::new(self.limits.retry);
-        let mut renewed = false;
         let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
         loop {
             let known = found.len();
@@ -265,13 +277,7 @@ impl Remote {
                 // What comes after the last one that is known cannot be asked for.
                 false => found.clear(),
             }
-            self.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew(&client) {
-                renewed = true;
-                continue;
-            }
-            sleep(outage.wait(trouble)?).await;
-            self.traffic.retries.add(1);
+            self.recover(trouble, &client, &mut outage).await?;
         }
     }
 
@@ -314,7 +320,6 @@ impl Remote {
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
     ) -> Result<T> {
         let mut outage = Outage::new(self.limits.retry);
-        let mut renewed = false;
         loop {
             let (client, exchange, stall) =
                 (self.client(), Exchange::default(), outage.silence(self.limits.stall));
@@ -326,13 +331,7 @@ impl Remote {
                 Ok(Err(error)) => Trouble::of(&error, &exchange),
                 Err(_) => silence(stall),
             };
-            self.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.renew(&client) {
-                renewed = true;
-                continue;
-            }
-            sleep(outage.wait(trouble)?).await;
-            self.traffic.retries.add(1);
+            self.recover(trouble, &client, &mut outage).await?;
         }
     }
 }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use super::leg::{Late, Leg};
 use super::trouble::{Outage, Trouble};
@@ -43,7 +43,6 @@ impl<'a> Transfer<'a> {
         // Kept while waiting after a failure, so that a store in trouble is asked seldom.
         let _slot = self.remote.pace.slot().await;
         let mut outage = Outage::new(self.remote.limits.retry);
-        let mut renewed = false;
         while self.missing() > 0 {
             let (before, client) = (self.slot.len(), self.remote.client());
             let Err(trouble) = self.attempt(&client, outage.silence(self.remote.limits.stall)).await else {
@@ -52,13 +51,7 @@ impl<'a> Transfer<'a> {
             if self.slot.len() > before {
                 outage.over();
             }
-            self.remote.note(&trouble);
-            if matches!(trouble, Trouble::Denied(_)) && !renewed && self.remote.renew(&client) {
-                renewed = true;
-                continue;
-            }
-            sleep(outage.wait(trouble)?).await;
-            self.remote.traffic.retries.add(1);
+            self.remote.recover(trouble, &client, &mut outage).await?;
         }
         Ok(self.slot)
     }

@@ -175,11 +175,13 @@ pub(super) struct Outage {
     patience: Duration,
     tries: u32,
     odd: u32,
+    /// Whether other credentials were found already.
+    pub(super) renewed: bool,
 }
 
 impl Outage {
     pub(super) fn new(patience: Duration) -> Self {
-        Outage { since: Instant::now(), patience, tries: 0, odd: 0 }
+        Outage { since: Instant::now(), patience, tries: 0, odd: 0, renewed: false }
     }
 
     /// Bytes came: what was before is forgiven.
