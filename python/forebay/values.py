@@ -101,20 +101,22 @@ class DiskCache:
         path: A directory on a local disk, of this user alone. It is created if it is not there.
         max_bytes: What it may hold, as a number or as ``"200GB"``. More than that is read from the store again each
             epoch, but what fits stays.
-        tier: What is kept of images: ``"rows"``, the files as they are, good for every size and augmentation; or
-            ``"pixels"``, so that they are not decoded again from the second epoch on, which takes several times the
-            disk. ``"auto"`` is ``"rows"`` in this version.
+        tier: What is kept of images. ``"rows"``: the files as they are, good for every size and augmentation.
+            ``"pixels"``: 8-bit pixels as far as no random step comes before, not decoded again from the second epoch
+            on, for several times the disk. ``"resized"``: JPEGs of the largest size that is needed, for images much
+            larger than that. ``"auto"`` begins with rows and changes when the loop waits for images to be decoded and
+            the disk has the room and the speed for another form; ``state_dict()`` says which is used.
     """
 
     path: str | os.PathLike[str]
     max_bytes: str | int = field(kw_only=True)
-    tier: Literal["auto", "rows", "pixels"] = field(default="auto", kw_only=True)
+    tier: Literal["auto", "rows", "resized", "pixels"] = field(default="auto", kw_only=True)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", os.fspath(self.path))
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
-        if self.tier not in ("auto", "rows", "pixels"):
-            raise InvalidError(f"tier={self.tier!r} is no tier (pass 'auto', 'rows' or 'pixels')")
+        if self.tier not in ("auto", "rows", "resized", "pixels"):
+            raise InvalidError(f"tier={self.tier!r} is no tier (pass 'auto', 'rows', 'resized' or 'pixels')")
 
     def __repr__(self) -> str:
         tier = "" if self.tier == "auto" else f", tier={self.tier!r}"

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use forebay::cache::Tier;
 use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -150,8 +149,7 @@ fn build(arguments: Arguments) -> forebay::Result<Inner> {
         builder = builder.fill_null(column, value);
     }
     if let Some((folder, most, tier)) = arguments.cache {
-        let tier = if tier == "pixels" { Tier::Pixels } else { Tier::Rows };
-        builder = builder.cache(DiskCache::open(folder, most)?).cache_tier(tier);
+        builder = builder.cache(DiskCache::open(folder, most)?).cache_tier(tier.parse()?);
     }
     builder.build()
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,63 @@ def test_what_is_no_cache_is_refused(plain: Path, tmp_path: Path) -> None:
         small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB"))
     with pytest.raises(fb.InvalidError, match="no tier"):
         fb.DiskCache(tmp_path, max_bytes=1, tier="pickle")  # type: ignore[arg-type]
+
+
+def test_resized_images_are_close_to_the_files(photos: Path, tmp_path: Path) -> None:
+    image = fb.Image.center_crop(24, resize=28).flip()
+    cache = fb.DiskCache(tmp_path, max_bytes="1GB", tier="resized")
+    with small(photos, decode={"image": image}) as plain, small(photos, decode={"image": image}, cache=cache) as cached:
+        for number in (0, 1):
+            for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
+                difference = abs(ours["image"].astype(int) - theirs["image"].astype(int))
+                assert ours["id"].tolist() == theirs["id"].tolist()
+                assert difference.mean() < 3
+        assert cached.state_dict()["cache_tier"] == "resized"
+        assert cached.stats().to_dict()["keep"]["items"] == 256
+
+
+def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:
+    def loader(**arguments: object) -> fb.Loader:
+        decode = {"image": fb.Image.random_resized_crop(64).flip()}
+        return small(drawn / "photos", decode=decode, threads=1, **arguments)
+
+    def epoch(loader: fb.Loader, number: int) -> list[tuple[list[int], int]]:
+        return [(batch["label"].tolist(), int(batch["image"].sum())) for batch in loader.epoch(number)]
+
+    with loader() as plain:
+        oracle = [epoch(plain, number) for number in range(5)]
+    cache = fb.DiskCache(tmp_path, max_bytes="2GB")
+    with loader(cache=cache) as chosen:
+        assert chosen.state_dict()["cache_tier"] == "rows"
+        assert epoch(chosen, 0) == oracle[0]
+        for number in (1, 2, 3):
+            found = epoch(chosen, number)
+            assert [labels for labels, _ in found] == [labels for labels, _ in oracle[number]]
+        state = chosen.state_dict()
+        assert state["cache_tier"] == "pixels"
+        # Made from the rows that were kept before: no file was read twice.
+        assert chosen.stats().to_dict()["keep"]["items"] >= 400
+        assert chosen.stats().to_dict()["fetch"]["items"] >= 12
+    with loader(cache=cache) as later:
+        later.load_state_dict(state)
+        assert [labels for labels, _ in epoch(later, 4)] == [labels for labels, _ in oracle[4]]
+        stats = later.stats().to_dict()
+        assert stats["cache"]["misses"] == 0
+        assert stats["fetch"]["bytes"] == 0
+    state["cache_tier"] = "wax"
+    with loader(cache=cache) as later, pytest.raises(fb.StateMismatchError, match="wax"):
+        later.load_state_dict(state)
+
+
+def test_a_loop_that_is_slower_than_the_loader_is_left_alone(drawn: Path, tmp_path: Path) -> None:
+    decode = {"image": fb.Image.center_crop(32, resize=40)}
+    cache = fb.DiskCache(tmp_path, max_bytes="2GB")
+    with small(drawn / "photos", decode=decode, batch_size=20, cache=cache) as loader:
+        for _ in range(3):
+            for _ in loader:
+                time.sleep(0.05)
+        assert loader.state_dict()["cache_tier"] == "rows"
+        assert loader.stats().to_dict()["keep"]["items"] == 0
 
 
 @pytest.mark.parametrize("max_bytes", ["1GB", "100kB"])

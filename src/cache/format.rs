@@ -74,6 +74,10 @@ impl Encoded {
     }
 }
 
+/// Of what views use, the part that they may hold beside it and still be written as they are. In pages of Parquet a
+/// length stands before each value; to take them apart would cost a copy of all.
+const UNUSED: usize = 16;
+
 /// The rows without what their views do not use: a view may point into a page of which only a few values are left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
@@ -85,8 +89,9 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     fn views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
+        let used = views.total_buffer_bytes_used();
         // Values that repeat may share their bytes: apart they would take more.
-        if held > views.total_buffer_bytes_used() { Arc::new(views.gc()) } else { array.clone() }
+        if held > used + used / UNUSED { Arc::new(views.gc()) } else { array.clone() }
     }
     Ok(match array.data_type() {
         DataType::BinaryView => views::<arrow::datatypes::BinaryViewType>(array),

@@ -1,4 +1,5 @@
-//! How much is kept in all: two numbers in a file that every process of the node changes under its lock.
+//! How much is kept in all, and how often it was of use: numbers in a file that every process of the node changes under
+//! its lock.
 //!
 //! The ledger may say more than there is, never less: bytes are added before a file grows and taken off after it is
 //! gone, so a process that is killed in between leaves too high a number, which the next count of the folder corrects.
@@ -12,11 +13,13 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::folder::{self, Folder, Scan, footprint};
 use super::pause::Pause;
+use super::stats::PastStats;
 
 /// How long to wait for others who change the ledger. They need microseconds, or a fraction of a second to count.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Bytes, entries, and xxh3-64 of both.
-const LENGTH: usize = 24;
+/// Bytes, entries, hits, misses, damaged, and xxh3-64 of them.
+const NUMBERS: usize = 5;
+const LENGTH: usize = 8 * (NUMBERS + 1);
 
 /// What all files of ours come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,15 +38,32 @@ impl Total {
     }
 }
 
+/// All that a ledger says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Totals {
+    pub(super) total: Total,
+    pub(super) past: PastStats,
+}
+
 /// The ledger, locked for as long as this lives.
 pub(super) struct Ledger {
     file: File,
     pub(super) total: Total,
+    past: PastStats,
 }
 
 impl Ledger {
     /// Locks the ledger; one that is new or torn is counted anew. `None` if others held it for too long.
     pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
+        Ledger::lock_within(folder, pause, PATIENCE)
+    }
+
+    /// The same with a patience of the caller's.
+    pub(super) fn lock_within(
+        folder: &Folder,
+        pause: &Pause,
+        patience: Duration,
+    ) -> io::Result<Option<Ledger>> {
         let path = folder.ledger();
         let file = match folder::create(&path, true) {
             Err(error) if folder::is_in_the_way(&error) => {
@@ -58,14 +78,14 @@ impl Ledger {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::Error(error)) => return Err(error),
-                Err(TryLockError::WouldBlock) if start.elapsed() > PATIENCE => return Ok(None),
+                Err(TryLockError::WouldBlock) if start.elapsed() >= patience => return Ok(None),
                 Err(TryLockError::WouldBlock) => naps.nap(),
             }
         }
         match read(&file) {
-            Some(total) => Ok(Some(Ledger { file, total })),
+            Some(Totals { total, past }) => Ok(Some(Ledger { file, total, past })),
             None => {
-                let mut ledger = Ledger { file, total: Total::default() };
+                let mut ledger = Ledger { file, total: Total::default(), past: PastStats::default() };
                 ledger.set(Total::of(&folder.scan()?))?;
                 Ok(Some(ledger))
             }
@@ -73,19 +93,27 @@ impl Ledger {
     }
 
     /// What the ledger said last, without waiting.
-    pub(super) fn peek(folder: &Folder) -> Option<Total> {
+    pub(super) fn peek(folder: &Folder) -> Option<Totals> {
         folder::open(&folder.ledger()).ok().and_then(|file| read(&file))
     }
 
     pub(super) fn set(&mut self, total: Total) -> io::Result<()> {
-        let mut text = [0u8; LENGTH];
-        text[..8].copy_from_slice(&total.bytes.to_le_bytes());
-        text[8..16].copy_from_slice(&total.entries.to_le_bytes());
-        let hash = xxh3_64(&text[..16]);
-        text[16..].copy_from_slice(&hash.to_le_bytes());
-        self.file.write_all_at(&text, 0)?;
         self.total = total;
-        Ok(())
+        self.write()
+    }
+
+    /// Adds what somebody found and missed.
+    pub(super) fn note(&mut self, news: PastStats) -> io::Result<()> {
+        self.past = self.past.and(news);
+        self.write()
+    }
+
+    fn write(&self) -> io::Result<()> {
+        let Ledger { total: Total { bytes, entries }, past: PastStats { hits, misses, damaged }, .. } = *self;
+        let numbers: [u64; NUMBERS] = [bytes, entries, hits, misses, damaged];
+        let mut text = numbers.map(u64::to_le_bytes).concat();
+        text.extend_from_slice(&xxh3_64(&text).to_le_bytes());
+        self.file.write_all_at(&text, 0)
     }
 
     pub(super) fn add(&mut self, bytes: u64) -> io::Result<()> {
@@ -99,9 +127,14 @@ impl Ledger {
     }
 }
 
-fn read(file: &File) -> Option<Total> {
+fn read(file: &File) -> Option<Totals> {
     let mut text = [0u8; LENGTH];
     file.read_exact_at(&mut text, 0).ok()?;
-    let number = |at: usize| text[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
-    (xxh3_64(&text[..16]) == number(16)).then(|| Total { bytes: number(0), entries: number(8) })
+    let (words, _) = text.as_chunks::<8>();
+    let [bytes, entries, hits, misses, damaged, hash] = *words else { return None };
+    let number = u64::from_le_bytes;
+    (xxh3_64(&text[..8 * NUMBERS]) == number(hash)).then(|| Totals {
+        total: Total { bytes: number(bytes), entries: number(entries) },
+        past: PastStats { hits: number(hits), misses: number(misses), damaged: number(damaged) },
+    })
 }

@@ -19,6 +19,8 @@
 //! | [`part`] | one writer at a time, across threads and processes; what the dead leave behind |
 //! | [`space`], [`ledger`] | how much may be kept, and who goes |
 //! | [`health`] | off when the disk fails, on again when it works |
+//! | [`disk`] | how fast it is |
+//! | [`tier`] | what is kept of images, by name |
 //! | [`map`] | the one file with a foreign function |
 //!
 //! What always holds:
@@ -32,6 +34,7 @@
 //! - **Never more than agreed.** See [`space`] for the limit and for the rule of who goes.
 //! - **Nobody else's.** The folder belongs to one user, no one else may write to it, and no link is followed.
 
+mod disk;
 mod entry;
 mod folder;
 mod format;
@@ -47,6 +50,7 @@ mod space;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod tier;
 mod upkeep;
 
 use std::fmt;
@@ -57,14 +61,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use serde::Serialize;
 
 use crate::error::{Error, Result};
 use folder::Folder;
 use format::{Encoded, Verdict};
 use health::{Half, Health, Mode};
 use index::Index;
-use ledger::Ledger;
+use ledger::{Ledger, Totals};
 use part::Part;
 use space::{Declined, Space};
 use stats::{Counters, count};
@@ -72,7 +75,8 @@ use stats::{Counters, count};
 pub use entry::Entry;
 pub use health::Off;
 pub use key::Key;
-pub use stats::{CacheStats, DeclinedStats};
+pub use stats::{CacheStats, DeclinedStats, PastStats};
+pub use tier::Tier;
 pub use upkeep::{Cleared, Report};
 
 /// How long to wait for another thread or process that fetches the same rows: what a slow store may need for a row group.
@@ -87,17 +91,6 @@ struct Inner {
     index: Index,
     health: Health,
     counters: Arc<Counters>,
-}
-
-/// What is kept of images.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Tier {
-    /// The files as they are: small, and good for every size and augmentation.
-    #[default]
-    Rows,
-    /// Pixels, as far as no random step comes before: several times larger, and not decoded again.
-    Pixels,
 }
 
 /// Whose turn it is to fetch rows.
@@ -153,6 +146,22 @@ impl DiskCache {
         self.0.space.folder.mapped
     }
 
+    /// The most bytes that the entries can come to: the limit, or less where the disk has no more to give.
+    pub fn capacity(&self) -> u64 {
+        self.0.space.capacity(Ledger::peek(&self.0.space.folder).unwrap_or_default().total)
+    }
+
+    /// Whether there is an entry for `key`, without looking into it.
+    pub fn holds(&self, key: &Key) -> bool {
+        self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
+    }
+
+    /// Bytes a second at which the disk itself gives the entry of `key`, past the page cache. `None` where there is none,
+    /// or the file system cannot be read so.
+    pub fn disk_rate(&self, key: &Key) -> Option<f64> {
+        disk::rate(&self.0.space.folder.entry(key.name())).ok().flatten()
+    }
+
     /// The folder, as it was opened.
     pub fn folder(&self) -> &Path {
         self.0.space.folder.given()
@@ -161,6 +170,7 @@ impl DiskCache {
     /// Tells that an epoch begins. Entries that were not used in the one before may go from now on, and what killed
     /// processes left half-written is removed.
     pub fn epoch_begins(&self) {
+        self.0.note_use(Duration::from_secs(1));
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
         self.remove_orphans();
@@ -200,12 +210,13 @@ impl DiskCache {
 
     /// What this process did, and how full the cache is.
     pub fn stats(&self) -> CacheStats {
-        let total = Ledger::peek(&self.0.space.folder).unwrap_or_default();
+        let Totals { total, past } = Ledger::peek(&self.0.space.folder).unwrap_or_default();
         CacheStats {
             evictions: self.0.space.evictions.load(Relaxed),
             entries: total.entries,
             bytes: total.bytes,
             max_bytes: self.0.space.limit(),
+            past,
             reading_off: self.0.health.off(Half::Read),
             writing_off: self.0.health.off(Half::Write),
             ..self.0.counters.read()
@@ -396,6 +407,28 @@ impl DiskCache {
             Declined::TooLarge | Declined::Busy | Declined::Unwritable => {}
         }
         false
+    }
+}
+
+impl Inner {
+    /// Adds what this process found and missed to the ledger.
+    fn note_use(&self, patience: Duration) {
+        let news = self.counters.news();
+        if news == PastStats::default() {
+            return;
+        }
+        let noted = Ledger::lock_within(&self.space.folder, &self.space.pause, patience)
+            .is_ok_and(|ledger| ledger.is_some_and(|mut ledger| ledger.note(news).is_ok()));
+        if noted {
+            self.counters.noted(news);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Others hold the ledger for microseconds; what cannot be noted at once is only a figure.
+        self.note_use(Duration::ZERO);
     }
 }
 

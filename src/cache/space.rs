@@ -87,6 +87,15 @@ impl Space {
         self.limit
     }
 
+    /// The most bytes that files can come to when they are `total` now.
+    pub(super) fn capacity(&self, total: Total) -> u64 {
+        let disk = self.keep_free.zip(rustix::fs::statvfs(self.folder.root()).ok());
+        let free = disk.map_or(u64::MAX, |(keep_free, disk)| {
+            (disk.f_bavail * disk.f_frsize).saturating_sub(keep_free(disk.f_blocks * disk.f_frsize))
+        });
+        self.limit.min(total.bytes.saturating_add(free))
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -23,6 +24,8 @@ pub(super) struct Counters {
     pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
+    /// What the ledger knows already.
+    noted: Mutex<PastStats>,
 }
 
 pub(super) fn count(counter: &AtomicU64) {
@@ -56,10 +59,39 @@ pub struct CacheStats {
     pub bytes: u64,
     /// The most bytes that they may be.
     pub max_bytes: u64,
+    /// What all processes found and missed, up to their last epochs.
+    pub past: PastStats,
     /// Why nothing is looked up at present.
     pub reading_off: Option<Off>,
     /// Why nothing is kept at present.
     pub writing_off: Option<Off>,
+}
+
+/// Of what use the cache was to all processes since its folder was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PastStats {
+    /// Look-ups that found their rows.
+    pub hits: u64,
+    /// Look-ups that did not.
+    pub misses: u64,
+    /// Files found damaged, cut off or misplaced, and removed.
+    pub damaged: u64,
+}
+
+impl PastStats {
+    /// The share of look-ups that found their rows; `None` where nothing was looked up.
+    pub fn hit_rate(&self) -> Option<f64> {
+        let asked = self.hits + self.misses;
+        (asked > 0).then(|| self.hits as f64 / asked as f64)
+    }
+
+    pub(super) fn and(self, more: PastStats) -> PastStats {
+        PastStats {
+            hits: self.hits + more.hits,
+            misses: self.misses + more.misses,
+            damaged: self.damaged + more.damaged,
+        }
+    }
 }
 
 /// How often rows were not kept, by reason.
@@ -117,6 +149,22 @@ impl DeclinedStats {
 }
 
 impl Counters {
+    /// What the ledger does not know yet.
+    pub(super) fn news(&self) -> PastStats {
+        let noted = *self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = |counter: &AtomicU64, noted: u64| counter.load(Relaxed).saturating_sub(noted);
+        PastStats {
+            hits: since(&self.hits, noted.hits),
+            misses: since(&self.misses, noted.misses),
+            damaged: since(&self.damaged, noted.damaged),
+        }
+    }
+
+    pub(super) fn noted(&self, news: PastStats) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        *noted = noted.and(news);
+    }
+
     pub(super) fn read(&self) -> CacheStats {
         let of = |counter: &AtomicU64| counter.load(Relaxed);
         CacheStats {

@@ -21,6 +21,9 @@ impl Rect {
     }
 }
 
+/// Says what is shown of an image of a width and a height.
+pub(super) type FrameOf<'a> = dyn Fn(u32, u32) -> Frame + 'a;
+
 /// What is stretched to the target size, in pixels of the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
@@ -52,6 +55,11 @@ impl Frame {
         let flip = draws.unit() < image.flip;
         Frame { sampling: Sampling::of(image, width, height, &mut draws), flip }
     }
+
+    /// The same part of an image of `from` (width and height) where that has the size `to`.
+    pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
+        Frame { sampling: self.sampling.scaled(from, to), flip: self.flip }
+    }
 }
 
 impl Sampling {
@@ -61,6 +69,26 @@ impl Sampling {
             Framing::Resize => Sampling::cropped(Rect::whole(width, height)),
             Framing::RandomResizedCrop => Sampling::cropped(random_crop(image, width, height, draws)),
             Framing::CenterCrop => center_crop(image.size, image.shorter_side(), width, height),
+        }
+    }
+
+    /// The same part of an image of `from` where that has the size `to`.
+    fn scaled(self, from: (u32, u32), to: (u32, u32)) -> Sampling {
+        let (x, y) = (f64::from(to.0) / f64::from(from.0), f64::from(to.1) / f64::from(from.1));
+        let Rect { x: left, y: top, width, height } = self.view;
+        let covering = |start: u32, length: u32, scale: f64, limit: u32| {
+            let first = ((f64::from(start) * scale) as u32).min(limit - 1);
+            let end = (f64::from(start + length) * scale).ceil() as u32;
+            (first, end.clamp(first + 1, limit) - first)
+        };
+        let (left, width) = covering(left, width, x, to.0);
+        let (top, height) = covering(top, height, y, to.1);
+        Sampling {
+            left: self.left * x,
+            top: self.top * y,
+            width: self.width * x,
+            height: self.height * y,
+            view: Rect { x: left, y: top, width, height },
         }
     }
 
@@ -92,15 +120,28 @@ fn random_crop(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Rec
             return Rect { x, y, width: w, height: h };
         }
     }
+    let (w, h) = fallback_crop(ratio, width, height);
+    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+}
+
+/// Width and height of the largest box within the ratios.
+fn fallback_crop(ratio: (f64, f64), width: u32, height: u32) -> (u32, u32) {
     let shape = f64::from(width) / f64::from(height);
-    let (w, h) = if shape < ratio.0 {
+    if shape < ratio.0 {
         (width, rounded(f64::from(width) / ratio.0).clamp(1, height))
     } else if shape > ratio.1 {
         (rounded(f64::from(height) * ratio.1).clamp(1, width), height)
     } else {
         (width, height)
-    };
-    Rect { x: (width - w) / 2, y: (height - h) / 2, width: w, height: h }
+    }
+}
+
+/// Width and height that no random crop of a `width` x `height` image falls below.
+pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64) {
+    let area = f64::from(width) * f64::from(height) * image.scale_range().0;
+    let (narrowest, widest) = image.ratio_range();
+    let fallback = fallback_crop((narrowest, widest), width, height);
+    ((area * narrowest).sqrt().min(f64::from(fallback.0)), (area / widest).sqrt().min(f64::from(fallback.1)))
 }
 
 /// torchvision's `Resize(shorter)` and `CenterCrop(size)` as one box: output pixel (i, j) of the crop is pixel

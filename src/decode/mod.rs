@@ -31,10 +31,12 @@ mod validate;
 pub use draws::RowKey;
 pub use header::{Format, Header, probe};
 pub use jpeg::encode_jpeg;
+pub use kept::Form;
 pub use pixel_type::{Layout, PixelType};
 pub use spec::{Image, Size};
 
 use crate::error::{Error, ErrorKind, Result};
+use geometry::Frame;
 use header::seen_size;
 use scratch::Scratch;
 
@@ -60,12 +62,13 @@ pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) 
         )));
     }
     Scratch::with(|scratch| {
+        let frame_of = |width, height| Frame::draw(image, width, height, key);
         if kept::is_kept(encoded) {
             kept::decode_into(image, encoded, key, slot, scratch)
         } else if header::is_jpeg(encoded) {
-            jpeg::decode_into(image, encoded, key, slot, scratch)
+            jpeg::decode_into(image, encoded, &frame_of, slot, scratch)
         } else {
-            raster::decode_into(image, encoded, key, slot, scratch)
+            raster::decode_into(image, encoded, &frame_of, slot, scratch)
         }
     })
 }

@@ -2,9 +2,8 @@
 
 use image::metadata::Orientation;
 
-use super::draws::RowKey;
 use super::finish::{Table, finish, flip_in_place, is_plain};
-use super::geometry::{Frame, Rect};
+use super::geometry::{Frame, FrameOf, Rect};
 use super::pixels::orient;
 use super::resample::{Decoded, Resampler};
 use super::scratch::{Buffer, Scratch};
@@ -64,7 +63,7 @@ impl Scratch {
         &mut self,
         image: &Image,
         whole: Whole,
-        key: RowKey,
+        frame_of: &FrameOf<'_>,
         slot: &mut [u8],
     ) -> Result<()> {
         let Whole { mut rect, orientation } = whole;
@@ -75,7 +74,7 @@ impl Scratch {
             let (width, height) = orient(pixels, rect, channels, orientation, turned);
             (pixels, rect) = (turned, Rect::whole(width, height));
         }
-        let frame = Frame::draw(image, rect.width, rect.height, key);
+        let frame = frame_of(rect.width, rect.height);
         self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels }, &frame, slot)
     }
 }

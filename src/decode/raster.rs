@@ -11,8 +11,7 @@ use image::error::{ImageError, LimitErrorKind};
 use image::metadata::Orientation;
 use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
-use super::draws::RowKey;
-use super::geometry::Rect;
+use super::geometry::{FrameOf, Rect};
 use super::header::{Format, Header, sniff};
 use super::output::Whole;
 use super::scratch::{Buffer, Scratch};
@@ -56,13 +55,13 @@ pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
 pub(super) fn decode_into(
     image: &Image,
     encoded: &[u8],
-    key: RowKey,
+    frame_of: &FrameOf<'_>,
     slot: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<()> {
     let format = sniff(encoded)?;
     let whole = caught(format, || read(image, encoded, format, scratch))?;
-    scratch.fill_from_whole(image, whole, key, slot)
+    scratch.fill_from_whole(image, whole, frame_of, slot)
 }
 
 /// Decodes all pixels into `scratch.pixels`, as RGB or luma.

@@ -92,7 +92,7 @@ pub struct Image {
     #[serde(default)]
     layout: Layout,
     #[serde(default)]
-    grayscale: bool,
+    pub(super) grayscale: bool,
     #[serde(default)]
     pub(super) exif_orientation: bool,
     #[serde(default = "default_max_pixels")]

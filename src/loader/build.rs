@@ -15,6 +15,7 @@ use super::sizing::Sizing;
 use super::slab::Slabs;
 use super::stats::Counters;
 use super::threads::Border;
+use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::delivered;
 use crate::cache::{DiskCache, Tier};
@@ -147,12 +148,18 @@ impl LoaderBuilder {
         self
     }
 
-    /// What the cache keeps of images. Default: [`Tier::Rows`], the files as they are.
+    /// What the cache keeps of images. Default: [`Tier::Auto`].
     ///
     /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk:
-    /// 3 bytes for each of their pixels, or of the result's where no random crop comes first. Row groups whose pixels would
-    /// take more than an eighth of the memory are kept as rows, and so are all on a file system where entries are not
-    /// mapped.
+    /// 3 bytes for each of their pixels, or of the result's where no random crop comes first. With [`Tier::Resized`] they
+    /// are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller stays as it is. Row
+    /// groups whose images would take more than an eighth of the memory in such a form are kept as rows, and so are all
+    /// where entries are not mapped.
+    ///
+    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next when in an epoch the consumer
+    /// waited for images to be decoded, the cache has room for all of them in that form, and the disk gives them at least
+    /// twice as fast as they came. If they then come slower than before, it goes back. A loader that is ahead of its
+    /// consumer is left alone.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         self
@@ -203,14 +210,11 @@ impl LoaderBuilder {
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
-        let pixels = self.pixels(&treatments, fetcher.projection.schema());
+        let images = self.images(&treatments, fetcher.projection.schema());
         fetcher.shelf = self.cache.clone().map(|cache| {
-            let mut content = filter.as_ref().map_or(String::new(), |filter| format!(" where {filter}"));
-            pixels.iter().for_each(|(column, image)| {
-                content += &format!("; pixels of column {column}: {}", image.kept_as());
-            });
-            Shelf::new(cache, &content, selected.counts.clone(), sizing.row_groups)
+            Shelf::new(cache, filter.as_deref(), images, selected.counts.clone(), sizing.row_groups)
         });
+        let tiers = fetcher.shelf.is_some().then(|| Arc::new(Tiers::new(self.tier, &fetcher)));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
@@ -251,7 +255,7 @@ impl LoaderBuilder {
             drop_last: self.drop_last,
             rows,
             filter,
-            pixels,
+            tiers,
             closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })

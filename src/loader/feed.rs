@@ -13,8 +13,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::stats::Counters;
+use super::tiers::Tiers;
 use super::{caught, images};
-use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
@@ -26,8 +26,9 @@ use crate::shard::{OrderSpec, Part, Walk};
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
-/// Of the memory for row groups, the share that one may take with its images as pixels; larger ones are kept as files.
-const PIXELS_SHARE: u64 = 8;
+/// Of the memory for row groups, the share that one may take with its images in another form; larger ones are kept as
+/// files.
+const FORM_SHARE: u64 = 8;
 
 /// Which row groups a feed brings.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,7 +119,7 @@ impl Feed {
                 async move {
                     match fetched.found {
                         // Others wait for rows that are ours to keep, however slow our own consumer is.
-                        Found::Bytes(_, Some(_)) => {
+                        Found::Bytes(_, Some(_)) | Found::Rows(_, Some(_)) => {
                             let turn = turns.acquire_owned().await.ok();
                             Begun::Reading(reader.start(fetched, None, turn))
                         }
@@ -161,8 +162,8 @@ pub(super) struct Source {
     /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
     /// hand.
     pub(super) exchange: bool,
-    /// Images that are kept as pixels: column, and for what.
-    pub(super) pixels: Arc<[(usize, Image)]>,
+    /// Looks at what the images of the data set are like.
+    pub(super) tiers: Option<Arc<Tiers>>,
 }
 
 /// Turns the fetched bytes of one feed into rows, on the pool.
@@ -214,7 +215,7 @@ impl Reading {
         turn: Option<OwnedSemaphorePermit>,
     ) {
         if self.source.exchange {
-            let whole = match caught(|| self.in_pixels(whole)) {
+            let whole = match caught(|| self.in_form(whole)) {
                 Ok(whole) => whole,
                 Err(error) => return drop(send.send(Err(error))),
             };
@@ -238,15 +239,18 @@ impl Reading {
         }
     }
 
-    /// Rows with their images decoded as far as they are kept so.
-    fn in_pixels(&self, rows: RecordBatch) -> Result<RecordBatch> {
-        let Source { pixels, counters, limit, .. } = &self.source;
-        if pixels.is_empty() {
+    /// Rows with their images in the form in which they are kept.
+    fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        let Source { fetcher, counters, limit, .. } = &self.source;
+        let Some((shelf, form)) = fetcher.shelf.as_ref().and_then(|shelf| Some((shelf, shelf.form()?)))
+        else {
             return Ok(rows);
-        }
+        };
         let started = Instant::now();
-        let Some(kept) = images::kept(&rows, pixels, limit / PIXELS_SHARE)? else { return Ok(rows) };
-        let images = (rows.num_rows() * pixels.len()) as u64;
+        let Some(kept) = images::kept(&rows, shelf.images(), form, limit / FORM_SHARE)? else {
+            return Ok(rows);
+        };
+        let images = (rows.num_rows() * shelf.images().len()) as u64;
         counters.keep.add(images, kept.get_array_memory_size() as u64, started.elapsed().as_secs_f64());
         Ok(kept)
     }
@@ -268,7 +272,10 @@ impl Reading {
         let Source { fetcher, selected, limit, .. } = &self.source;
         let Fetched { part, found, permit, .. } = fetched;
         let (chunks, keeping) = match found {
-            Found::Rows(kept) => return Ok(Resident::kept(fetcher, selected, part, &kept, permit).into()),
+            Found::Rows(kept, keeping) => {
+                let resident = Resident::kept(fetcher, selected, part, &kept, permit);
+                return Ok(Read { resident, keep: keeping.map(|keeping| (keeping, kept.rows)) });
+            }
             Found::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
             Found::Bytes(chunks, keeping) => (chunks, keeping),
         };
@@ -282,6 +289,9 @@ impl Reading {
             }
             read => read,
         };
+        if let (Ok(rows), Some(tiers)) = (&read, &self.source.tiers) {
+            tiers.observe(rows);
+        }
         match (read, keeping) {
             (Ok(rows), None) => Ok(Resident::new(fetcher, selected, part, rows, permit).into()),
             (Ok(whole), Some((keeping, _))) => {

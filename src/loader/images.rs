@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
 
 use super::slab::Slab;
-use crate::decode::{Image, PixelType};
+use crate::decode::{Form, Image, PixelType};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Encoded images of one source: raw bytes, or the Hugging Face `struct<bytes, path>`.
@@ -57,18 +57,23 @@ impl<'a> Encoded<'a> {
 /// that it is refused where it is used.
 ///
 /// `None` where the images would take more than `most` bytes, judged by the first one.
-pub(super) fn kept(rows: &RecordBatch, images: &[(usize, Image)], most: u64) -> Result<Option<RecordBatch>> {
+pub(super) fn kept(
+    rows: &RecordBatch,
+    images: &[(usize, Image)],
+    form: Form,
+    most: u64,
+) -> Result<Option<RecordBatch>> {
     let mut columns = rows.columns().to_vec();
     for (column, image) in images {
         let encoded = Encoded::of(rows.column(*column).as_ref())?;
         let each = || (0..rows.num_rows()).map(|row| encoded.get(row));
-        let bytes = each().flatten().find_map(|file| image.kept_bytes(file).ok()).unwrap_or(0);
+        let bytes = each().flatten().find_map(|file| image.kept_bytes(form, file).ok()).unwrap_or(0);
         if bytes.saturating_mul(rows.num_rows() as u64) > most {
             return Ok(None);
         }
         let mut kept = BinaryViewBuilder::with_capacity(rows.num_rows());
         for file in each() {
-            match file.map(|file| (image.keep(file), file)) {
+            match file.map(|file| (image.keep(form, file), file)) {
                 Some((Ok(pixels), _)) => kept.append_value(pixels),
                 Some((Err(_), file)) => kept.append_value(file),
                 None => kept.append_null(),

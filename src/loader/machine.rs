@@ -14,7 +14,7 @@ pub(super) fn default_memory() -> u64 {
 }
 
 /// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
-fn available_memory() -> Option<u64> {
+pub(super) fn available_memory() -> Option<u64> {
     const KIB: u64 = 1 << 10;
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

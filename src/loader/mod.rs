@@ -4,7 +4,7 @@
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
 //! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
 //!   its buffers,
-//! * `warm` fills the cache,
+//! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
 //! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
 
 mod assembly;
@@ -22,6 +22,7 @@ mod sizing;
 mod slab;
 mod stats;
 mod threads;
+mod tiers;
 mod warm;
 
 use std::fmt;
@@ -36,12 +37,11 @@ use pipe::{Engine, Planned, Work};
 use progress::Progress;
 use sizing::Sizing;
 use stats::Counters;
+use tiers::Tiers;
 
-use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
-use crate::reader::shelf::Shelf;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
 pub use build::LoaderBuilder;
@@ -104,8 +104,8 @@ struct Inner {
     drop_last: bool,
     rows: u64,
     filter: Option<String>,
-    /// Images that the cache keeps as pixels.
-    pixels: Arc<[(usize, Image)]>,
+    /// In which form the cache keeps images, where there is a cache.
+    tiers: Option<Arc<Tiers>>,
     closed: std::sync::atomic::AtomicBool,
 }
 
@@ -120,16 +120,18 @@ impl Inner {
     /// What row groups are read from and with; `is_exact` says that all of them are used at once.
     fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
+        let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
+        let shelf = self.fetcher.shelf.as_ref().map(|shelf| shelf.in_form(form));
         Ok(Source {
             runtime,
             pool,
-            fetcher: self.fetcher.clone(),
+            fetcher: Fetcher { shelf, ..self.fetcher.clone() },
             selected: self.selected.clone(),
             counters: self.counters.clone(),
             limit: self.sizing.row_groups,
             // Pixels are several times what memory was planned for: they are used from the cache.
-            exchange: is_exact || !self.pixels.is_empty(),
-            pixels: self.pixels.clone(),
+            exchange: is_exact || form.is_some(),
+            tiers: self.tiers.clone(),
         })
     }
 }
@@ -169,8 +171,9 @@ impl Loader {
                     // Not before it is sure that the epoch begins: a position does not move for one that does not.
                     let (number, start, generation) = inner.progress.begin(number);
                     let spec = self.order();
-                    if let Some(shelf) = &inner.fetcher.shelf {
-                        shelf.epoch_begins();
+                    if let Some((shelf, tiers)) = inner.fetcher.shelf.as_ref().zip(inner.tiers.as_ref()) {
+                        shelf.cache().epoch_begins();
+                        tiers.epoch_begins(&inner.counters, &inner.fetcher, inner.rows);
                     }
                     let split = self.split(&spec);
                     (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
@@ -231,14 +234,15 @@ impl Loader {
             row_groups: self.inner.fetcher.budget.used(),
         };
         let Fetcher { store, shelf, .. } = &self.inner.fetcher;
-        self.inner.counters.read(memory, store.traffic(), shelf.as_ref().map(Shelf::stats))
+        self.inner.counters.read(memory, store.traffic(), shelf.as_ref().map(|shelf| shelf.cache().stats()))
     }
 
     /// How far the consumer got.
     pub fn position(&self) -> Position {
         let (epoch, row) = self.inner.progress.get();
         let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
-        Position::new(fingerprint, self.order_id(), epoch, row)
+        let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
+        Position { cache_tier, ..Position::new(fingerprint, self.order_id(), epoch, row) }
     }
 
     /// Goes to a saved position; the next epoch begins there. Lanes and window are taken over from it where they were
@@ -267,6 +271,9 @@ impl Loader {
         }
         (order.lanes, order.pool) = (saved.lanes, saved.pool);
         inner.sizing.check(&inner.fetcher, &inner.selected.counts, &order, self.split(&order))?;
+        if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
+            tiers.restore(saved)?;
+        }
         inner.engine.stop();
         let split = self.split(&order);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
@@ -279,7 +286,7 @@ impl Loader {
 
     /// A warning that was not given yet: that the disk of the cache failed, and how.
     pub fn take_warning(&self) -> Option<String> {
-        self.inner.fetcher.shelf.as_ref()?.take_warning()
+        self.inner.fetcher.shelf.as_ref()?.cache().take_warning()
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer.

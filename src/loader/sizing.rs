@@ -91,10 +91,10 @@ impl Sizing {
             && let Some(shelf) = &fetcher.shelf
         {
             let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
-            if all <= shelf.max_bytes() {
+            if all <= shelf.cache().max_bytes() {
                 return Ok(());
             }
-            let (most, all) = (words(shelf.max_bytes()), words(all));
+            let (most, all) = (words(shelf.cache().max_bytes()), words(all));
             let cause =
                 format!("an exact shuffle keeps all rows in the cache, {all}, over its limit of {most}");
             let hint = format!("raise the cache's max_bytes to {all}, or shuffle through a window");

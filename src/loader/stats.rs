@@ -71,6 +71,13 @@ impl Counters {
         self.waited[usize::from(stage)].fetch_add((seconds * NANOS) as u64, Relaxed);
     }
 
+    /// Images that were decoded, images that were brought into another form to be kept, and seconds that the consumer
+    /// waited for batches in the making.
+    pub(crate) fn images(&self) -> (u64, u64, f64) {
+        let waited = self.waited[Stage::Batch as usize].load(Relaxed) as f64 / NANOS;
+        (self.decode.items.load(Relaxed), self.keep.items.load(Relaxed), waited)
+    }
+
     pub(crate) fn read(
         &self,
         memory: MemoryStats,
@@ -143,7 +150,7 @@ pub struct Stats {
     pub gather: StageStats,
     /// Images decoded.
     pub decode: StageStats,
-    /// Images decoded to be kept as pixels.
+    /// Images brought into another form to be kept.
     pub keep: StageStats,
     /// Batches handed over.
     pub batches: StageStats,

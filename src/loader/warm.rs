@@ -51,6 +51,6 @@ impl Loader {
             passed += 1;
             done(passed, total);
         }
-        Ok(shelf.stats())
+        Ok(shelf.cache().stats())
     }
 }

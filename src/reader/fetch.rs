@@ -67,8 +67,8 @@ pub(crate) struct Fetched {
 pub(crate) enum Found {
     /// The bytes of its row group's column chunks; and who keeps the rows that they become.
     Bytes(Chunks, Option<Keeping>),
-    /// The rows of its row group.
-    Rows(Kept),
+    /// The rows of its row group; and who keeps them in another form.
+    Rows(Kept, Option<Keeping>),
     /// Nothing, and why: its rows are to be skipped.
     Lost(Error),
 }
@@ -78,7 +78,7 @@ impl Found {
     pub(crate) fn bytes(&self) -> u64 {
         match self {
             Found::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
-            Found::Rows(_) | Found::Lost(_) => 0,
+            Found::Rows(..) | Found::Lost(_) => 0,
         }
     }
 }
@@ -138,7 +138,7 @@ impl Fetcher {
         };
         let started = Instant::now();
         let found = match self.turn(part.group as usize).await {
-            Turn::Here(kept) => Found::Rows(kept),
+            Turn::Here(kept, keeping) => Found::Rows(kept, keeping),
             Turn::Ours(keeping) => match self.read(part.group as usize).await {
                 Err(error) if self.may_lose(&error) => Found::Lost(error),
                 read => Found::Bytes(read?, keeping),

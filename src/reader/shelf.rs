@@ -1,7 +1,8 @@
 //! The row cache, as one loader uses it: under one selection of columns and rows.
 //!
 //! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. Which file a row group
-//! lies in is told by its address, size, version and footer.
+//! lies in is told by its address, size, version and footer. Images in them may have been brought into another [`Form`];
+//! where rows are not kept in the form that is wanted, those that hold files are used to make it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -9,8 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use arrow::array::RecordBatch;
 
 use super::budget::Permit;
-use crate::cache::{CLAIM_PATIENCE, CacheStats, Claim, DiskCache, Guard, Key};
+use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::catalog::{Catalog, Projection};
+use crate::decode::{Form, Image};
 use crate::shard::Part;
 use crate::source::Store;
 
@@ -22,8 +24,12 @@ const BEHIND_SHARE: u64 = 4;
 #[derive(Clone)]
 pub(crate) struct Shelf {
     cache: DiskCache,
-    /// Which rows, and in which form: the filter, where there is one, and how images are kept.
+    /// Which rows: the filter, where there is one.
     content: Arc<str>,
+    /// Columns of images that can be kept in another form than as files, and what for.
+    images: Arc<[(usize, Image)]>,
+    /// How they are; `None`: as files.
+    form: Option<Form>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<Behind>,
@@ -42,10 +48,33 @@ pub(crate) struct Keeping {
 }
 
 impl Shelf {
-    /// `content` tells which of the rows are kept, and in which form; `memory` is what the loader has for row groups.
-    pub(crate) fn new(cache: DiskCache, content: &str, counts: Arc<[u32]>, memory: u64) -> Self {
+    /// `filter` tells which of the rows are kept, `images` which columns of them may be in another form; `memory` is what
+    /// the loader has for row groups.
+    pub(crate) fn new(
+        cache: DiskCache,
+        filter: Option<&str>,
+        images: Arc<[(usize, Image)]>,
+        counts: Arc<[u32]>,
+        memory: u64,
+    ) -> Self {
         let behind = Arc::new(Behind { bytes: AtomicU64::new(0), most: memory / BEHIND_SHARE });
-        Shelf { cache, content: content.into(), counts, behind }
+        let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
+        Shelf { cache, content: content.into(), images, form: None, counts, behind }
+    }
+
+    /// The same rows in another form.
+    pub(crate) fn in_form(&self, form: Option<Form>) -> Self {
+        Shelf { form, ..self.clone() }
+    }
+
+    /// How images are kept.
+    pub(crate) fn form(&self) -> Option<Form> {
+        self.form
+    }
+
+    /// Columns of images that can be kept in another form than as files, and what for.
+    pub(crate) fn images(&self) -> &[(usize, Image)] {
+        &self.images
     }
 
     /// Whose turn it is to fetch a row group. Waits for another thread or process that fetches it, so not to be called on
@@ -57,50 +86,50 @@ impl Shelf {
         projection: &Projection,
         group: usize,
     ) -> Turn {
-        let key = self.key(store, catalog, projection, group);
-        match self.cache.claim(&key, CLAIM_PATIENCE) {
-            Claim::Ready(entry) => Turn::Here(Kept { mapped: entry.is_mapped(), rows: entry.read() }),
-            Claim::Mine(guard) => Turn::Ours(Some(Keeping { guard, behind: self.behind.clone() })),
+        let kept = |entry: Entry| Kept { mapped: entry.is_mapped(), rows: entry.read() };
+        match self.cache.claim(&self.key(store, catalog, projection, group), CLAIM_PATIENCE) {
+            Claim::Ready(entry) => Turn::Here(kept(entry), None),
+            Claim::Mine(guard) => {
+                let keeping = Keeping { guard, behind: self.behind.clone() };
+                let files = self.form.map(|_| self.in_form(None).key(store, catalog, projection, group));
+                match files.and_then(|key| self.cache.get(&key)) {
+                    Some(entry) => Turn::Here(kept(entry), Some(keeping)),
+                    None => Turn::Ours(Some(keeping)),
+                }
+            }
             Claim::Alone => Turn::Ours(None),
         }
     }
 
-    fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
+    /// The key of a row group's rows.
+    pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
         let version = format!("{} footer:{:016x}", file.version, file.footer_hash);
-        let rows = format!("{} of {}{}", self.counts[group], found.rows, self.content);
+        let mut rows = format!("{} of {}{}", self.counts[group], found.rows, self.content);
+        if let Some(form) = self.form {
+            for (column, image) in &*self.images {
+                rows += &format!("; column {column}: {}", image.kept_as(form));
+            }
+        }
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
+    }
+
+    /// The cache itself.
+    pub(crate) fn cache(&self) -> &DiskCache {
+        &self.cache
     }
 
     /// All selected rows of a part's row group: what is kept.
     pub(crate) fn whole(&self, part: &Part) -> Part {
         Part { group: part.group, start: 0, rows: self.counts[part.group as usize] }
     }
-
-    /// Tells the cache that an epoch begins.
-    pub(crate) fn epoch_begins(&self) {
-        self.cache.epoch_begins();
-    }
-
-    /// The most bytes that are kept.
-    pub(crate) fn max_bytes(&self) -> u64 {
-        self.cache.max_bytes()
-    }
-
-    pub(crate) fn take_warning(&self) -> Option<String> {
-        self.cache.take_warning()
-    }
-
-    pub(crate) fn stats(&self) -> CacheStats {
-        self.cache.stats()
-    }
 }
 
 /// Whose turn it is.
 pub(crate) enum Turn {
-    /// The rows are here.
-    Here(Kept),
+    /// The rows are here; and to be kept in the form that is wanted, if there is a [`Keeping`].
+    Here(Kept, Option<Keeping>),
     /// They are to be fetched by us, and kept if there is a [`Keeping`].
     Ours(Option<Keeping>),
 }

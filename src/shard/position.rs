@@ -26,6 +26,9 @@ pub struct Position {
     pub epoch: u64,
     /// Rows of it that were handed over, all ranks together.
     pub row: u64,
+    /// In which form a cache kept images, where there was one: it decides no order, but may change pixels by a little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache_tier: Option<String>,
 }
 
 /// An order by name: all that decides it beside the data set.
@@ -59,7 +62,7 @@ impl OrderId {
 
 impl Position {
     pub(crate) fn new(fingerprint: String, order: OrderId, epoch: u64, row: u64) -> Self {
-        Position { version: POSITION_VERSION, fingerprint, order, epoch, row }
+        Position { version: POSITION_VERSION, fingerprint, order, epoch, row, cache_tier: None }
     }
 
     /// Refuses a position that does not belong to the given data set and order. Lanes and pool may differ, if the

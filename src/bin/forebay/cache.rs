@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use forebay::cache::{CacheStats, Cleared, Report};
+use forebay::cache::{CacheStats, Cleared, PastStats, Report};
 use forebay::{Dataset, DiskCache, Error, ErrorKind, Place, Result};
 use serde::Serialize;
 
 use super::console::Console;
 use super::location::parse_option;
-use super::units::{bytes, counted, parse_bytes};
+use super::units::{bytes, counted, parse_bytes, percent};
 
 /// Shows a cache of rows, checks, fills or empties it. Runs that use it may go on meanwhile.
 #[derive(clap::Args)]
@@ -119,6 +119,14 @@ fn describe(outcome: &Outcome) -> String {
         ));
     }
     lines.push(format!("{} of {}", counted(stats.entries, "row group"), bytes(stats.bytes)));
+    let PastStats { hits, misses, damaged } = stats.past;
+    if let Some(rate) = stats.past.hit_rate() {
+        lines.push(format!(
+            "{} of {} found since it was made, {damaged} damaged",
+            percent(rate),
+            counted(hits + misses, "look-up")
+        ));
+    }
     for off in [&stats.reading_off, &stats.writing_off].into_iter().flatten() {
         lines.push(format!("off: {}", off.why));
     }

@@ -53,8 +53,8 @@ pub(crate) struct LoaderOptions {
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
     pub(crate) cache_bytes: Option<u64>,
-    /// What the cache keeps of images
-    #[arg(long, value_name = "rows|pixels", value_parser = parse_tier, default_value = "rows", requires = "cache")]
+    /// What the cache keeps of images: auto, rows, resized or pixels
+    #[arg(long, value_name = "TIER", default_value = "auto", requires = "cache")]
     pub(crate) cache_tier: Tier,
 }
 
@@ -117,14 +117,6 @@ impl LoaderOptions {
             return image.clone();
         }
         image.clone().normalize(IMAGENET_MEAN, IMAGENET_STD).dtype(PixelType::F32).layout(Layout::Nchw)
-    }
-}
-
-fn parse_tier(text: &str) -> Result<Tier, String> {
-    match text {
-        "rows" => Ok(Tier::Rows),
-        "pixels" => Ok(Tier::Pixels),
-        _ => Err(format!("{text:?} is neither rows nor pixels")),
     }
 }
 

@@ -80,6 +80,10 @@ impl Drop for Mounted {
     }
 }
 
+/// Makes every operation on a file system of type ext4 an input/output error, as a disk that is gone does.
+const SHUT_DOWN: &str = "import fcntl, os, struct, sys; \
+    fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587D, struct.pack('I', 2))";
+
 fn run(program: &str, arguments: &[&str]) -> bool {
     let status = Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
@@ -100,6 +104,37 @@ fn a_full_disk_turns_writing_off_until_there_is_room() {
         },
     );
     assert!(with_extension(disk.0.path(), "part").is_empty(), "no half-written entry keeps the disk full");
+}
+
+#[test]
+fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
+    let (images, disk) = (folder(), folder());
+    let (image, at) = (images.path().join("disk"), disk.path().to_string_lossy().into_owned());
+    fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
+    let image = image.to_string_lossy();
+    if !(run("mkfs.ext4", &["-q", "-F", &image])
+        && run("mount", &["-o", "loop", &image, &at])
+        && run("python3", &["-c", "import fcntl"]))
+    {
+        println!("a_disk_that_is_gone is skipped: a disk of its own cannot be mounted");
+        return;
+    }
+    let disk = Mounted(disk);
+    // A folder of its own: the file system keeps one beside it.
+    let rows = disk.0.path().join("rows");
+    let cache = impatient(&rows);
+    let others = || {
+        assert!(run("mount", &["-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs", &at]));
+        fs::create_dir(&rows).unwrap();
+        fs::set_permissions(&rows, fs::Permissions::from_mode(0o700)).unwrap();
+    };
+    breaks_and_heals(
+        &cache,
+        "Input/output error",
+        || assert!(run("python3", &["-c", SHUT_DOWN, &at])),
+        others,
+    );
+    run("umount", &["-l", &at]);
 }
 
 #[test]

@@ -14,8 +14,7 @@ mod tests;
 
 use image::metadata::Orientation;
 
-use super::draws::RowKey;
-use super::geometry::Frame;
+use super::geometry::FrameOf;
 use super::header::{Format, Header};
 use super::output::Whole;
 use super::resample::Decoded;
@@ -106,14 +105,14 @@ pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
 pub(super) fn decode_into(
     image: &Image,
     encoded: &[u8],
-    key: RowKey,
+    frame_of: &FrameOf<'_>,
     slot: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<()> {
-    match decode_strictly(image, encoded, key, slot, scratch) {
+    match decode_strictly(image, encoded, frame_of, slot, scratch) {
         Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
             let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-            decode_strictly(image, &clean, key, slot, scratch).map_err(Failure::into_error)
+            decode_strictly(image, &clean, frame_of, slot, scratch).map_err(Failure::into_error)
         }
         other => other.map_err(Failure::into_error),
     }
@@ -150,7 +149,7 @@ impl From<Error> for Failure {
 fn decode_strictly(
     image: &Image,
     encoded: &[u8],
-    key: RowKey,
+    frame_of: &FrameOf<'_>,
     slot: &mut [u8],
     scratch: &mut Scratch,
 ) -> Result<(), Failure> {
@@ -169,9 +168,14 @@ fn decode_strictly(
     if orientation != Orientation::NoTransforms {
         let whole = Part::whole(&info);
         decode(opened, &whole, &markers, channels, buffers)?;
-        return Ok(scratch.fill_from_whole(image, Whole { rect: whole.rect, orientation }, key, slot)?);
+        return Ok(scratch.fill_from_whole(
+            image,
+            Whole { rect: whole.rect, orientation },
+            frame_of,
+            slot,
+        )?);
     }
-    let frame = Frame::draw(image, info.width, info.height, key);
+    let frame = frame_of(info.width, info.height);
     let part = if markers.one_scan() && info.sequential && info.stored != Stored::Cmyk {
         Part::of(&info, &frame.sampling, image.size())
     } else {

@@ -1,5 +1,7 @@
 //! What a crop decode must be: the pixels of the whole decode, for every sampling, box and reduction.
 
+use super::super::draws::RowKey;
+use super::super::geometry::Frame;
 use super::*;
 use crate::decode::draws::Draws;
 use crate::decode::geometry::{Rect, Sampling};
@@ -132,8 +134,10 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
     let image = Image::resize(20, 20);
     let mut slot = vec![0; image.bytes_per_image()];
     let mut scratch = Scratch::default();
-    let mut decode =
-        |bytes: &[u8]| decode_into(&image, bytes, RowKey(0), &mut slot, &mut scratch).map(|()| slot.clone());
+    let mut decode = |bytes: &[u8]| {
+        decode_into(&image, bytes, &|w, h| Frame::draw(&image, w, h, RowKey(0)), &mut slot, &mut scratch)
+            .map(|()| slot.clone())
+    };
     let expected = decode(encoded).unwrap();
     for length in 3..encoded.len() - 1 {
         if length % 97 == 0 {
@@ -161,7 +165,14 @@ fn padding_before_the_end_is_harmless() {
     padded.extend([0x11; 40]);
     padded.extend([0xFF, 0xD9]);
     let mut slot = vec![0; image.bytes_per_image()];
-    decode_into(&image, &padded, RowKey(0), &mut slot, &mut Scratch::default()).unwrap();
+    decode_into(
+        &image,
+        &padded,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap();
     assert!(slot == expected);
 }
 
@@ -173,9 +184,23 @@ fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
     let stray = [&encoded[..2], &[1, 2, 3], &encoded[2..]].concat();
     assert!(stray[..2] == [0xFF, 0xD8]);
     let mut slot = vec![0; image.bytes_per_image()];
-    decode_into(&image, &stray, RowKey(0), &mut slot, &mut Scratch::default()).unwrap();
+    decode_into(
+        &image,
+        &stray,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap();
     assert!(slot == expected);
     let half = [&stray[..stray.len() / 2], &[0xFF, 0xD9]].concat();
-    let error = decode_into(&image, &half, RowKey(0), &mut slot, &mut Scratch::default()).unwrap_err();
+    let error = decode_into(
+        &image,
+        &half,
+        &|w, h| Frame::draw(&image, w, h, RowKey(0)),
+        &mut slot,
+        &mut Scratch::default(),
+    )
+    .unwrap_err();
     assert_eq!(error.cause(), "corrupt JPEG: premature end of data segment");
 }

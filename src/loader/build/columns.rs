@@ -7,7 +7,6 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use crate::batch::fill_pattern;
-use crate::cache::Tier;
 use crate::catalog::{Catalog, Projection};
 use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -77,16 +76,16 @@ impl LoaderBuilder {
         projection.schema().fields().iter().map(treatment).collect()
     }
 
-    /// The columns whose images the cache keeps as pixels.
-    pub(super) fn pixels(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
+    /// The columns whose images the cache can keep in another form than as files.
+    pub(super) fn images(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
         let columns = treatments.iter().zip(schema.fields()).enumerate();
         let images = columns.filter_map(|(column, (treatment, field))| match treatment {
             Treatment::Image(image) if can_be_kept(field.data_type()) => Some((column, image.clone())),
             _ => None,
         });
-        match (&self.cache, self.tier) {
+        match &self.cache {
             // Where entries are read into memory, it is planned for files.
-            (Some(cache), Tier::Pixels) if cache.is_mapped() => images.collect(),
+            Some(cache) if cache.is_mapped() => images.collect(),
             _ => Arc::new([]),
         }
     }

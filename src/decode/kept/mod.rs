@@ -1,0 +1,211 @@
+//! Images as a cache keeps them: decoded as far as no random step comes in between.
+//!
+//! What a resize or a centre crop makes of an image is kept in the target's size. Before a random crop all of the image
+//! is kept: the crop is drawn from the same numbers, on the size that the image had. Flip, normalisation, number type and
+//! layout come after, and do not matter. There are two forms:
+//!
+//! * [`Form::Pixels`]: nothing is decoded again. Pixels are those of the direct way, but for crops of more than six times
+//!   the target, which that decodes at a smaller scale: they differ by less than one level of 255 on average.
+//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop has still the
+//!   target's size. An image that would hardly be smaller stays the file that it is. Pixels differ from the direct way's
+//!   by less than three levels of 255 on average on photographs.
+
+use std::borrow::Cow;
+
+use super::draws::RowKey;
+use super::geometry::{Frame, Rect, smallest_crop};
+use super::pixel_type::{Layout, PixelType};
+use super::resample::Decoded;
+use super::scratch::Scratch;
+use super::spec::{Framing, Image, Size};
+use super::{bad_row, decode_into as decode, encode_jpeg, jpeg, seen_size};
+use crate::error::Result;
+
+/// How kept pixels begin: like no file of an image, and not like text.
+const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
+/// How a kept JPEG begins.
+const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
+
+/// The mark, then width, height and channels as 32-bit little-endian numbers.
+const HEADER: usize = 20;
+
+/// Quality of a kept JPEG.
+const QUALITY: u8 = 95;
+
+/// A resized image of more than this part of the original's pixels is not worth being kept.
+const WORTH_IT: f64 = 0.7;
+
+/// How an image is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Form {
+    /// 8-bit pixels.
+    Pixels,
+    /// A JPEG of the size that is needed.
+    Resized,
+}
+
+impl Image {
+    /// One line that says how images are kept for this value: the same for values that can share them.
+    pub fn kept_as(&self, form: Form) -> String {
+        match form {
+            Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),
+            Form::Resized => format!("JPEG {QUALITY} of {}", self.before_compression().canonical()),
+        }
+    }
+
+    /// Bytes that this image takes when it is kept: exactly as pixels, at most as a JPEG of photographic content.
+    ///
+    /// # Errors
+    /// As [`decode_into`](super::decode_into), as far as the header tells.
+    pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
+        let of = |size: Size| u64::from(size.width) * u64::from(size.height);
+        let (seen, kept) = self.kept_size(form, encoded)?;
+        Ok(match form {
+            Form::Pixels => HEADER as u64 + of(kept) * self.channels() as u64,
+            Form::Resized if is_worth_it(seen, kept) => HEADER as u64 + of(kept),
+            Form::Resized => encoded.len() as u64,
+        })
+    }
+
+    /// The share of an image's pixels that is left when it is kept as a JPEG: what decoding it then costs.
+    ///
+    /// # Errors
+    /// As [`kept_bytes`](Self::kept_bytes).
+    pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
+        let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
+        Ok(if is_worth_it(seen, kept) { share(seen, kept) } else { 1.0 })
+    }
+
+    /// The form in which [`decode_into`](super::decode_into) takes an image with less work than its file.
+    ///
+    /// # Errors
+    /// As [`decode_into`](super::decode_into).
+    pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        let (seen, size) = self.kept_size(form, encoded)?;
+        if form == Form::Resized && !is_worth_it(seen, size) {
+            return Ok(Cow::Borrowed(encoded));
+        }
+        let mut image = match form {
+            Form::Pixels => self.before_randomness(),
+            Form::Resized => self.before_compression(),
+        };
+        // What a random crop is drawn on is the image as it was; anything else shows all of what is kept.
+        let drawn_on = match self.framing {
+            Framing::RandomResizedCrop => seen,
+            Framing::Resize | Framing::CenterCrop => size,
+        };
+        if image.framing == Framing::RandomResizedCrop {
+            (image.framing, image.size) = (Framing::Resize, size);
+        }
+        let mut pixels = vec![0; HEADER + image.bytes_per_image()];
+        decode(&image, encoded, RowKey(0), &mut pixels[HEADER..])?;
+        let (mark, mut kept) = match form {
+            Form::Pixels => (PIXELS, pixels),
+            Form::Resized => {
+                let file = encode_jpeg(&pixels[HEADER..], size.width, size.height, QUALITY)?;
+                (RESIZED, [&[0; HEADER], &file[..]].concat())
+            }
+        };
+        kept[..mark.len()].copy_from_slice(&mark);
+        let numbers = [drawn_on.width, drawn_on.height, image.channels() as u32];
+        kept[mark.len()..HEADER].copy_from_slice(&numbers.map(u32::to_le_bytes).concat());
+        Ok(Cow::Owned(kept))
+    }
+
+    /// The size in which an image is seen, and that in which it is kept.
+    fn kept_size(&self, form: Form, encoded: &[u8]) -> Result<(Size, Size)> {
+        let (width, height) = seen_size(self, encoded)?;
+        super::check_size(width, height, self.max_pixels)?;
+        let seen = Size { height, width };
+        let kept = match (self.framing, form) {
+            (Framing::Resize | Framing::CenterCrop, _) => self.size,
+            (Framing::RandomResizedCrop, Form::Pixels) => seen,
+            (Framing::RandomResizedCrop, Form::Resized) => {
+                let (least_width, least_height) = smallest_crop(self, width, height);
+                let shrink = (least_width / f64::from(self.size.width))
+                    .min(least_height / f64::from(self.size.height))
+                    .max(1.0);
+                let shrunk = |side: u32| (f64::from(side) / shrink).ceil() as u32;
+                Size { height: shrunk(height), width: shrunk(width) }
+            }
+        };
+        Ok((seen, kept))
+    }
+
+    /// The same without all that comes after a random step, or that does not matter before one.
+    fn before_randomness(&self) -> Image {
+        let mut image = self.clone().flip_with(0.0).dtype(PixelType::U8).layout(Layout::Nhwc);
+        image.normalize = None;
+        if image.framing == Framing::RandomResizedCrop {
+            (image.size, image.scale, image.ratio) = (0.into(), None, None);
+        }
+        image
+    }
+
+    /// The same for a JPEG, which is in colour, and whose size depends on the crops.
+    fn before_compression(&self) -> Image {
+        let mut image = self.before_randomness();
+        image.grayscale = false;
+        (image.size, image.scale, image.ratio) = (self.size, self.scale, self.ratio);
+        image
+    }
+}
+
+fn share(seen: Size, kept: Size) -> f64 {
+    let pixels = |size: Size| f64::from(size.width) * f64::from(size.height);
+    pixels(kept) / pixels(seen)
+}
+
+fn is_worth_it(seen: Size, kept: Size) -> bool {
+    share(seen, kept) <= WORTH_IT
+}
+
+/// Whether bytes are an image that was kept.
+pub(super) fn is_kept(bytes: &[u8]) -> bool {
+    bytes.starts_with(&PIXELS) || bytes.starts_with(&RESIZED)
+}
+
+/// Brings a kept image into its slot.
+pub(super) fn decode_into(
+    image: &Image,
+    kept: &[u8],
+    key: RowKey,
+    slot: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    let number = |at: usize| {
+        let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let numbers = number(0).zip(number(1)).zip(number(2));
+    let ((width, height), channels) = numbers.ok_or_else(|| bad_row("a kept image ends early"))?;
+    super::check_size(width, height, image.max_pixels)?;
+    let body = &kept[HEADER..];
+    let frame = match image.framing {
+        Framing::RandomResizedCrop => Frame::draw(image, width, height, key),
+        // What these show was chosen when it was kept.
+        Framing::Resize | Framing::CenterCrop => {
+            let mut whole = image.clone();
+            whole.framing = Framing::Resize;
+            Frame::draw(&whole, width, height, key)
+        }
+    };
+    if kept.starts_with(&RESIZED) {
+        let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
+        return jpeg::decode_into(image, body, &frame_of, slot, scratch);
+    }
+    let (expected, channels) =
+        (u128::from(width) * u128::from(height) * image.channels() as u128, channels as usize);
+    if channels != image.channels() || body.len() as u128 != expected {
+        return Err(bad_row(format!(
+            "{} bytes of kept pixels for {width}x{height} of {} channels",
+            body.len(),
+            image.channels()
+        )));
+    }
+    let rect = Rect::whole(width, height);
+    scratch.output.fill(image, Decoded { pixels: body, rect, reduction: 1, channels }, &frame, slot)
+}
+
+#[cfg(test)]
+mod tests;
