@@ -117,9 +117,13 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
         once()
     gc.collect()
     deadline = time.monotonic() + 1
-    while counts() != before and time.monotonic() < deadline:
+    # A thread of the first round may still have been on its way out when it was counted.
+    def is_back() -> bool:
+        return all(now <= then for now, then in zip(counts(), before, strict=True))
+
+    while not is_back() and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert counts() == before
+    assert is_back(), (counts(), before)
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ use crate::reader::fetch::Fetcher;
 const LOOKED_AT: usize = 16;
 /// Shorter epochs measure nothing.
 const LEAST_SECONDS: f64 = 0.2;
-/// A consumer that waits for a smaller part of its time is served well enough.
-const HARDLY: f64 = 0.02;
+/// A consumer that waits for a smaller part of its time is served well enough: the first batch of a short epoch may be it.
+const HARDLY: f64 = 0.05;
 /// The disk must give images so many times as fast as they come now.
 const FASTER: f64 = 2.0;
 /// Of the machine's memory, what the page cache is trusted to keep from one epoch to the next.

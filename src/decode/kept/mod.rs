@@ -7,8 +7,8 @@
 //! * [`Form::Pixels`]: nothing is decoded again. Pixels are those of the direct way, but for crops of more than six times
 //!   the target, which that decodes at a smaller scale: they differ by less than one level of 255 on average.
 //! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop has still the
-//!   target's size. An image that would hardly be smaller stays the file that it is. Pixels differ from the direct way's
-//!   by less than three levels of 255 on average on photographs.
+//!   target's size. An image that would hardly be smaller stays the file that it is. On the 24 photographs of Kodak's set
+//!   pixels differ from the direct way's by 1.0 to 1.8 levels of 255 on average, and by 3.1 in the worst of them.
 
 use std::borrow::Cow;
 
