@@ -8,11 +8,12 @@ use crate::shard::{EpochOrder, OrderSpec, Split, Walk};
 /// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for each side's hiccups.
 const AHEAD: u64 = 3;
 
-/// Small batches are made further ahead, up to this many: decoding one row group holds up many of them.
-const AHEAD_SMALL: u64 = 32;
+/// Batches are made further ahead where memory allows, up to this many: decoding one row group holds up many small ones,
+/// and one photograph of 40 megapixels takes as long as several large ones.
+const AHEAD_MOST: u64 = 32;
 
-/// Of the budget, the share that small batches made ahead may take.
-const SMALL_SHARE: u64 = 32;
+/// Of the budget, the share that batches made further ahead may take.
+const AHEAD_SHARE: u64 = 8;
 
 /// Of the budget, the share that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
@@ -65,7 +66,7 @@ impl Sizing {
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
-        let ahead = (memory / SMALL_SHARE / bytes).clamp(AHEAD, AHEAD_SMALL).min(fitting);
+        let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
         let most = if may_gang { ahead / 2 } else { 1 };
         let gang = (GANG_BYTES / bytes).clamp(1, most.max(1));
         let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
