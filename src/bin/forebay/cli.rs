@@ -10,6 +10,7 @@ mod inspect;
 mod location;
 mod options;
 mod plan;
+mod random;
 mod synth;
 mod units;
 

@@ -13,6 +13,8 @@ use serde::Serialize;
 
 /// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
+/// On a terminal what is told changes slowly enough to be read.
+const TOLD_EVERY: Duration = Duration::from_millis(500);
 /// Redraws a second on a terminal.
 const REDRAWS: u8 = 10;
 /// `--json` takes this for standard output.
@@ -55,8 +57,9 @@ impl Console {
     pub(crate) fn progress(&self, doing: &'static str, noun: &'static str, total: u64) -> Progress {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr_with_hz(REDRAWS));
-            let template =
-                format!("{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left");
+            let template = format!(
+                "{doing} {{wide_bar}} {{human_pos}}/{{human_len}} {noun}, {{per_sec}}, {{eta}} left{{msg}}"
+            );
             if let Ok(style) = ProgressStyle::with_template(&template) {
                 bar.set_style(style);
             }
@@ -81,15 +84,33 @@ pub(crate) struct Progress {
 impl Progress {
     /// `more` units are done.
     pub(crate) fn advance(&mut self, more: u64) {
+        self.advance_and_tell(more, String::new);
+    }
+
+    /// `more` units are done, and there is more to say. `tell` is asked only when it will be shown.
+    pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
         self.done += more;
+        let every = if self.bar.is_some() { TOLD_EVERY } else { LINE_EVERY };
+        let due = self.spoke.elapsed() >= every;
+        if due {
+            self.spoke = Instant::now();
+        }
         match &self.bar {
-            Some(bar) => bar.set_position(self.done),
-            None if self.spoke.elapsed() >= LINE_EVERY => {
-                self.spoke = Instant::now();
+            Some(bar) => {
+                bar.set_position(self.done);
+                if due {
+                    bar.set_message(after_comma(tell()));
+                }
+            }
+            None if due => {
                 let rate = self.done as f64 / self.started.elapsed().as_secs_f64();
                 note(format_args!(
-                    "{}: {} of {} {}, {rate:.0}/s",
-                    self.doing, self.done, self.total, self.noun
+                    "{}: {} of {} {}, {rate:.0}/s{}",
+                    self.doing,
+                    self.done,
+                    self.total,
+                    self.noun,
+                    after_comma(tell())
                 ));
             }
             None => {}
@@ -103,6 +124,11 @@ impl Drop for Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// As the end of a sentence that goes on, if there is anything to say.
+fn after_comma(text: String) -> String {
+    if text.is_empty() { text } else { format!(", {text}") }
 }
 
 /// A remark on standard error.

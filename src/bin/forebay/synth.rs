@@ -7,7 +7,6 @@ mod colour;
 mod draw;
 mod encode;
 mod material;
-mod random;
 mod scene;
 mod shape;
 mod solid;

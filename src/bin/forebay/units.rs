@@ -56,6 +56,16 @@ pub(crate) fn parse_milliseconds(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text:?} is not a number of milliseconds such as 125 or 0.375"))
 }
 
+/// Seconds, as `--seconds` takes them: "30", "0.5".
+pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
+    text.trim()
+        .parse::<f64>()
+        .ok()
+        .filter(|seconds| *seconds > 0.0)
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| format!("{text:?} is not a number of seconds such as 30 or 0.5"))
+}
+
 /// "110.3 KB", in powers of ten as disks and networks are sold.
 pub(crate) fn bytes(amount: u64) -> String {
     const UNITS: [&str; 5] = ["KB", "MB", "GB", "TB", "PB"];
@@ -135,6 +145,8 @@ mod tests {
         assert!(parse_extent("500").is_err() && parse_extent("0x4").is_err());
         assert_eq!(parse_milliseconds("0.375"), Ok(Duration::from_micros(375)));
         assert!(parse_milliseconds("-1").is_err() && parse_milliseconds("inf").is_err());
+        assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
+        assert!(parse_seconds("0").is_err() && parse_seconds("soon").is_err());
     }
 
     #[test]

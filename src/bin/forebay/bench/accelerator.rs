@@ -3,8 +3,13 @@
 //! As MLPerf Storage counts: what matters is how much of the time it is busy. A step ends at an absolute deadline after
 //! the batch is in hand. Long steps sleep; the system wakes sleepers tens of microseconds late, so the last
 //! millisecond of shorter ones is spun, and the shortest are spun from end to end.
+//!
+//! Steps of real models are not all alike: with a jitter their times are drawn evenly around the mean. The draw belongs
+//! to the step and not to the rank, since an all-reduce makes the steps of all ranks end together.
 
 use std::time::{Duration, Instant};
+
+use crate::cli::random::Random;
 
 /// From this length on, the lateness of a sleep is lost in the step.
 const SLEEPS_FROM: Duration = Duration::from_millis(10);
@@ -15,27 +20,43 @@ const FLOOR_STEPS: u32 = 200;
 /// Measuring it takes no longer than this.
 const FLOOR_TIME: Duration = Duration::from_millis(300);
 
-/// A device whose every step takes `step`.
+/// A device whose steps take `step` on average.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accelerator {
     step: Duration,
+    jitter: f32,
+    seed: u64,
 }
 
 impl Accelerator {
     pub(super) fn new(step: Duration) -> Self {
-        Accelerator { step }
+        Accelerator { step, jitter: 0.0, seed: 0 }
     }
 
+    /// Draws each step's time evenly from the mean less the share `jitter` of it to the mean and as much more.
+    pub(super) fn jitter(self, jitter: f32, seed: u64) -> Self {
+        Accelerator { jitter, seed, ..self }
+    }
+
+    /// The mean.
     pub(super) fn step(self) -> Duration {
         self.step
     }
 
-    /// Trains on a batch that came in hand at `began`; returns when the step is over.
-    pub(super) fn train(self, began: Instant) {
-        let deadline = began + self.step;
-        if self.step >= SLEEPS_FROM {
+    /// How long step `number` of the run takes.
+    pub(super) fn length(self, number: u64) -> Duration {
+        if self.jitter == 0.0 {
+            return self.step;
+        }
+        self.step.mul_f32(Random::new(self.seed, number).between(1.0 - self.jitter, 1.0 + self.jitter))
+    }
+
+    /// Trains for `step` on a batch that came in hand at `began`; returns when the step is over.
+    pub(super) fn train(began: Instant, step: Duration) {
+        let deadline = began + step;
+        if step >= SLEEPS_FROM {
             sleep_until(deadline);
-        } else if self.step > SPUN {
+        } else if step > SPUN {
             sleep_until(deadline - SPUN);
         }
         while Instant::now() < deadline {
@@ -52,7 +73,7 @@ impl Accelerator {
         let steps = (fitting as u32).clamp(1, FLOOR_STEPS);
         let started = Instant::now();
         for _ in 0..steps {
-            self.train(std::hint::black_box(Instant::now()));
+            Accelerator::train(std::hint::black_box(Instant::now()), self.step);
         }
         (started.elapsed() / steps).saturating_sub(self.step)
     }
@@ -73,24 +94,34 @@ mod tests {
     #[test]
     fn a_step_ends_at_its_deadline_whatever_its_length() {
         for micros in [0, 50, 900, 1_000, 4_000, 10_000, 25_000] {
-            let accelerator = Accelerator::new(Duration::from_micros(micros));
-            let began = Instant::now();
-            accelerator.train(began);
+            let (step, began) = (Duration::from_micros(micros), Instant::now());
+            Accelerator::train(began, step);
             let took = began.elapsed();
-            assert!(
-                took >= accelerator.step() && took < accelerator.step() + LATE,
-                "{micros} µs took {took:?}"
-            );
+            assert!(took >= step && took < step + LATE, "{micros} µs took {took:?}");
         }
     }
 
     #[test]
     fn time_spent_before_the_step_begins_is_not_waited_for_again() {
-        let accelerator = Accelerator::new(Duration::from_millis(20));
         let began = Instant::now() - Duration::from_millis(60);
         let called = Instant::now();
-        accelerator.train(began);
+        Accelerator::train(began, Duration::from_millis(20));
         assert!(called.elapsed() < LATE);
+    }
+
+    #[test]
+    fn jitter_spreads_steps_evenly_around_their_mean_and_the_same_each_time() {
+        let (step, jitter) = (Duration::from_millis(100), 0.2);
+        let accelerator = Accelerator::new(step).jitter(jitter, 7);
+        let drawn: Vec<f64> = (0..10_000).map(|i| accelerator.length(i).as_secs_f64()).collect();
+        assert!(drawn.iter().all(|time| (0.0799..0.1201).contains(time)), "{drawn:?}");
+        let mean = drawn.iter().sum::<f64>() / drawn.len() as f64;
+        assert!((mean - 0.1).abs() < 0.001, "{mean}");
+        let quarter = drawn.iter().filter(|time| **time < 0.09).count();
+        assert!((2_300..2_700).contains(&quarter), "{quarter} of 10,000 in the lowest quarter");
+        assert_eq!(accelerator.length(3), Accelerator::new(step).jitter(jitter, 7).length(3));
+        assert_ne!(accelerator.length(3), Accelerator::new(step).jitter(jitter, 8).length(3));
+        assert_eq!(Accelerator::new(step).length(3), step);
     }
 
     #[test]

@@ -2,13 +2,16 @@
 
 /// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it here.
 const TICKS: f64 = 100.0;
+const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;
 
 /// Processor time up to some moment, in seconds.
 #[derive(Clone, Copy)]
 pub(super) struct Clock {
-    own: f64,
-    all: f64,
+    /// By this process.
+    pub(super) own: f64,
+    /// By all processes of the machine.
+    pub(super) all: f64,
 }
 
 /// Processor time between two moments, in seconds.
@@ -16,7 +19,7 @@ pub(super) struct Clock {
 pub(super) struct Spent {
     /// By this process.
     pub(super) own: f64,
-    /// By everything else on the machine.
+    /// By every other process of the machine.
     pub(super) others: f64,
 }
 
@@ -25,11 +28,16 @@ impl Clock {
         Some(Clock { own: own_seconds()?, all: all_seconds()? })
     }
 
-    pub(super) fn spent_since(earlier: Option<Self>) -> Option<Spent> {
-        let (then, now) = (earlier?, Clock::now()?);
+    pub(super) fn between(then: Clock, now: Clock) -> Spent {
         let own = now.own - then.own;
-        Some(Spent { own, others: (now.all - then.all - own).max(0.0) })
+        Spent { own, others: (now.all - then.all - own).max(0.0) }
     }
+}
+
+/// Processor time of the calling thread, in seconds.
+pub(super) fn thread_seconds() -> Option<f64> {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(stat.split_whitespace().next()?.parse::<f64>().ok()? / NANOS)
 }
 
 /// The most memory that was resident so far, in bytes.
@@ -65,8 +73,14 @@ mod tests {
     #[test]
     fn a_process_takes_memory_and_time() {
         assert!(peak_rss().unwrap() > 1_000_000);
-        let before = Clock::now();
-        let spent = Clock::spent_since(before).unwrap();
+        let (before, thread) = (Clock::now().unwrap(), thread_seconds().unwrap());
+        let began = std::time::Instant::now();
+        // Linux brings the figure up to date a few hundred times a second.
+        while thread_seconds().unwrap() == thread && began.elapsed().as_secs() < 20 {
+            std::hint::spin_loop();
+        }
+        assert!(thread_seconds().unwrap() > thread);
+        let spent = Clock::between(before, Clock::now().unwrap());
         assert!(spent.own >= 0.0 && spent.others >= 0.0);
     }
 }

@@ -9,13 +9,16 @@ use forebay::loader::StageStats;
 use forebay::source::TrafficStats;
 use serde::Serialize;
 
+use super::args::{Args, Until};
 use super::drive::Run;
-use super::machine::Spent;
+use super::epochs::{self, Epoch};
+use super::machine::Clock;
 use super::simulated::Simulated;
-use super::tally::{self, Waits};
-use super::{Args, Until, machine, verdict};
+use super::sweep::Point;
+use super::tally::{self, Bin, Waits};
+use super::{machine, verdict};
 use crate::cli::options::Order;
-use crate::cli::units::{bytes, count, counted, seconds};
+use crate::cli::units::{bytes, count, counted, percent, seconds};
 
 /// Other programs that keep more processors busy than this spoil a measurement.
 const DISTURBING: f64 = 0.25;
@@ -23,44 +26,61 @@ const DISTURBING: f64 = 0.25;
 /// A run of `forebay bench`.
 #[derive(Serialize)]
 pub(super) struct Report {
-    version: &'static str,
-    locations: Vec<String>,
-    until: Until,
-    order: Order,
-    world: u32,
-    threads: usize,
-    batch_size: u64,
-    epochs: u64,
-    steps: u64,
-    rows: u64,
-    images: u64,
+    pub(super) version: &'static str,
+    pub(super) locations: Vec<String>,
+    pub(super) until: Until,
+    pub(super) order: Order,
+    pub(super) world: u32,
+    pub(super) threads: usize,
+    /// Threads that were kept busy beside the run.
+    pub(super) pressure: usize,
+    pub(super) batch_size: u64,
+    /// Begun, the last of which may be cut short.
+    pub(super) epochs: u64,
+    pub(super) steps: u64,
+    pub(super) rows: u64,
+    pub(super) images: u64,
     /// From the first request for a batch to the end of the last step.
-    seconds: f64,
-    rows_per_second: f64,
-    /// The same, epoch by epoch.
-    epoch_rows_per_second: Vec<f64>,
-    images_per_second: f64,
-    stored_bytes_per_second: f64,
+    pub(super) seconds: f64,
+    pub(super) rows_per_second: f64,
+    /// The first epoch's.
+    pub(super) cold_rows_per_second: Option<f64>,
+    /// The median of the later ones.
+    pub(super) warm_rows_per_second: Option<f64>,
+    pub(super) images_per_second: f64,
+    pub(super) stored_bytes_per_second: f64,
     /// From opening the data set to the first batch of the slowest rank.
-    seconds_to_first_batch: f64,
-    next_ms: Waits,
-    longest_stall_ms: f64,
-    epoch_gap_ms: Option<f64>,
+    pub(super) seconds_to_first_batch: f64,
+    /// Rows that all ranks got in each whole second.
+    pub(super) rows_by_second: Vec<u64>,
+    pub(super) next_ms: Waits,
+    pub(super) next_histogram: Vec<Bin>,
+    pub(super) longest_stall_ms: f64,
+    pub(super) epoch_gap_ms: Option<f64>,
     pub(super) accelerator: Option<Simulated>,
     pub(super) waited: WaitedFor,
     pub(super) stages: Stages,
-    cpu_seconds_per_1000_rows: Option<f64>,
+    /// Of the loader, the simulated training loops and the pressure apart.
+    pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     /// Processors that other programs kept busy meanwhile.
-    others_cores: Option<f64>,
-    peak_rss_bytes: Option<u64>,
-    budget_bytes: u64,
+    pub(super) others_cores: Option<f64>,
+    pub(super) peak_rss_bytes: Option<u64>,
+    pub(super) budget_bytes: u64,
     /// What was asked of the stores, footers included; all ranks together.
-    traffic: TrafficStats,
+    pub(super) traffic: TrafficStats,
+    pub(super) requests_per_gb: f64,
+    /// Bytes read for each that was needed.
+    pub(super) read_amplification: f64,
     /// What the row cache did for the first rank.
-    cache: Option<CacheStats>,
-    skipped_rows: u64,
-    padded_rows: u64,
-    bottleneck: String,
+    pub(super) cache: Option<CacheStats>,
+    /// Look-ups of all ranks that found their rows, and that did not.
+    pub(super) cache_hits: u64,
+    pub(super) cache_misses: u64,
+    pub(super) skipped_rows: u64,
+    pub(super) padded_rows: u64,
+    pub(super) by_epoch: Vec<Epoch>,
+    pub(super) thread_sweep: Vec<Point>,
+    pub(super) bottleneck: String,
 }
 
 /// Seconds that the ranks waited after their first batch, by the stage that held them up.
@@ -88,7 +108,6 @@ impl Report {
         ranks: &[Run],
         step: Duration,
         floor: Duration,
-        spent: Option<Spent>,
     ) -> Self {
         let laps = || ranks.iter().map(|run| run.laps.as_slice());
         let rows: u64 = laps().flatten().map(|lap| lap.rows).sum();
@@ -97,6 +116,12 @@ impl Report {
         let time = (ended - asked).max(f64::MIN_POSITIVE);
         let first = laps().filter_map(|laps| laps.first()).map(|lap| lap.got).fold(0.0, f64::max);
         let next_ms = tally::waits(laps());
+        let by_epoch = epochs::epochs(ranks);
+        let (cold, warm) = epochs::cold_and_warm(&by_epoch);
+        let marks = ranks.first().map(|run| run.marks.as_slice()).unwrap_or_default();
+        let spent = (|| Some(Clock::between(marks.first()?.clock?, marks.last()?.clock?)))();
+        let cpu = epochs::cpu_seconds(ranks, 0, by_epoch.len());
+        let traffic = loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default();
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION"),
             locations: args.loader.location.shown(),
@@ -104,31 +129,41 @@ impl Report {
             order: if args.until == Until::Batch { args.loader.order } else { Order::Stored },
             world: args.world,
             threads: args.threads_each(),
+            pressure: args.pressure,
             batch_size: args.loader.batch_size,
-            epochs: args.epochs,
+            epochs: by_epoch.len() as u64,
             steps: ranks.first().map_or(0, |run| run.laps.len() as u64),
             rows,
             images: 0,
             seconds: time,
             rows_per_second: rows as f64 / time,
-            epoch_rows_per_second: tally::epoch_rates(&laps().collect::<Vec<_>>()),
+            cold_rows_per_second: cold,
+            warm_rows_per_second: warm,
             images_per_second: 0.0,
             stored_bytes_per_second: 0.0,
             seconds_to_first_batch: first,
+            rows_by_second: tally::rows_by_second(&laps().collect::<Vec<_>>()),
             longest_stall_ms: next_ms.max,
             next_ms,
+            next_histogram: tally::histogram(laps()),
             epoch_gap_ms: tally::epoch_gap(laps()).map(|gap| gap * 1e3),
-            accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, floor)),
+            accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, args.jitter, floor)),
             waited: WaitedFor::default(),
             stages: Stages::default(),
-            cpu_seconds_per_1000_rows: spent.map(|it| it.own / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)),
-            others_cores: spent.map(|it| it.others / ended.max(f64::MIN_POSITIVE)),
+            cpu_seconds_per_1000_rows: cpu.map(|seconds| epochs::per_thousand(seconds, rows)),
+            others_cores: spent.map(|it| it.others / time),
             peak_rss_bytes: machine::peak_rss(),
             budget_bytes: 0,
-            traffic: loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default(),
+            requests_per_gb: traffic.requests_per_gigabyte(),
+            read_amplification: traffic.amplification(),
+            traffic,
             cache: loaders.first().and_then(|loader| loader.stats().cache),
+            cache_hits: 0,
+            cache_misses: 0,
             skipped_rows: 0,
             padded_rows: 0,
+            by_epoch,
+            thread_sweep: Vec::new(),
             bottleneck: String::new(),
         };
         loaders.iter().zip(ranks).for_each(|(loader, run)| report.add(loader, run));
@@ -156,6 +191,15 @@ impl Report {
         self.budget_bytes += stats.memory.budget;
         self.skipped_rows += stats.skipped_rows;
         self.padded_rows += stats.padded_rows;
+        if let Some(cache) = &stats.cache {
+            self.cache_hits += cache.hits;
+            self.cache_misses += cache.misses;
+        }
+    }
+
+    /// The epoch that was not begun yet.
+    pub(super) fn next_epoch(&self) -> u64 {
+        self.by_epoch.len() as u64
     }
 
     /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
@@ -194,9 +238,13 @@ impl fmt::Display for Report {
             write!(f, ", {} images/s", count(self.images_per_second as u64))?;
         }
         writeln!(f, ", {}/s stored", bytes(self.stored_bytes_per_second as u64))?;
-        if self.epoch_rows_per_second.len() > 1 {
-            let rates = self.epoch_rows_per_second.iter().map(|rate| count(*rate as u64));
-            writeln!(f, "epoch by epoch  {} rows/s", rates.collect::<Vec<_>>().join(", "))?;
+        if let Some((cold, warm)) = self.cold_rows_per_second.zip(self.warm_rows_per_second) {
+            writeln!(
+                f,
+                "epochs          {} rows/s in the first, {} in the median of the others",
+                count(cold as u64),
+                count(warm as u64)
+            )?;
         }
         writeln!(f, "first batch     after {}", seconds(self.seconds_to_first_batch))?;
         let Waits { p50, p95, p99, p999, max } = self.next_ms;
@@ -239,6 +287,12 @@ impl fmt::Display for Report {
         writeln!(f, "store           {}", self.traffic)?;
         if let Some(cache) = &self.cache {
             writeln!(f, "cache           {cache}")?;
+        }
+        if let Some(most) = self.thread_sweep.iter().map(|point| point.rows_per_second).reduce(f64::max) {
+            let points = self.thread_sweep.iter().map(|Point { threads, rows_per_second: rate }| {
+                format!("{threads}: {} rows/s ({})", count(*rate as u64), percent(rate / most))
+            });
+            writeln!(f, "by threads      {}", points.collect::<Vec<_>>().join(", "))?;
         }
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(

@@ -15,28 +15,39 @@ const NOTABLE: f64 = 0.002;
 /// How the simulated accelerator fared.
 #[derive(Serialize)]
 pub(super) struct Simulated {
-    step_ms: f64,
+    /// The mean.
+    pub(super) step_ms: f64,
+    /// The share of it by which steps are shorter or longer.
+    pub(super) jitter: f32,
     /// What the simulation itself adds to a step; taken off.
     floor_ms: f64,
     pub(super) utilisation_min: f64,
     /// What the loader gives without steps over what the accelerator takes.
     pub(super) margin: Option<f64>,
-    ranks: Vec<Utilisation>,
+    pub(super) ranks: Vec<Utilisation>,
 }
 
 impl Simulated {
-    /// Sums up `ranks`, run with steps of `step` when the harness adds `floor` to each.
-    pub(super) fn new(ranks: &[Run], step: Duration, floor: Duration) -> Self {
+    /// Sums up `ranks`, run with steps of `step` on average when the harness adds `floor` to each.
+    pub(super) fn new(ranks: &[Run], step: Duration, jitter: f32, floor: Duration) -> Self {
         let (step, floor) = (step.as_secs_f64(), floor.as_secs_f64());
         let ranks: Vec<Utilisation> =
-            ranks.iter().filter_map(|run| tally::utilisation(&run.laps, step, floor)).collect();
+            ranks.iter().filter_map(|run| tally::utilisation(&run.laps, floor)).collect();
         Simulated {
             step_ms: step * 1e3,
+            jitter,
             floor_ms: floor * 1e3,
             utilisation_min: ranks.iter().map(|rank| rank.mean).fold(1.0, f64::min),
             margin: None,
             ranks,
         }
+    }
+
+    /// The busy share of each second on the rank that fared worst in it.
+    pub(super) fn by_second(&self) -> Vec<f64> {
+        let seconds = self.ranks.iter().map(|rank| rank.by_second.len()).min().unwrap_or(0);
+        let worst = |second: usize| self.ranks.iter().map(|rank| rank.by_second[second]).fold(1.0, f64::min);
+        (0..seconds).map(worst).collect()
     }
 
     /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
@@ -59,6 +70,9 @@ impl fmt::Display for Simulated {
             write!(f, " on the worst rank")?;
         }
         write!(f, " with steps of {}", seconds(self.step_ms / 1e3))?;
+        if self.jitter > 0.0 {
+            write!(f, " ± {}", percent(f64::from(self.jitter)))?;
+        }
         let worst = self.ranks.iter().filter_map(|rank| rank.worst_second).reduce(f64::min);
         let variation = self.ranks.iter().filter_map(|rank| rank.variation).reduce(f64::max);
         if let (Some(worst), Some(variation)) = (worst, variation) {

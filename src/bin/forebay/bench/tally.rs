@@ -16,6 +16,8 @@ pub(super) struct Lap {
     pub(super) began: f64,
     /// The step was over.
     pub(super) ended: f64,
+    /// How long it was meant to take.
+    pub(super) step: f64,
     /// Rows of the batch.
     pub(super) rows: u64,
     /// The first of its epoch.
@@ -34,9 +36,9 @@ pub(super) struct Waits {
 }
 
 /// How busy the accelerator of one rank was.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Utilisation {
-    /// Sum of step times over wall time, the first wait apart and the harness's own cost taken off.
+    /// Sum of the steps' meant times over wall time, the first wait apart and the harness's own cost taken off.
     pub(super) mean: f64,
     /// The share of that time by which steps were too long: the simulation's thread was woken late because all
     /// processors were busy. A training loop's own thread would be late as well.
@@ -45,19 +47,65 @@ pub(super) struct Utilisation {
     pub(super) variation: Option<f64>,
     /// The worst one-second window.
     pub(super) worst_second: Option<f64>,
+    /// The busy share of each whole second from the first batch on.
+    pub(super) by_second: Vec<f64>,
 }
+
+/// Calls of `next()` that took about as long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Bin {
+    /// No longer than this, and longer than the bin before allows.
+    pub(super) up_to_ms: f64,
+    pub(super) calls: u64,
+}
+
+/// Bins for each power of ten: one is a quarter longer than the one before, finer than latencies repeat.
+const BINS: f64 = 10.0;
+/// What the first bin takes, in milliseconds. A batch that is there is in hand within a microsecond or so.
+const SHORTEST: f64 = 1e-3;
 
 /// All calls of `next()` but the first of the run.
 pub(super) fn waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Waits {
-    const MILLIS: f64 = 1e3;
-    let mut times: Vec<f64> = ranks
-        .into_iter()
-        .flat_map(|laps| laps.iter().skip(1))
-        .map(|lap| (lap.got - lap.asked) * MILLIS)
-        .collect();
-    times.sort_unstable_by(f64::total_cmp);
+    let times = sorted_waits(ranks);
     let at = |share| percentile(&times, share);
     Waits { p50: at(0.50), p95: at(0.95), p99: at(0.99), p999: at(0.999), max: at(1.0) }
+}
+
+/// In milliseconds.
+fn sorted_waits<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<f64> {
+    const MILLIS: f64 = 1e3;
+    let laps = ranks.into_iter().flat_map(|laps| laps.iter().skip(1));
+    let mut times: Vec<f64> = laps.map(|lap| (lap.got - lap.asked) * MILLIS).collect();
+    times.sort_unstable_by(f64::total_cmp);
+    times
+}
+
+/// The same calls by how long they took, from the first bin that holds any to the last.
+pub(super) fn histogram<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Vec<Bin> {
+    let edge = |bin: i32| SHORTEST * 10f64.powf(f64::from(bin) / BINS);
+    let of = |ms: f64| ((ms / SHORTEST).log10() * BINS).ceil().max(0.0) as i32;
+    let times = sorted_waits(ranks);
+    let (Some(first), Some(last)) = (times.first(), times.last()) else { return Vec::new() };
+    let mut bins: Vec<Bin> =
+        (of(*first)..=of(*last)).map(|bin| Bin { up_to_ms: edge(bin), calls: 0 }).collect();
+    for time in &times {
+        bins[(of(*time) - of(*first)) as usize].calls += 1;
+    }
+    bins
+}
+
+/// Rows that all ranks got in each whole second from the first batch of any on.
+pub(super) fn rows_by_second(ranks: &[&[Lap]]) -> Vec<u64> {
+    let laps = || ranks.iter().copied().flatten();
+    let start = laps().map(|lap| lap.got).fold(f64::INFINITY, f64::min);
+    let end = laps().map(|lap| lap.ended).fold(0.0, f64::max);
+    let mut rows = vec![0; ((end - start).max(0.0) / WINDOW) as usize];
+    for lap in laps() {
+        if let Some(second) = rows.get_mut(((lap.got - start) / WINDOW) as usize) {
+            *second += lap.rows;
+        }
+    }
+    rows
 }
 
 /// The smallest of `sorted` that is not exceeded by `share` of them; 0 of none.
@@ -66,27 +114,28 @@ fn percentile(sorted: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0.0)
 }
 
-/// How busy one rank was with steps of `step` seconds, when the harness adds `floor` to each.
-pub(super) fn utilisation(laps: &[Lap], step: f64, floor: f64) -> Option<Utilisation> {
+/// How busy one rank was, when the harness adds `floor` seconds to each step.
+pub(super) fn utilisation(laps: &[Lap], floor: f64) -> Option<Utilisation> {
     let (first, last) = (laps.first()?, laps.last()?);
     let wall = last.ended - first.began - floor * laps.len() as f64;
-    let mean = (step * laps.len() as f64 / wall).min(1.0);
-    let windows = windows(laps, step, first.began, last.ended);
+    let mean = (laps.iter().map(|lap| lap.step).sum::<f64>() / wall).min(1.0);
+    let windows = windows(laps, first.began, last.ended);
     let enough = windows.len() >= 2;
-    let late = laps.iter().map(|lap| (lap.ended - lap.began - step - floor).max(0.0)).sum::<f64>() / wall;
+    let late = laps.iter().map(|lap| (lap.ended - lap.began - lap.step - floor).max(0.0)).sum::<f64>() / wall;
     Some(Utilisation {
         mean,
         late,
         variation: enough.then(|| variation(&windows)),
         worst_second: enough.then(|| windows.iter().copied().fold(1.0, f64::min)),
+        by_second: windows,
     })
 }
 
 /// The busy share of each whole window from `start` to `end`.
-fn windows(laps: &[Lap], step: f64, start: f64, end: f64) -> Vec<f64> {
+fn windows(laps: &[Lap], start: f64, end: f64) -> Vec<f64> {
     let mut busy = vec![0.0; ((end - start) / WINDOW) as usize];
     for lap in laps {
-        let (from, to) = (lap.began - start, lap.began - start + step);
+        let (from, to) = (lap.began - start, lap.began - start + lap.step);
         for window in (from / WINDOW) as usize..=(to / WINDOW) as usize {
             let Some(share) = busy.get_mut(window) else { break };
             let (opens, closes) = (window as f64 * WINDOW, (window + 1) as f64 * WINDOW);
@@ -109,18 +158,25 @@ pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Optio
     later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
 }
 
-/// Rows a second of each epoch: of all ranks, from the first request of any to the last step of any.
-pub(super) fn epoch_rates(ranks: &[&[Lap]]) -> Vec<f64> {
+/// What all ranks got in one epoch, and how long that took from the first request of any to the last step of any.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct EpochSpan {
+    pub(super) rows: u64,
+    pub(super) seconds: f64,
+}
+
+/// Epoch by epoch.
+pub(super) fn epochs(ranks: &[&[Lap]]) -> Vec<EpochSpan> {
     let epochs: Vec<Vec<&[Lap]>> =
         ranks.iter().map(|laps| laps.chunk_by(|_, next| !next.first).collect()).collect();
     let most = epochs.iter().map(Vec::len).max().unwrap_or(0);
-    let rate = |number: usize| {
+    let span = |number: usize| {
         let laps = || epochs.iter().filter_map(|epochs| epochs.get(number)).copied().flatten();
         let began = laps().map(|lap| lap.asked).fold(f64::INFINITY, f64::min);
         let ended = laps().map(|lap| lap.ended).fold(0.0, f64::max);
-        laps().map(|lap| lap.rows).sum::<u64>() as f64 / (ended - began).max(f64::MIN_POSITIVE)
+        EpochSpan { rows: laps().map(|lap| lap.rows).sum(), seconds: (ended - began).max(f64::MIN_POSITIVE) }
     };
-    (0..most).map(rate).collect()
+    (0..most).map(span).collect()
 }
 
 #[cfg(test)]
@@ -134,7 +190,7 @@ mod tests {
             .map(|i| {
                 let (asked, got) = (now, now + wait(i));
                 now = got + step;
-                Lap { asked, got, began: got, ended: now, rows: 1, first: i == 0 }
+                Lap { asked, got, began: got, ended: now, step, rows: 1, first: i == 0 }
             })
             .collect()
     }
@@ -146,7 +202,7 @@ mod tests {
     #[test]
     fn a_device_that_never_waits_is_fully_used() {
         let laps = run(100, 0.125, |i| if i == 0 { 3.0 } else { 0.0 });
-        let found = utilisation(&laps, 0.125, 0.0).unwrap();
+        let found = utilisation(&laps, 0.0).unwrap();
         assert!(close(found.mean, 1.0), "{found:?}");
         assert!(close(found.worst_second.unwrap(), 1.0) && close(found.variation.unwrap(), 0.0), "{found:?}");
     }
@@ -154,9 +210,9 @@ mod tests {
     #[test]
     fn waits_lower_utilisation_and_the_floor_is_taken_off() {
         let laps = run(1_000, 0.1, |_| 0.1);
-        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        let found = utilisation(&laps, 0.0).unwrap();
         assert!((found.mean - 0.5).abs() < 0.001, "{found:?}");
-        let forgiven = utilisation(&laps, 0.1, 0.1).unwrap();
+        let forgiven = utilisation(&laps, 0.1).unwrap();
         assert!(forgiven.mean > 0.999, "{forgiven:?}");
     }
 
@@ -164,7 +220,7 @@ mod tests {
     fn steps_that_end_late_are_told_from_waits() {
         let mut laps = run(10, 0.1, |_| 0.0);
         laps[9].ended += 0.25;
-        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        let found = utilisation(&laps, 0.0).unwrap();
         assert!(close(found.late, 0.2) && close(found.mean, 0.8), "{found:?}");
         assert!(close(waits([&laps[..]]).max, 0.0));
     }
@@ -172,7 +228,7 @@ mod tests {
     #[test]
     fn one_long_stall_shows_in_the_worst_second() {
         let laps = run(100, 0.1, |i| if i == 50 { 2.0 } else { 0.0 });
-        let found = utilisation(&laps, 0.1, 0.0).unwrap();
+        let found = utilisation(&laps, 0.0).unwrap();
         assert!(found.mean > 0.8 && found.worst_second.unwrap() < 0.01, "{found:?}");
         assert!(found.variation.unwrap() > 0.2);
         assert!(close(waits([&laps[..]]).max, 2_000.0));
@@ -180,9 +236,44 @@ mod tests {
 
     #[test]
     fn a_run_of_less_than_two_seconds_has_no_windows() {
-        let found = utilisation(&run(10, 0.1, |_| 0.0), 0.1, 0.0).unwrap();
+        let found = utilisation(&run(10, 0.1, |_| 0.0), 0.0).unwrap();
         assert_eq!((found.variation, found.worst_second), (None, None));
-        assert!(utilisation(&[], 0.1, 0.0).is_none());
+        assert!(utilisation(&[], 0.0).is_none());
+    }
+
+    #[test]
+    fn steps_of_drawn_lengths_are_counted_as_long_as_they_were_meant() {
+        let mut now = 0.0;
+        let laps: Vec<Lap> = (0..100)
+            .map(|i| {
+                let (step, asked) = (if i % 2 == 0 { 0.05 } else { 0.15 }, now);
+                now += step;
+                Lap { asked, got: asked, began: asked, ended: now, step, rows: 1, first: i == 0 }
+            })
+            .collect();
+        let found = utilisation(&laps, 0.0).unwrap();
+        assert!(close(found.mean, 1.0) && close(found.late, 0.0), "{found:?}");
+        assert_eq!(found.by_second.len(), 10);
+        assert!(found.by_second.iter().all(|busy| close(*busy, 1.0)), "{found:?}");
+    }
+
+    #[test]
+    fn every_call_but_the_first_falls_into_the_bin_of_its_length() {
+        let laps = run(6, 0.1, |i| [9.0, 0.0, 1e-6, 1.1e-6, 0.01, 0.02][i]);
+        let bins = histogram([&laps[..]]);
+        assert_eq!(bins.iter().map(|bin| bin.calls).sum::<u64>(), 5);
+        let short: Vec<Bin> = bins.iter().filter(|bin| bin.up_to_ms < 0.0013).copied().collect();
+        assert!(close(short[0].up_to_ms, 0.001) && short[0].calls == 2, "{bins:?}");
+        assert_eq!(short[1].calls, 1, "{bins:?}");
+        assert!(bins.last().is_some_and(|bin| bin.calls == 1 && (20.0..25.2).contains(&bin.up_to_ms)));
+        assert!(histogram([&run(1, 0.1, |_| 0.0)[..]]).is_empty());
+    }
+
+    #[test]
+    fn rows_are_counted_in_the_second_in_which_they_came() {
+        let laps = run(10, 0.25, |_| 0.0);
+        assert_eq!(rows_by_second(&[&laps, &laps]), [8, 8]);
+        assert!(rows_by_second(&[]).is_empty());
     }
 
     #[test]
@@ -204,10 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn each_epoch_has_its_own_rate() {
+    fn each_epoch_has_its_own_time() {
         let mut laps = run(20, 0.1, |i| if i < 10 { 0.1 } else { 0.0 });
         laps[10].first = true;
-        let rates = epoch_rates(&[&laps, &laps]);
-        assert!(rates.len() == 2 && close(rates[0], 10.0) && close(rates[1], 20.0), "{rates:?}");
+        let found = epochs(&[&laps, &laps]);
+        assert_eq!(found.iter().map(|epoch| epoch.rows).collect::<Vec<_>>(), [20, 20]);
+        assert!(close(found[0].seconds, 2.0) && close(found[1].seconds, 1.0), "{found:?}");
     }
 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::colour::Colour;
 use super::material::Materials;
-use super::random::Random;
 use super::{scene, shape};
+use crate::cli::random::Random;
 
 /// Height in pixels at which one texel of a material is one pixel.
 const REFERENCE_HEIGHT: f32 = 375.0;

@@ -3,7 +3,7 @@
 //! They are tiles that wrap around, made once for a data set and sampled at another place, angle and scale for each
 //! picture: making noise anew for each would cost more than everything else.
 
-use super::random::Random;
+use crate::cli::random::Random;
 
 /// Side of a tile: a power of two, so that wrapping is a mask.
 const SIDE: usize = 512;

@@ -3,7 +3,7 @@
 use super::colour::{Colour, hsv, mix, scale, smoothstep};
 use super::draw::Canvas;
 use super::material::{Materials, Tile};
-use super::random::Random;
+use crate::cli::random::Random;
 
 /// What the things in a scene need to know of it.
 pub(super) struct Setting {

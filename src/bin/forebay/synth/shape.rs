@@ -3,9 +3,9 @@
 use super::colour::{Colour, hsv, lift, mix, scale, tint};
 use super::draw::Canvas;
 use super::material::Materials;
-use super::random::Random;
 use super::scene::{Setting, unit};
 use super::solid::{KINDS, Kind, Surface};
+use crate::cli::random::Random;
 
 /// Hues that go round by the golden ratio keep neighbouring classes apart, however many there are.
 const HUE_STEP: f32 = 0.618_034;

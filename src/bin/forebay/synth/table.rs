@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field, Schema};
 use forebay::Result;
 use rayon::prelude::*;
 
-use super::random::Random;
+use crate::cli::random::Random;
 
 /// How often each of the 13 numbers is null in Criteo's logs.
 const NULLS: [f32; 13] = [0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.0005, 0.04, 0.45, 0.04, 0.76, 0.22];

@@ -1,46 +1,46 @@
 //! Reproducible random numbers: SplitMix64, small, fast and the same everywhere.
 
 /// A stream of numbers that a seed and an ordinal determine.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 /// The increment of SplitMix64: odd, and without a pattern in its bits (2⁶⁴ over the golden ratio).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Random {
     /// Stream number `ordinal` of `seed`. Neighbouring ordinals have nothing in common.
-    pub(super) fn new(seed: u64, ordinal: u64) -> Self {
+    pub(crate) fn new(seed: u64, ordinal: u64) -> Self {
         Random(mix(mix(seed.wrapping_add(GOLDEN)) ^ ordinal.wrapping_mul(GOLDEN)))
     }
 
     /// 64 random bits.
-    pub(super) fn bits(&mut self) -> u64 {
+    pub(crate) fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
     /// In [0, 1).
-    pub(super) fn unit(&mut self) -> f32 {
+    pub(crate) fn unit(&mut self) -> f32 {
         const MANTISSA: u32 = f32::MANTISSA_DIGITS;
         (self.bits() >> (u64::BITS - MANTISSA)) as f32 / (1u32 << MANTISSA) as f32
     }
 
     /// In [low, high).
-    pub(super) fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * self.unit()
     }
 
     /// One of 0..n, for n much smaller than 2³².
-    pub(super) fn below(&mut self, n: u32) -> u32 {
+    pub(crate) fn below(&mut self, n: u32) -> u32 {
         (((self.bits() >> 32) * u64::from(n)) >> 32) as u32
     }
 
     /// True with probability `p`.
-    pub(super) fn chance(&mut self, p: f32) -> bool {
+    pub(crate) fn chance(&mut self, p: f32) -> bool {
         self.unit() < p
     }
 
     /// One of `choices`, which is not empty.
-    pub(super) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len() as u32) as usize]
     }
 }
