@@ -199,6 +199,90 @@ fn bench_simulates_accelerators_that_wait_for_each_other() {
 }
 
 #[test]
+fn bench_draws_the_lengths_of_steps_under_pressure() {
+    let (_temp, dir) = pictures();
+    let line = format!(
+        "bench {} --image image=rrc32 --batch-size 6 --step-ms 30 --jitter 0.5 --pressure 1 --seed 3 --epochs 1 --seconds 1",
+        dir.display()
+    );
+    let report = json(&line);
+    let simulated = &report["accelerator"];
+    assert_eq!((&simulated["jitter"], &report["pressure"]), (&0.5.into(), &1.into()));
+    // Ten steps of a mean of 30 ms, drawn from 15 to 45: the run cannot be shorter than what they took.
+    assert!(report["seconds"].as_f64().unwrap() > 10.0 * 0.015, "{report}");
+    assert!(simulated["utilisation_min"].as_f64().unwrap() > 0.0);
+    if cfg!(target_os = "linux") {
+        // The burner had a processor for 150 ms and more; 60 tiny pictures take a few.
+        let cpu = report["cpu_seconds_per_1000_rows"].as_f64().unwrap();
+        assert!(cpu < 0.1 / 0.06, "the burner is counted: {cpu} s for 1,000 rows");
+    }
+}
+
+#[test]
+fn bench_counts_epochs_seconds_and_threads() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    let report = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --epochs 3"));
+    let epochs = report["by_epoch"].as_array().unwrap();
+    assert_eq!(epochs.len(), 3);
+    assert!(epochs.iter().all(|epoch| epoch["rows"] == ROWS), "{report}");
+    let sum = |what: &str| epochs.iter().map(|epoch| epoch[what].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("bytes_read") > 0 && sum("bytes_read") <= report["traffic"]["bytes_read"].as_u64().unwrap());
+    assert_eq!(report["cold_rows_per_second"], epochs[0]["rows_per_second"]);
+    assert!(report["warm_rows_per_second"].as_f64().unwrap() > 0.0);
+    let bins = report["next_histogram"].as_array().unwrap();
+    let calls: u64 = bins.iter().map(|bin| bin["calls"].as_u64().unwrap()).sum();
+    assert_eq!(calls, report["steps"].as_u64().unwrap() - 1, "all calls but the first");
+    assert!(report["read_amplification"].as_f64().unwrap() >= 1.0);
+
+    let timed = json(&format!("bench {dir} --image image=rrc32 --batch-size 6 --step-ms 20 --seconds 0.5"));
+    let (seconds, epochs) = (timed["seconds"].as_f64().unwrap(), timed["epochs"].as_u64().unwrap());
+    assert!((0.4..5.0).contains(&seconds) && epochs > 1, "{timed}");
+    assert_eq!(timed["by_epoch"].as_array().unwrap().len() as u64, epochs);
+}
+
+#[test]
+fn bench_sweeps_over_threads() {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().join("table");
+    synth(&dir, "--table");
+    let report = json(&format!("bench {} --batch-size 6 --thread-sweep 1,2 --seconds 0.3", dir.display()));
+    let points = report["thread_sweep"].as_array().unwrap();
+    let threads: Vec<_> = points.iter().map(|point| point["threads"].as_u64().unwrap()).collect();
+    assert_eq!(threads, [1, 2]);
+    assert!(points.iter().all(|point| point["rows_per_second"].as_f64().unwrap() > 0.0), "{report}");
+}
+
+#[test]
+fn bench_checks_that_each_row_comes_once() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    let check = |more: &str| {
+        let line =
+            format!("bench {dir} --image image=rrc32 --batch-size 7 --max-batches 1 --check-order {more}");
+        json(&line)["order_check"].clone()
+    };
+    let whole = check("--classes-of label");
+    let rows = &whole["rows"];
+    assert_eq!((&rows["once"], &rows["twice"], &rows["never"]), (&ROWS.into(), &0.into(), &0.into()));
+    assert_eq!((&rows["unknown"], &rows["as_planned"]), (&0.into(), &true.into()));
+    let classes = &whole["classes"];
+    assert_eq!((&classes["column"], &classes["classes"]), (&"label".into(), &10.into()));
+    let (mean, expected) =
+        (classes["mean_per_batch"].as_f64().unwrap(), classes["expected_per_batch"].as_f64().unwrap());
+    assert!(mean > 1.0 && mean <= 7.0 && (mean - expected).abs() < 2.0, "{classes}");
+    // 60 rows in batches of 7 for two ranks: what does not fill a step is left out, or repeated.
+    let dropped = &check("--drop-last --world 2")["rows"];
+    assert_eq!((&dropped["once"], &dropped["never"]), (&56.into(), &4.into()));
+    assert_eq!(dropped["as_planned"], true);
+    let padded = &check("--world 7")["rows"];
+    assert_eq!((&padded["never"], &padded["as_planned"]), (&0.into(), &true.into()), "{padded}");
+    let people = succeed(&format!("bench {dir} --check-order --order exact"));
+    assert!(people.contains("60 rows once, 0 twice, 0 never, as planned"), "{people}");
+    assert!(refused(&format!("bench {dir} --classes-of lable")).contains("lable"));
+}
+
+#[test]
 fn a_file_takes_the_json_and_people_still_read_the_report() {
     let (temp, dir) = pictures();
     let file = temp.path().join("report.json");
@@ -241,6 +325,11 @@ fn what_can_never_work_is_refused_in_one_sentence() {
         format!("bench {good} --threads 0"),
         format!("bench {good} --epochs 0"),
         format!("bench {good} --step-ms -1"),
+        format!("bench {good} --step-ms 5 --jitter 1"),
+        format!("bench {good} --jitter 0.1"),
+        format!("bench {good} --pressure 100000"),
+        format!("bench {good} --seconds 0"),
+        format!("bench {good} --thread-sweep 1,0"),
         format!("bench {good} --until lunch"),
         format!("bench {good} --world 100000"),
         format!("bench {good} --batchsize 3"),

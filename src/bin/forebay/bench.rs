@@ -2,12 +2,14 @@
 
 mod accelerator;
 mod args;
+mod check;
 mod drive;
 mod epochs;
 mod fetch;
 mod live;
 mod machine;
 mod meeting;
+mod order;
 mod pressure;
 mod report;
 mod simulated;
@@ -28,9 +30,6 @@ use self::report::Report;
 use super::console::Console;
 
 pub(crate) use self::args::Args;
-
-/// An unthrottled run that tells the margin, or one of a sweep, takes no longer than this.
-const FREE_TIME: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
@@ -64,22 +63,23 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     drop(live);
     let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
     if args.step_ms.is_some() {
-        report.set_margin(&unthrottled(&loaders, report.next_epoch(), &pressure)?);
+        report.set_margin(&unthrottled(&loaders, report.next_epoch(), args.free_time(), &pressure)?);
     }
     drop(loaders);
     report.thread_sweep = sweep::measure(args, &pressure, console)?;
     drop(pressure);
+    report.order_check = check::check(args, console)?;
     report.conclude();
     Ok(report)
 }
 
-/// What `loaders` give for a few seconds when no accelerator holds them back, from epoch `first` on.
-fn unthrottled(loaders: &[Loader], first: u64, pressure: &Pressure) -> Result<Vec<Run>> {
+/// What `loaders` give for some `time` when no accelerator holds them back, from epoch `first` on.
+fn unthrottled(loaders: &[Loader], first: u64, time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),
         epochs: first..u64::MAX,
         steps: None,
-        at_most: Some(FREE_TIME),
+        at_most: Some(time),
         pressure,
     };
     drive(loaders, &course, Instant::now(), |_| ())

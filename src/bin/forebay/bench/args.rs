@@ -30,7 +30,7 @@ pub(crate) struct Args {
     /// Stop after so many batches of each rank
     #[arg(long)]
     pub(super) max_batches: Option<u64>,
-    /// Stop after so many seconds, at the end of a step
+    /// Stop after so many seconds, at the end of a step; what is measured afterwards takes no longer either
     #[arg(long, value_name = "S", value_parser = units::parse_seconds)]
     pub(super) seconds: Option<Duration>,
     /// Threads that decode, for each rank [default: the processors, shared among the ranks]
@@ -89,6 +89,8 @@ pub(super) enum Until {
     Batch,
 }
 
+/// An unthrottled run that tells the margin, or one of a sweep, takes no longer than this.
+const FREE_TIME: Duration = Duration::from_secs(5);
 /// More ranks than this are not one machine's.
 const LARGEST_WORLD: u32 = 256;
 /// More threads than this are a slip of the keyboard.
@@ -154,6 +156,11 @@ impl Args {
     /// The device to feed; its steps take no time where none was asked for.
     pub(super) fn accelerator(&self) -> Accelerator {
         Accelerator::new(self.step_ms.unwrap_or_default()).jitter(self.jitter, self.loader.seed)
+    }
+
+    /// How long a run without an accelerator may take.
+    pub(super) fn free_time(&self) -> Duration {
+        self.seconds.map_or(FREE_TIME, |most| most.min(FREE_TIME))
     }
 
     /// The end of the epochs to run, should nothing else end the run before.

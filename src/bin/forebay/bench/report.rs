@@ -10,6 +10,7 @@ use forebay::source::TrafficStats;
 use serde::Serialize;
 
 use super::args::{Args, Until};
+use super::check::OrderCheck;
 use super::drive::Run;
 use super::epochs::{self, Epoch};
 use super::machine::Clock;
@@ -80,6 +81,7 @@ pub(super) struct Report {
     pub(super) padded_rows: u64,
     pub(super) by_epoch: Vec<Epoch>,
     pub(super) thread_sweep: Vec<Point>,
+    pub(super) order_check: Option<OrderCheck>,
     pub(super) bottleneck: String,
 }
 
@@ -164,6 +166,7 @@ impl Report {
             padded_rows: 0,
             by_epoch,
             thread_sweep: Vec::new(),
+            order_check: None,
             bottleneck: String::new(),
         };
         loaders.iter().zip(ranks).for_each(|(loader, run)| report.add(loader, run));
@@ -301,6 +304,9 @@ impl fmt::Display for Report {
                 count(self.skipped_rows),
                 count(self.padded_rows)
             )?;
+        }
+        if let Some(check) = &self.order_check {
+            writeln!(f, "{check}")?;
         }
         write!(f, "{}", self.bottleneck)
     }
