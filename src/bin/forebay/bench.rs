@@ -10,6 +10,7 @@ mod live;
 mod machine;
 mod meeting;
 mod order;
+mod page;
 mod pressure;
 mod report;
 mod simulated;
@@ -19,7 +20,7 @@ mod verdict;
 
 use std::time::{Duration, Instant};
 
-use forebay::{Loader, Result};
+use forebay::{Error, Loader, Result};
 
 use self::accelerator::Accelerator;
 use self::args::Until;
@@ -35,11 +36,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref());
     if args.until == Until::Fetch {
+        if args.report.is_some() {
+            return Err(Error::invalid("--report with --until fetch")
+                .hint("bytes alone have no batches to plot; --until rows has"));
+        }
         let report = fetch::measure(&args.loader, args.max_batches, &console)?;
         console.say(&report)?;
         return console.json(&report);
     }
     let report = measure(args, &console)?;
+    if let Some(file) = &args.report {
+        page::write(&report, file)?;
+    }
     console.say(&report)?;
     console.json(&report)
 }

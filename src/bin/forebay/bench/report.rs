@@ -236,7 +236,7 @@ impl fmt::Display for Report {
             counted(self.steps, "step"),
             seconds(self.seconds)
         )?;
-        write!(f, "throughput      {} rows/s", count(self.rows_per_second as u64))?;
+        write!(f, "throughput      {} rows/s", count(self.rows_per_second.round() as u64))?;
         if self.images > 0 {
             write!(f, ", {} images/s", count(self.images_per_second as u64))?;
         }
@@ -245,8 +245,8 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "epochs          {} rows/s in the first, {} in the median of the others",
-                count(cold as u64),
-                count(warm as u64)
+                count(cold.round() as u64),
+                count(warm.round() as u64)
             )?;
         }
         writeln!(f, "first batch     after {}", seconds(self.seconds_to_first_batch))?;
@@ -293,7 +293,7 @@ impl fmt::Display for Report {
         }
         if let Some(most) = self.thread_sweep.iter().map(|point| point.rows_per_second).reduce(f64::max) {
             let points = self.thread_sweep.iter().map(|Point { threads, rows_per_second: rate }| {
-                format!("{threads}: {} rows/s ({})", count(*rate as u64), percent(rate / most))
+                format!("{threads}: {} rows/s ({})", count(rate.round() as u64), percent(rate / most))
             });
             writeln!(f, "by threads      {}", points.collect::<Vec<_>>().join(", "))?;
         }
