@@ -180,7 +180,7 @@ fn bench_delivers_every_row_and_names_a_bottleneck() {
 fn bench_simulates_accelerators_that_wait_for_each_other() {
     let (_temp, dir) = pictures();
     let line = format!(
-        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 2 --memory 64MB",
+        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 2 --memory 64MB --epochs 1 --seconds 1",
         dir.display()
     );
     let report = json(&line);
@@ -280,6 +280,87 @@ fn bench_checks_that_each_row_comes_once() {
     let people = succeed(&format!("bench {dir} --check-order --order exact"));
     assert!(people.contains("60 rows once, 0 twice, 0 never, as planned"), "{people}");
     assert!(refused(&format!("bench {dir} --classes-of lable")).contains("lable"));
+}
+
+/// A figure as the page shows it, in the unit of the JSON: "1,234" or "97.3 %" or "12.5 ms" where that is in seconds.
+fn shown_value(text: &str, field: &str) -> f64 {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let number: f64 = words[0].replace(',', "").parse().unwrap();
+    let unit = match words.get(1).copied() {
+        None => 1.0,
+        Some("%") => 0.01,
+        Some("ns") => 1e-9,
+        Some("µs") => 1e-6,
+        Some("ms") => 1e-3,
+        Some("s" | "B") => 1.0,
+        Some("KB") => 1e3,
+        Some("MB") => 1e6,
+        Some("GB") => 1e9,
+        Some(other) => panic!("{field}: unknown unit {other}"),
+    };
+    let is_time = matches!(words.get(1), Some(&("ns" | "µs" | "ms" | "s")));
+    let in_millis = field.ends_with("_ms") || field.starts_with("/next_ms/");
+    number * unit * if is_time && in_millis { 1e3 } else { 1.0 }
+}
+
+/// The text between the first `open` after `from` and the next `close`; where it ends.
+fn between<'a>(page: &'a str, from: usize, open: &str, close: &str) -> Option<(&'a str, usize)> {
+    let start = from + page[from..].find(open)? + open.len();
+    let end = start + page[start..].find(close)?;
+    Some((&page[start..end], end))
+}
+
+#[test]
+fn bench_writes_a_page_that_shows_what_its_json_says_and_loads_nothing() {
+    let (temp, dir) = pictures();
+    let file = temp.path().join("report.html");
+    let line = format!(
+        "bench {} --image image=rrc32 --batch-size 6 --world 2 --step-ms 60 --epochs 9 --seconds 2.2 \
+         --check-order --classes-of label --report {} --json {}",
+        dir.display(),
+        file.display(),
+        temp.path().join("report.json").display()
+    );
+    let people = succeed(&line);
+    let page = std::fs::read_to_string(&file).unwrap();
+    let (json, _) =
+        between(&page, 0, "<script type=\"application/json\" id=\"report\">", "</script>").unwrap();
+    let report: Value = serde_json::from_str(json).unwrap();
+    let file: Value =
+        serde_json::from_slice(&std::fs::read(temp.path().join("report.json")).unwrap()).unwrap();
+    assert_eq!(report, file, "the page has the JSON of --json");
+    assert!(page.contains(&people.lines().last().unwrap().replace('"', "&quot;")), "the verdict");
+
+    let (mut figures, mut at) = (0, 0);
+    while let Some((exact, end)) = between(&page, at, "<data value=\"", "\"") {
+        let (field, end) = between(&page, end, "data-field=\"", "\"").unwrap();
+        let (shown, end) = between(&page, end, ">", "</data>").unwrap();
+        at = end;
+        let expected = report.pointer(field).and_then(Value::as_f64).unwrap_or_else(|| panic!("{field}"));
+        let exact: f64 = exact.parse().unwrap();
+        assert!(
+            (exact - expected).abs() <= 1e-12 * expected.abs(),
+            "{field} is {expected} and given as {exact}"
+        );
+        let value = shown_value(shown, field);
+        assert!(
+            (value - expected).abs() <= expected.abs() * 0.06 + 0.006,
+            "{field} is {expected} and shown as {shown}"
+        );
+        figures += 1;
+    }
+    assert!(figures > 50, "{figures} figures");
+    for plot in ["utilisation", "latency", "stages", "epochs"] {
+        assert!(page.contains(&format!("<svg id=\"{plot}\"")), "no plot of {plot}");
+        assert!(page.contains(&format!("<title id=\"{plot}-title\">")), "{plot} has no title");
+    }
+    assert!(!page.contains("<svg id=\"threads\""), "nobody asked for a sweep");
+    assert!(!page.contains("NaN") && !page.contains("inf\""), "a plot has no place for a number");
+    for foreign in ["http:", "https:", "src=", "href=", "@import", "url("] {
+        assert!(!page.contains(foreign), "the page asks for something: {foreign}");
+    }
+    let refusal = refused(&format!("bench {} --until fetch --report x.html", dir.display()));
+    assert!(refusal.contains("--until rows"), "{refusal}");
 }
 
 #[test]

@@ -37,7 +37,9 @@ impl Axis {
 
     /// From 0 to exactly `to`, for what cannot be more.
     pub(super) fn up_to(to: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
-        Axis { to, ..Axis::linear(to, title, say) }
+        let mut axis = Axis { to, ..Axis::linear(to, title, say) };
+        axis.ticks.retain(|(at, _)| *at <= to * (1.0 + f64::EPSILON));
+        axis
     }
 
     /// Powers of ten, from the one below `least` to the one above `most`.
@@ -88,6 +90,7 @@ mod tests {
             ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]
         );
         assert_eq!(said(&Axis::linear(0.0, "", plain)).len(), 2);
+        assert_eq!(said(&Axis::up_to(23.0, "", plain)), ["0", "5", "10", "15", "20"]);
         assert_eq!(said(&Axis::log(0.002, 34.0, "", plain)), ["0.001", "0.01", "0.1", "1", "10", "100"]);
     }
 

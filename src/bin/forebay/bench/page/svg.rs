@@ -9,12 +9,12 @@ use super::html::escaped;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 /// Room beside the marks for the numbers and titles of the axes, and above them for labels.
-const LEFT: f64 = 88.0;
+const LEFT: f64 = 92.0;
 const RIGHT: f64 = 24.0;
-const TOP: f64 = 48.0;
-const BOTTOM: f64 = 56.0;
+const TOP: f64 = 52.0;
+const BOTTOM: f64 = 60.0;
 /// The line of the y axis's title, above all else: upright text would be in the way of long numbers.
-const TITLE_LINE: f64 = 16.0;
+const TITLE_LINE: f64 = 19.0;
 /// A lying bar that reaches further than this share of the width has its label inside.
 const LONG: f64 = 0.6;
 /// Bars do not touch.
@@ -139,7 +139,7 @@ impl Plot {
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{}\"/>\
                  <text class=\"tick\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
                 bottom + 4.0,
-                bottom + 20.0,
+                bottom + 22.0,
                 escaped(text)
             );
         }
