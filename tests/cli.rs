@@ -282,6 +282,55 @@ fn bench_checks_that_each_row_comes_once() {
     assert!(refused(&format!("bench {dir} --classes-of lable")).contains("lable"));
 }
 
+#[test]
+fn a_published_demand_is_met_on_data_that_is_made_once() {
+    let temp = TempDir::new().unwrap();
+    let line = format!(
+        "bench --workload mlperf-dlrm --rows 32768 --scale 0.01 --epochs 2 --seconds 1 --dir {}",
+        temp.path().display()
+    );
+    let report = json(&line);
+    let (workload, simulated) = (&report["workload"], &report["accelerator"]);
+    assert_eq!((&workload["workload"], &workload["accelerator"]), (&"mlperf-dlrm".into(), &"b200".into()));
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!((number(&workload["published_step_ms"]) - 0.375).abs() < 1e-9);
+    assert!((number(&simulated["step_ms"]) - 37.5).abs() < 1e-9, "a hundredth of the demand");
+    assert!((number(&workload["demanded_rows_per_second"]) - 16_384.0 / 0.0375).abs() < 1.0);
+    assert_eq!((&report["batch_size"], &report["steps"]), (&16_384.into(), &4.into()));
+    assert_eq!((&report["rows"], &report["order"]), (&65_536.into(), &"window".into()));
+    // 44 of 200 columns are read.
+    let inspected = json(&format!("inspect {}", temp.path().join("dlrm-32768-v1").display()));
+    assert_eq!(inspected["columns"].as_array().unwrap().len(), 200);
+    assert!(report["traffic"]["bytes_needed"].as_u64() < inspected["file_bytes"].as_u64());
+    let before = contents(&temp.path().join("dlrm-32768-v1"));
+    let people = succeed(&line);
+    assert!(
+        people.starts_with("mlperf-dlrm on b200 at 0.01 times the published rate: 436,907 rows/s"),
+        "{people}"
+    );
+    assert!(before == contents(&temp.path().join("dlrm-32768-v1")), "made anew");
+}
+
+#[test]
+fn a_demand_that_nobody_published_is_refused() {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().display();
+    let refusal = refused(&format!("bench --workload mlperf-flux --accelerator a100 --dir {dir}"));
+    assert!(refusal.contains("--accelerator b200"), "{refusal}");
+    for line in [
+        format!("bench --workload resnet50 --dir {dir} {dir}"),
+        format!("bench --workload resnet50 --dir {dir} --step-ms 3"),
+        format!("bench --workload resnet50 --dir {dir} --scale 0"),
+        format!("bench --workload resnet50 --dir {dir} --rows 399"),
+        format!("bench {dir} --scale 0.1"),
+        "bench --workload imagenet".to_owned(),
+        "bench".to_owned(),
+    ] {
+        refused(&line);
+    }
+    assert!(contents(temp.path()).is_empty(), "data was made for nothing");
+}
+
 /// A figure as the page shows it, in the unit of the JSON: "1,234" or "97.3 %" or "12.5 ms" where that is in seconds.
 fn shown_value(text: &str, field: &str) -> f64 {
     let words: Vec<&str> = text.split_whitespace().collect();

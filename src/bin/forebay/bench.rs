@@ -17,6 +17,7 @@ mod simulated;
 mod sweep;
 mod tally;
 mod verdict;
+mod workload;
 
 use std::time::{Duration, Instant};
 
@@ -35,6 +36,7 @@ pub(crate) use self::args::Args;
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
     let console = Console::new(args.json.as_deref());
+    let (args, held) = workload::resolve(args, &console)?;
     if args.until == Until::Fetch {
         if args.report.is_some() {
             return Err(Error::invalid("--report with --until fetch")
@@ -44,7 +46,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         console.say(&report)?;
         return console.json(&report);
     }
-    let report = measure(args, &console)?;
+    let mut report = measure(&args, &console)?;
+    report.workload = held;
     if let Some(file) = &args.report {
         page::write(&report, file)?;
     }

@@ -49,7 +49,7 @@ Exit status: 0 done, 1 failed while running, 2 bad usage or input, 130 interrupt
 enum Verb {
     Inspect(inspect::Args),
     Plan(plan::Args),
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     Cache(cache::Args),
     Synth(synth::Args),
 }

@@ -1,6 +1,7 @@
 //! Where the data is, as every verb that reads takes it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use forebay::source::without_secrets;
 use forebay::{Dataset, Result};
@@ -17,6 +18,11 @@ pub(crate) struct Location {
 }
 
 impl Location {
+    /// A folder of this machine.
+    pub(crate) fn folder(path: &Path) -> Self {
+        Location { locations: vec![path.display().to_string()], storage_options: Vec::new() }
+    }
+
     /// Finds the files and reads their footers.
     pub(crate) fn open(&self) -> Result<Dataset> {
         let options: BTreeMap<String, String> = self.storage_options.iter().cloned().collect();

@@ -7,6 +7,7 @@ mod colour;
 mod draw;
 mod encode;
 mod material;
+mod mlperf;
 mod scene;
 mod shape;
 mod solid;
@@ -21,6 +22,9 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::units::{self, bytes, count, counted, seconds};
+
+pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
+pub(super) use self::write::files;
 
 /// Draws pictures, or invents tables, and writes them as well-laid-out Parquet.
 #[derive(clap::Args)]
@@ -84,21 +88,28 @@ const LARGEST_SIDE: u32 = 16_384;
 
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Jpeg,
     Png,
     Table,
     Tokens(usize),
+    /// What MLPerf Storage reads for Flux,
+    Embeddings,
+    /// and for DLRM; both are made for `bench` alone.
+    Features,
 }
 
 impl Kind {
-    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle.
-    fn rows_per_group(self) -> u64 {
+    /// Row groups of 10 to 20 MB each: large enough for a disk or a store to stream, small enough to shuffle. Those of
+    /// MLPerf Storage are as it publishes them: a whole file of 623 MB, and 4.7 MB.
+    pub(super) fn rows_per_group(self) -> u64 {
         match self {
             Kind::Jpeg => 100,
             Kind::Png => 5_000,
             Kind::Table => 100_000,
             Kind::Tokens(_) => 1_000,
+            Kind::Embeddings => 288,
+            Kind::Features => 6_144,
         }
     }
 
@@ -108,25 +119,27 @@ impl Kind {
             Kind::Png => "PNG picture",
             Kind::Table => "table row",
             Kind::Tokens(_) => "token list",
+            Kind::Embeddings => "embedding",
+            Kind::Features => "feature row",
         }
     }
 }
 
 /// What was asked for, checked.
-struct Order {
-    kind: Kind,
-    width: u32,
-    height: u32,
-    quality: RangeInclusive<u8>,
-    classes: u32,
-    seed: u64,
+pub(super) struct Order {
+    pub(super) kind: Kind,
+    pub(super) width: u32,
+    pub(super) height: u32,
+    pub(super) quality: RangeInclusive<u8>,
+    pub(super) classes: u32,
+    pub(super) seed: u64,
 }
 
 /// How the rows are laid out in files.
-struct Layout {
-    rows: u64,
-    rows_per_group: u64,
-    rows_per_file: u64,
+pub(super) struct Layout {
+    pub(super) rows: u64,
+    pub(super) rows_per_group: u64,
+    pub(super) rows_per_file: u64,
 }
 
 /// What was written.
@@ -147,7 +160,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let started = std::time::Instant::now();
     write::prepare(&args.dir, args.force)?;
     let mut progress = console.progress("writing", "rows", layout.rows);
-    let written = write::files(&args.dir, &order, &layout, args.threads, |rows| progress.advance(rows))?;
+    let written = files(&args.dir, &order, &layout, args.threads, |rows| progress.advance(rows))?;
     drop(progress);
     let report = Report {
         dir: args.dir.display().to_string(),

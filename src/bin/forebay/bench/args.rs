@@ -6,15 +6,19 @@ use std::time::Duration;
 use forebay::{Error, Loader, Result, Shard};
 
 use super::accelerator::Accelerator;
+use super::workload;
 use crate::cli::options::{LoaderOptions, Order};
 use crate::cli::units;
 
 /// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated accelerator.
 #[derive(clap::Args, Clone)]
 #[command(after_help = EXAMPLES)]
+#[command(mut_arg("locations", |arg| arg.required(false).required_unless_present("workload")))]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(super) loader: LoaderOptions,
+    #[command(flatten)]
+    pub(super) workload: workload::Options,
     /// Simulate an accelerator that takes this long for a batch, in milliseconds [default: as fast as it goes]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     pub(super) step_ms: Option<Duration>,
@@ -69,11 +73,17 @@ Examples:
   forebay bench /data/train --epochs 3 --thread-sweep 1,2,4 --report report.html
   forebay bench /data/train --check-order --classes-of label       every row once? well mixed?
   forebay bench /data/clicks --batch-size 8192 --json -            one JSON object
+  forebay bench --workload mlperf-flux --scale 0.5                 half of what a B200 would take
 
 A step begins when all ranks have their batch, and takes a fixed time. Utilisation is the sum of the \
 steps over the time from the first batch to the end, less what the simulation itself costs. The margin \
 is what the loader gives without steps, taken for a few seconds afterwards, over what the steps take. \
---pressure stays on for that, and for --thread-sweep.";
+--pressure stays on for that, and for --thread-sweep.
+
+A workload is a batch size and a step time that MLPerf Storage or ffcv has published for an accelerator, \
+on data of the published shape that is made here. It runs for 30 seconds unless --epochs, --max-batches or \
+--seconds says otherwise. --scale 0.01 makes each step a hundred times as long, which demands a hundredth \
+of the published rate; the work for each row stays the same. It is no MLPerf result.";
 
 /// The last stage that is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
@@ -109,7 +119,7 @@ impl Args {
             return Err(Error::invalid(format!("--jitter {} is not a share of the step", self.jitter))
                 .hint("0.2 draws steps between 80 % and 120 % of --step-ms"));
         }
-        if self.jitter > 0.0 && self.step_ms.is_none() {
+        if self.jitter > 0.0 && self.step_ms.is_none() && !self.workload.is_given() {
             return Err(Error::invalid("--jitter without --step-ms").hint("there are no steps to draw"));
         }
         if self.pressure > MOST_PRESSURE {

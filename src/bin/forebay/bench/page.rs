@@ -45,7 +45,10 @@ pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
          <script type=\"application/json\" id=\"report\">\n{json}\n</script>\n</body>\n</html>\n",
         what = escaped(&what),
         version = escaped(report.version),
-        verdict = escaped(&report.bottleneck),
+        verdict = match &report.workload {
+            Some(held) => escaped(&format!("{held}. {}", report.bottleneck)),
+            None => escaped(&report.bottleneck),
+        },
         head = figures::head(&value),
         table = figures::table(&value),
         host = escaped(&host(report)),

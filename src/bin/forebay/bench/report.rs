@@ -17,6 +17,7 @@ use super::machine::Clock;
 use super::simulated::Simulated;
 use super::sweep::Point;
 use super::tally::{self, Bin, Waits};
+use super::workload::Held;
 use super::{machine, verdict};
 use crate::cli::options::Order;
 use crate::cli::units::{bytes, count, counted, percent, seconds};
@@ -29,6 +30,8 @@ const DISTURBING: f64 = 0.25;
 pub(super) struct Report {
     pub(super) version: &'static str,
     pub(super) locations: Vec<String>,
+    /// The published demand that this was a run of.
+    pub(super) workload: Option<Held>,
     pub(super) until: Until,
     pub(super) order: Order,
     pub(super) world: u32,
@@ -127,6 +130,7 @@ impl Report {
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION"),
             locations: args.loader.location.shown(),
+            workload: None,
             until: args.until,
             order: if args.until == Until::Batch { args.loader.order } else { Order::Stored },
             world: args.world,
@@ -228,6 +232,9 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let millis = |ms: f64| seconds(ms / 1e3);
+        if let Some(held) = &self.workload {
+            writeln!(f, "{held}")?;
+        }
         writeln!(
             f,
             "{} of {} in {}, {}",

@@ -17,7 +17,7 @@ use parquet::schema::types::ColumnPath;
 use rayon::prelude::*;
 
 use super::draw::Artist;
-use super::{Kind, Layout, Order, encode, table};
+use super::{Kind, Layout, Order, encode, mlperf, table};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
@@ -26,13 +26,16 @@ const IMAGE_PAGE_BYTES: usize = 256 << 10;
 /// Rows drawn between two looks at the progress bar; a multiple of any sensible number of cores.
 const ROWS_AT_A_TIME: u64 = 64;
 
+/// Embeddings are 2 MB each.
+const EMBEDDINGS_AT_A_TIME: u64 = 8;
+
 /// What a file's name ends in until the file is whole.
 const UNFINISHED: &str = ".tmp";
 
 /// What came of it.
-pub(super) struct Written {
-    pub(super) files: u64,
-    pub(super) bytes: u64,
+pub(crate) struct Written {
+    pub(crate) files: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Makes `dir`, and refuses one that holds anything unless `force` is given; then an earlier set of this program is
@@ -73,7 +76,7 @@ fn is_ours(file: &str) -> bool {
 }
 
 /// Writes all files; `done` hears of rows as they are finished.
-pub(super) fn files(
+pub(crate) fn files(
     dir: &Path,
     order: &Order,
     layout: &Layout,
@@ -148,6 +151,8 @@ impl<'a> Studio<'a> {
             ]),
             Kind::Table => table::click_schema(),
             Kind::Tokens(_) => table::token_schema(),
+            Kind::Embeddings => mlperf::embedding_schema(),
+            Kind::Features => mlperf::feature_schema(),
         };
         let artist = Artist::new(order.seed, order.width, order.height, order.classes);
         Studio { order, artist, schema: Arc::new(schema) }
@@ -156,7 +161,8 @@ impl<'a> Studio<'a> {
     /// Tables are random by column and row group, so a group is made in one piece.
     fn rows_at_a_time(&self) -> u64 {
         match self.order.kind {
-            Kind::Table => u64::MAX,
+            Kind::Table | Kind::Features => u64::MAX,
+            Kind::Embeddings => EMBEDDINGS_AT_A_TIME,
             _ => ROWS_AT_A_TIME,
         }
     }
@@ -177,6 +183,7 @@ impl<'a> Studio<'a> {
                     .build()
             }
             Kind::Table | Kind::Tokens(_) => common.set_compression(Compression::SNAPPY).build(),
+            Kind::Embeddings | Kind::Features => common.build(),
         }
     }
 
@@ -188,6 +195,8 @@ impl<'a> Studio<'a> {
             Kind::Tokens(length) => {
                 table::tokens(self.order.seed, first, rows as usize, length, &self.schema)
             }
+            Kind::Embeddings => mlperf::embeddings(self.order.seed, first, rows as usize, &self.schema),
+            Kind::Features => mlperf::features(self.order.seed, first, rows as usize, &self.schema),
         }
     }
 

@@ -29,6 +29,17 @@ const TABLE: &[(&str, &[Figure])] = &[
         ],
     ),
     (
+        "Published demand",
+        &[
+            ("Published step", "/workload/published_step_ms", millis),
+            ("Published rows a second", "/workload/published_rows_per_second", whole),
+            ("Scale", "/workload/scale", plain),
+            ("Demanded rows a second of each rank", "/workload/demanded_rows_per_second", whole),
+            ("Demanded bytes a second of each rank", "/workload/demanded_bytes_per_second", size),
+            ("Utilisation that MLPerf Storage asks for", "/workload/asked_utilisation", percent),
+        ],
+    ),
+    (
         "Throughput",
         &[
             ("Rows a second", "/rows_per_second", whole),
@@ -114,6 +125,10 @@ const HEAD: &[Figure] = &[
 
 fn whole(value: f64) -> String {
     count(value.round() as u64)
+}
+
+fn plain(value: f64) -> String {
+    value.to_string()
 }
 
 fn size(value: f64) -> String {

@@ -10,7 +10,7 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 /// Room beside the marks for the numbers and titles of the axes, and above them for labels.
 const LEFT: f64 = 92.0;
-const RIGHT: f64 = 24.0;
+const RIGHT: f64 = 36.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 60.0;
 /// The line of the y axis's title, above all else: upright text would be in the way of long numbers.
