@@ -64,7 +64,8 @@ pub(super) struct Report {
     pub(super) accelerator: Option<Simulated>,
     pub(super) waited: WaitedFor,
     pub(super) stages: Stages,
-    /// Of the loader, the simulated training loops and the pressure apart.
+    /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and not handed
+    /// over are among it, which counts in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
     /// Processors that other programs kept busy meanwhile.
     pub(super) others_cores: Option<f64>,

@@ -8,6 +8,8 @@ use crate::cli::units::{count, percent, seconds};
 
 /// More ranks than this make a tangle of lines: then only the worst is drawn.
 const MOST_LINES: usize = 8;
+/// Of fewer calls nobody can say what one in a thousand takes.
+const ENOUGH: u64 = 1_000;
 /// Fewer whole seconds make no curve.
 const FEWEST_SECONDS: usize = 2;
 
@@ -59,12 +61,15 @@ pub(super) fn latencies(report: &Report) -> Option<String> {
     let calls: u64 = bins.iter().map(|bin| bin.calls).sum();
     let (first, last) = (bins.first()?, bins.last()?);
     let Waits { p50, p99, p999, max, .. } = report.next_ms;
+    let rare = match calls {
+        ENOUGH.. => format!("one in a thousand more than {}, ", millis(p999)),
+        _ => String::new(),
+    };
     let summary = format!(
         "Bars: share of {} calls by how long they took. Line: share that took no longer. Half took {} or less, \
-         one in a thousand more than {}, the longest {}.",
+         {rare}the longest {}.",
         count(calls),
         millis(p50),
-        millis(p999),
         millis(max)
     );
     // Ten bins make a power of ten.
@@ -110,14 +115,14 @@ pub(super) fn stages(report: &Report) -> String {
     let mut y = Axis::up_to((worked.len() + waits.len() + 1) as f64, "", |_| String::new());
     y.ticks.clear();
     let summary = format!(
-        "Above: how long the stages worked, as seconds and as threads that it kept busy on average over {}. \
+        "Above: how long the stages worked, in seconds and as how many were at work at once on average over {}. \
          Below: how long the training loops waited, by the stage that held them up.",
         seconds(report.seconds)
     );
     let mut plot = Plot::new("stages", "Work and waiting by stage", summary, x, y);
     let mut at = (worked.len() + waits.len() + 1) as f64;
     for (name, time) in worked {
-        let label = format!("{} · {:.2} threads", seconds(time), time / report.seconds);
+        let label = format!("{} · {:.2} at once", seconds(time), time / report.seconds);
         plot.lying_bar("first", (at - 1.0, at), time, name, &label);
         at -= 1.0;
     }
