@@ -309,6 +309,12 @@ fn a_published_demand_is_met_on_data_that_is_made_once() {
         "{people}"
     );
     assert!(before == contents(&temp.path().join("dlrm-32768-v1")), "made anew");
+    let left: Vec<_> =
+        std::fs::read_dir(temp.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["dlrm-32768-v1"]);
+    let (file, _) = before.last_key_value().unwrap();
+    std::fs::write(temp.path().join("dlrm-32768-v1").join(file), "cut off").unwrap();
+    assert!(refused(&line).contains("remove the folder"));
 }
 
 #[test]

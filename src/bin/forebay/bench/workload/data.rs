@@ -122,26 +122,3 @@ fn sizes(folder: &Path) -> Result<BTreeMap<String, u64>> {
 fn shown(path: &Path) -> Place {
     Place::file(path.display().to_string())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_is_made_once_and_refused_when_it_was_changed() {
-        let temp = tempfile::TempDir::new().unwrap();
-        let console = Console::new(None);
-        let set = Set { name: "tiny", kind: Kind::Features, extent: (1, 1), rows: 40, rows_per_group: 10 };
-        let place = set.at(temp.path(), &console).unwrap();
-        let written = |place: &Path| fs::metadata(place.join(MANIFEST)).unwrap().modified().unwrap();
-        let first = written(&place);
-        assert_eq!(set.at(temp.path(), &console).unwrap(), place);
-        assert_eq!(written(&place), first, "made twice");
-        let left: Vec<_> = fs::read_dir(temp.path()).unwrap().map(|it| it.unwrap().file_name()).collect();
-        assert_eq!(left, ["tiny-40-v1"]);
-        let file = sizes(&place).unwrap().into_keys().next().unwrap();
-        fs::write(place.join(file), "cut off").unwrap();
-        let error = set.at(temp.path(), &console).unwrap_err();
-        assert!(error.to_string().contains("remove the folder"), "{error}");
-    }
-}
