@@ -156,10 +156,12 @@ impl DiskCache {
         self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
-    /// Bytes a second at which the disk itself gives the entry of `key`, past the page cache. `None` where there is none,
-    /// or the file system cannot be read so.
-    pub fn disk_rate(&self, key: &Key) -> Option<f64> {
-        disk::rate(&self.0.space.folder.entry(key.name())).ok().flatten()
+    /// Bytes a second at which the disk itself gives an entry, past the page cache. `None` where none is large enough to
+    /// tell, or the file system cannot be read so.
+    pub fn disk_rate(&self) -> Option<f64> {
+        let folder = &self.0.space.folder;
+        let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
+        disk::rate(&folder.entry(largest.name)).ok().flatten()
     }
 
     /// The folder, as it was opened.

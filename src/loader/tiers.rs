@@ -132,11 +132,10 @@ impl Tiers {
 
     /// Looks at the images of a row group as the data set has them.
     pub(super) fn observe(&self, rows: &RecordBatch) {
-        if self.asked == Tier::Auto && !self.images.is_empty() && self.sample.get().is_none() {
-            if let Some(sample) = Sample::of(rows, &self.images) {
-                // Whoever was first.
-                let _ = self.sample.set(sample);
-            }
+        let wanted = self.asked == Tier::Auto && !self.images.is_empty() && self.sample.get().is_none();
+        if let Some(sample) = wanted.then(|| Sample::of(rows, &self.images)).flatten() {
+            // Whoever was first.
+            let _ = self.sample.set(sample);
         }
     }
 
@@ -209,18 +208,15 @@ impl Sample {
 
 impl Evidence {
     fn gather(sample: Sample, rows: u64, rate: f64, fetcher: &Fetcher) -> Option<Evidence> {
-        let Fetcher { store, catalog, projection, shelf, .. } = fetcher;
-        let shelf = shelf.as_ref()?;
-        let cache = shelf.cache();
+        let cache = fetcher.shelf.as_ref()?.cache();
         let others = cache.stats().bytes.saturating_sub(catalog_bytes(fetcher));
-        let group = (0..catalog.groups.len()).map(|group| shelf.key(store, catalog, projection, group));
         Some(Evidence {
             sample,
             rows,
             rate,
             room: cache.capacity().saturating_sub(others),
             remembered: available_memory().unwrap_or(0) / REMEMBERED,
-            disk: group.take(LOOKED_AT).find_map(|key| cache.disk_rate(&key)),
+            disk: cache.disk_rate(),
         })
     }
 

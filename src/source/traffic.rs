@@ -17,6 +17,9 @@ pub(crate) struct Traffic {
     pub(super) throttled: Count,
     pub(super) stalls: Count,
     pub(super) slots: Count,
+    /// Microseconds.
+    pub(super) first_byte: Count,
+    pub(super) request: Count,
 }
 
 /// One counter.
@@ -32,7 +35,7 @@ impl Count {
         self.0.store(value, Relaxed);
     }
 
-    fn get(&self) -> u64 {
+    pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)
     }
 }
@@ -58,6 +61,10 @@ pub struct TrafficStats {
     pub stalls: u64,
     /// Requests that may be under way at once at present; 0 for local files.
     pub concurrency: u64,
+    /// Microseconds from a request to its first byte: the median of the latest; 0 for local files.
+    pub first_byte_us: u64,
+    /// Microseconds from a request to its last byte: the mean of the latest; 0 for local files.
+    pub request_us: u64,
 }
 
 impl Traffic {
@@ -72,6 +79,8 @@ impl Traffic {
             throttled: self.throttled.get(),
             stalls: self.stalls.get(),
             concurrency: self.slots.get(),
+            first_byte_us: self.first_byte.get(),
+            request_us: self.request.get(),
         }
     }
 }
@@ -90,6 +99,8 @@ impl TrafficStats {
             throttled: self.throttled - earlier.throttled,
             stalls: self.stalls - earlier.stalls,
             concurrency: self.concurrency,
+            first_byte_us: self.first_byte_us,
+            request_us: self.request_us,
         }
     }
 
@@ -119,7 +130,8 @@ impl fmt::Display for TrafficStats {
             megabytes(self.bytes_needed)
         )?;
         if self.concurrency > 0 {
-            write!(f, ", {} at once", self.concurrency)?;
+            let first = self.first_byte_us as f64 / 1e3;
+            write!(f, ", {} at once, first byte after {first:.1} ms", self.concurrency)?;
         }
         let TrafficStats { retries, hedges, hedges_won, throttled, stalls, .. } = self;
         if retries + hedges > 0 {

@@ -79,6 +79,7 @@ struct State {
     /// Seconds in which so many bytes came, after their first; older requests count less.
     seconds: f64,
     bytes: f64,
+    requests: f64,
     hedges: f64,
 }
 
@@ -140,6 +141,7 @@ impl Pace {
             late_after: LATE_AT_FIRST,
             seconds: 0.0,
             bytes: 0.0,
+            requests: 0.0,
             hedges: HEDGES_SAVED,
         };
         Pace { slots: Arc::new(Semaphore::new(limit)), most, state: Mutex::new(state), traffic }
@@ -180,6 +182,9 @@ impl Pace {
             let rank = (waits.len() as f64 * ON_TIME) as usize;
             let (_, on_time, _) = waits.select_nth_unstable(rank.min(state.waits.len() - 1));
             state.late_after = (*on_time * LATE_TIMES).max(LATE_LEAST);
+            let middle = waits.len() / 2;
+            let (_, median, _) = waits.select_nth_unstable(middle);
+            self.traffic.first_byte.set(median.as_micros() as u64);
         }
     }
 
@@ -191,6 +196,9 @@ impl Pace {
         state.hedges = (state.hedges + HEDGES).min(HEDGES_SAVED);
         state.seconds = state.seconds * MEMORY + took.as_secs_f64();
         state.bytes = state.bytes * MEMORY + bytes as f64;
+        state.requests = state.requests * MEMORY + 1.0;
+        let body = Duration::from_secs_f64(state.seconds / state.requests);
+        self.traffic.request.set(self.traffic.first_byte.get() + body.as_micros() as u64);
         state.round.bytes += bytes;
         state.round.finished += 1;
         let elapsed = now.saturating_duration_since(state.round.began);
