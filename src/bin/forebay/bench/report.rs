@@ -3,10 +3,10 @@
 use std::fmt;
 use std::time::Duration;
 
-use forebay::Loader;
 use forebay::cache::CacheStats;
-use forebay::loader::StageStats;
+use forebay::loader::{self, Stage, Stages, Verdict};
 use forebay::source::TrafficStats;
+use forebay::{Loader, Stats};
 use serde::Serialize;
 
 use super::drive::Run;
@@ -19,6 +19,9 @@ use crate::cli::units::{bytes, count, counted, seconds};
 
 /// Other programs that keep more processors busy than this spoil a measurement.
 const DISTURBING: f64 = 0.25;
+
+/// Shorter waits for a stage, in seconds, are not worth a word.
+const SHOWN: f64 = 1e-3;
 
 /// A run of `forebay bench`.
 #[derive(Serialize)]
@@ -47,8 +50,12 @@ pub(super) struct Report {
     longest_stall_ms: f64,
     epoch_gap_ms: Option<f64>,
     pub(super) accelerator: Option<Simulated>,
-    pub(super) waited: WaitedFor,
-    pub(super) stages: Stages,
+    /// Seconds that the ranks waited after their first batch, by the stage that held them up.
+    waited: loader::Waits,
+    /// What the stages of all ranks did.
+    stages: Stages,
+    /// The bottleneck as the loaders see it.
+    verdict: Verdict,
     cpu_seconds_per_1000_rows: Option<f64>,
     /// Processors that other programs kept busy meanwhile.
     others_cores: Option<f64>,
@@ -61,23 +68,6 @@ pub(super) struct Report {
     skipped_rows: u64,
     padded_rows: u64,
     bottleneck: String,
-}
-
-/// Seconds that the ranks waited after their first batch, by the stage that held them up.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct WaitedFor {
-    pub(super) fetch: f64,
-    pub(super) rows: f64,
-    pub(super) batch: f64,
-}
-
-/// What the stages of all ranks did.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Stages {
-    pub(super) fetch: StageStats,
-    pub(super) rows: StageStats,
-    pub(super) gather: StageStats,
-    pub(super) decode: StageStats,
 }
 
 impl Report {
@@ -119,8 +109,9 @@ impl Report {
             next_ms,
             epoch_gap_ms: tally::epoch_gap(laps()).map(|gap| gap * 1e3),
             accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, floor)),
-            waited: WaitedFor::default(),
+            waited: loader::Waits::default(),
             stages: Stages::default(),
+            verdict: Stats::verdict_of(&[]),
             cpu_seconds_per_1000_rows: spent.map(|it| it.own / (rows as f64 / 1e3).max(f64::MIN_POSITIVE)),
             others_cores: spent.map(|it| it.others / ended.max(f64::MIN_POSITIVE)),
             peak_rss_bytes: machine::peak_rss(),
@@ -131,7 +122,9 @@ impl Report {
             padded_rows: 0,
             bottleneck: String::new(),
         };
-        loaders.iter().zip(ranks).for_each(|(loader, run)| report.add(loader, run));
+        let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
+        stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
+        report.verdict = Stats::verdict_of(&stats);
         // Images are counted where they are decoded, ahead of the consumer: hold them to the rows that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
@@ -139,20 +132,9 @@ impl Report {
         report
     }
 
-    fn add(&mut self, loader: &Loader, run: &Run) {
-        let stats = loader.stats();
-        let add = |sum: &mut StageStats, more: StageStats| {
-            sum.items += more.items;
-            sum.bytes += more.bytes;
-            sum.seconds += more.seconds;
-        };
-        add(&mut self.stages.fetch, stats.fetch);
-        add(&mut self.stages.rows, stats.rows);
-        add(&mut self.stages.gather, stats.gather);
-        add(&mut self.stages.decode, stats.decode);
-        self.waited.fetch += stats.waits.fetch - run.first_wait.fetch;
-        self.waited.rows += stats.waits.rows - run.first_wait.rows;
-        self.waited.batch += stats.waits.batch - run.first_wait.batch;
+    fn add(&mut self, stats: &Stats, run: &Run) {
+        self.stages.add(&stats.stages);
+        self.waited.add(&stats.waits.since(&run.first_wait));
         self.budget_bytes += stats.memory.budget;
         self.skipped_rows += stats.skipped_rows;
         self.padded_rows += stats.padded_rows;
@@ -167,14 +149,8 @@ impl Report {
 
     /// Adds the sentence that names the bottleneck.
     pub(super) fn conclude(&mut self) {
-        self.bottleneck = verdict::sentence(&verdict::Evidence {
-            waited: self.waited,
-            stages: self.stages,
-            seconds: self.seconds,
-            ranks: self.world,
-            threads: self.threads,
-            accelerator: self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin)),
-        });
+        let accelerator = self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin));
+        self.bottleneck = verdict::sentence(&self.verdict, accelerator);
     }
 }
 
@@ -215,14 +191,13 @@ impl fmt::Display for Report {
         if let Some(simulated) = &self.accelerator {
             writeln!(f, "{simulated}")?;
         }
-        let WaitedFor { fetch, rows, batch } = self.waited;
-        writeln!(
-            f,
-            "waited for      storage {}, Parquet {}, batches {}",
-            seconds(fetch),
-            seconds(rows),
-            seconds(batch)
-        )?;
+        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
+        let waits: Vec<String> = waits
+            .filter(|(_, time)| *time >= SHOWN)
+            .map(|(stage, time)| format!("{} {}", stage.name(), seconds(time)))
+            .collect();
+        let waits = if waits.is_empty() { "nothing".to_owned() } else { waits.join(", ") };
+        writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
             if let Some(cores) = self.others_cores.filter(|cores| *cores > DISTURBING) {
