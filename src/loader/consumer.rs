@@ -13,7 +13,10 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    pub(super) fn new(watch: Watch) -> Self {
+    pub(super) fn new(watch: Watch, apart: bool) -> Self {
+        if apart {
+            watch.is_apart();
+        }
         Consumer { watch }
     }
 
@@ -32,12 +35,17 @@ impl Consumer {
         self.watch.gets_nothing();
     }
 
-    /// What lies before the consumer works on a batch as this stage; with `None` it waits for the next one.
-    pub fn works(&self, stage: Option<Stage>) {
-        self.watch.works(stage);
+    /// What takes batches from the pipe works on one as this stage, until it takes the next one.
+    pub fn works(&self, stage: Stage) {
+        self.watch.works(Some(stage));
     }
 
-    /// What lies before the consumer has made more than that took, and waits until it takes some.
+    /// The consumer's own thread works as this stage before it has its batch; with `None`, not any more.
+    pub fn works_near(&self, stage: Option<Stage>) {
+        self.watch.works_near(stage);
+    }
+
+    /// What takes batches from the pipe has made more than that took, and waits until it takes some.
     pub fn is_full(&self) {
         self.watch.is_full();
     }

@@ -71,11 +71,11 @@ impl Epoch {
     }
 
     /// Takes over to say when the consumer waits, for [`Stats`](super::Stats): from here on the epoch does not, because
-    /// whoever takes its batches does so on behalf of somebody else, or does something to them first. `None` where the
-    /// epoch is over.
-    pub fn consumer(&mut self) -> Option<Consumer> {
+    /// whoever takes its batches does so on behalf of somebody else, or does something to them first. `apart` says that
+    /// they are taken on another thread than the consumer's. `None` where the epoch did not begin, or is over.
+    pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.counted = false;
-        Some(Consumer::new(self.flow.as_ref().ok()?.watch.clone()))
+        Some(Consumer::new(self.flow.as_ref().ok()?.watch.clone(), apart))
     }
 
     /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
@@ -91,14 +91,17 @@ impl Epoch {
         }
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.
-            flow.watch.asks();
-            flow.watch.gets_nothing();
+            if self.counted {
+                flow.watch.asks();
+                flow.watch.gets_nothing();
+            }
             self.flow = Err(None);
             return Wait::Finished;
         }
         let watch = flow.watch.clone();
-        if self.counted {
-            watch.asks();
+        match self.counted {
+            true => watch.asks(),
+            false => watch.works(None),
         }
         let received = match self.receive(timeout) {
             Ok(made) => made,
@@ -121,7 +124,9 @@ impl Epoch {
                 Wait::Step(Ok(step))
             }
             Err(error) => {
-                watch.gets_nothing();
+                if self.counted {
+                    watch.gets_nothing();
+                }
                 self.flow = Err(None);
                 Wait::Step(Err(error))
             }

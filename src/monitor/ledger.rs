@@ -88,7 +88,12 @@ pub(super) enum Front {
 #[derive(Debug)]
 pub(super) struct Road {
     pub(super) id: u64,
+    /// Whether what takes batches from the pipe is another thread than the consumer's.
+    pub(super) apart: bool,
     pub(super) front: Front,
+    /// What the consumer's own thread works on before it has a batch, and since when.
+    near: Option<Stage>,
+    neared: u64,
     pub(super) assembly: Assembly,
     /// Whether the batch that is waited for is being made; if not, its rows are not even at hand.
     pub(super) making: bool,
@@ -114,7 +119,10 @@ impl Road {
     pub(super) fn new(id: u64) -> Self {
         Road {
             id,
+            apart: false,
             front: Front::Waiting,
+            near: None,
+            neared: 0,
             assembly: Assembly::Working,
             making: false,
             parts: VecDeque::new(),
@@ -131,6 +139,9 @@ impl Road {
 
     /// What holds up the next batch.
     fn owner(&self) -> Owner {
+        if let Some(stage) = self.near {
+            return Owner::One(stage);
+        }
         match (self.front, self.assembly) {
             (Front::At(stage), _) => Owner::One(stage),
             (Front::Full, _) => Owner::One(Stage::HandOver),
@@ -144,6 +155,15 @@ impl Road {
             },
         }
     }
+}
+
+/// Work on a batch that somebody looks at.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Look {
+    /// It holds up nobody that is known.
+    Aside,
+    /// It holds up the consumer, who was waiting before or not, and for what its own thread did.
+    Near { before: Option<Stage>, waiting: bool },
 }
 
 /// When the consumer had something, so that the time until it asks again is its own.
@@ -379,30 +399,52 @@ impl Ledger {
         (self.waiting, self.so_far, self.had) = (false, 0, None);
     }
 
-    /// The consumer is held up by work that is done when it looks at a batch. Says whether it is: it may be waiting as it
-    /// is, or not be the one who looks.
-    pub(super) fn is_held_up(&mut self, road: u64, now: u64, stage: Stage) -> bool {
+    /// The consumer's own thread works for a stage on its way to a batch; what it did before, and since when.
+    pub(super) fn nears(&mut self, road: u64, now: u64, near: Option<Stage>) -> Option<(Stage, u64)> {
         self.settle(now);
-        let within = !self.waiting && self.had.is_some_and(|had| had.road == road);
-        if within && self.road(road).is_some_and(|road| road.front == Front::Waiting) {
-            self.own_time(road, now);
-            self.waiting = true;
-            self.turns(road, now, Front::At(stage));
-            return true;
-        }
-        self.begins(stage);
-        false
+        let road = self.road(road)?;
+        let before = std::mem::replace(&mut road.near, near);
+        let since = std::mem::replace(&mut road.neared, now);
+        near.into_iter().for_each(|stage| self.begins(stage));
+        before.into_iter().for_each(|stage| self.ends(stage));
+        before.map(|stage| (stage, since))
     }
 
-    /// It goes on; `held_up` says whether it was.
-    pub(super) fn goes_on(&mut self, road: u64, now: u64, stage: Stage, held_up: bool) {
+    /// Somebody looks at a batch, so that a stage works on it. The consumer waits meanwhile, if it is who looks.
+    pub(super) fn looks(&mut self, road: u64, now: u64, stage: Stage) -> Look {
         self.settle(now);
-        if !held_up {
-            return self.ends(stage);
+        let had = self.had.is_some_and(|had| had.road == road);
+        let waiting = self.waiting;
+        match self.road(road) {
+            Some(found) if !found.apart && (waiting || had) => {
+                let before = found.near;
+                self.nears(road, now, Some(stage));
+                if !waiting {
+                    self.own_time(road, now);
+                    self.waiting = true;
+                }
+                Look::Near { before, waiting }
+            }
+            _ => {
+                self.begins(stage);
+                Look::Aside
+            }
         }
-        self.turns(road, now, Front::Waiting);
-        self.waiting = false;
-        self.had = Some(Had { road, at: now });
+    }
+
+    /// It was looked at.
+    pub(super) fn looked(&mut self, road: u64, now: u64, stage: Stage, look: Look) {
+        self.settle(now);
+        match look {
+            Look::Aside => self.ends(stage),
+            Look::Near { before, waiting } => {
+                self.nears(road, now, before);
+                if !waiting {
+                    self.waiting = false;
+                    self.had = Some(Had { road, at: now });
+                }
+            }
+        }
     }
 
     fn own_time(&mut self, road: u64, now: u64) {
@@ -413,6 +455,7 @@ impl Ledger {
 
     /// Forgets an epoch.
     pub(super) fn forget(&mut self, id: u64, now: u64) {
+        self.nears(id, now, None);
         self.turns(id, now, Front::Waiting);
         if let Some(at) = self.roads.iter().position(|road| road.id == id) {
             let gone = self.roads.swap_remove(at);

@@ -21,6 +21,8 @@ const SPANS: usize = 200_000;
 pub(crate) enum Track {
     /// Whoever asks for batches.
     Consumer,
+    /// What the same thread does to a batch before it has it.
+    Near,
     /// What lies between the pipe and whoever asks, for one epoch of those that live.
     Front(u32),
     /// The thread that assembles batches, of one epoch of those that live.
@@ -36,7 +38,8 @@ impl Track {
     fn number(self) -> u32 {
         match self {
             Track::Consumer => 1,
-            Track::Front(place) => 2 + place,
+            Track::Near => 2,
+            Track::Front(place) => 3 + place,
             Track::Assembly(place) => 10 + place,
             Track::Pool(thread) => 100 + thread,
             Track::Fetch(place) => 10_000 + place,
@@ -46,6 +49,7 @@ impl Track {
     fn name(self) -> String {
         match self {
             Track::Consumer => "training loop".to_string(),
+            Track::Near => "conversion".to_string(),
             Track::Front(place) => format!("hand-over and transform {place}"),
             Track::Assembly(place) => format!("forebay-batches {place}"),
             Track::Pool(thread) => format!("forebay-{thread}"),

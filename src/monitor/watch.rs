@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Monitor;
-use super::ledger::{Assembly, Front, Ledger, Phase, Road};
+use super::ledger::{Assembly, Front, Ledger, Look, Phase, Road};
 use super::stage::Stage;
 use super::trace::{Places, Track};
 
@@ -153,7 +153,12 @@ impl Watch {
 
     /// The consumer has its batch.
     pub(crate) fn has(&self) {
-        let (had, now) = self.enter(|ledger, now| (ledger.has(self.0.id, now), now));
+        let (had, now) = self.enter(|ledger, now| {
+            if ledger.road(self.0.id).is_some_and(|road| !road.apart) {
+                ledger.turns(self.0.id, now, Front::Waiting);
+            }
+            (ledger.has(self.0.id, now), now)
+        });
         self.noted(had, now);
     }
 
@@ -186,15 +191,31 @@ impl Watch {
         }
     }
 
-    /// Work for a stage that is done when a batch is looked at, until what this returns is dropped.
-    pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
-        let held_up = !self.0.monitor.is_foreign()
-            && self.enter(|ledger, now| ledger.is_held_up(self.0.id, now, stage));
-        Looking { watch: self, stage, held_up }
+    /// The consumer's own thread works for a stage before it has a batch; for none, it does not any more.
+    pub(crate) fn works_near(&self, stage: Option<Stage>) {
+        let (before, now) = self.enter(|ledger, now| (ledger.nears(self.0.id, now, stage), now));
+        if let Some((stage, since)) = before {
+            self.0.monitor.span(stage.name(), Track::Near, (since, now), None);
+        }
     }
 
+    /// Whatever takes batches from the pipe is another thread than the consumer's.
+    pub(crate) fn is_apart(&self) {
+        self.change(|road| road.apart = true);
+    }
+
+    /// Work for a stage that is done when a batch is looked at, until what this returns is dropped.
+    pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
+        let look = (!self.0.monitor.is_foreign())
+            .then(|| self.enter(|ledger, now| ledger.looks(self.0.id, now, stage)));
+        Looking { watch: self, stage, look }
+    }
+
+    /// Counts what a stage put out.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
-        self.0.monitor.count(stage, items, bytes);
+        if !self.0.monitor.is_foreign() {
+            self.0.monitor.count(stage, items, bytes);
+        }
     }
 }
 
@@ -291,14 +312,14 @@ impl Drop for Waiting<'_> {
 pub(crate) struct Looking<'a> {
     watch: &'a Watch,
     stage: Stage,
-    held_up: bool,
+    look: Option<Look>,
 }
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
-        if !self.watch.0.monitor.is_foreign() {
-            let Looking { watch, stage, held_up } = self;
-            watch.enter(|ledger, now| ledger.goes_on(watch.0.id, now, *stage, *held_up));
+        if let Some(look) = self.look {
+            let Looking { watch, stage, .. } = self;
+            watch.enter(|ledger, now| ledger.looked(watch.0.id, now, *stage, look));
         }
     }
 }
