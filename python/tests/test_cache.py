@@ -30,7 +30,7 @@ def test_the_cache_changes_nothing_but_where_rows_come_from(plain: Path, tmp_pat
     with small(plain, cache=cache) as later:
         assert [ids(later) for _ in range(3)] == oracle
         assert kept(later)["misses"] == 0
-        assert later.stats().to_dict()["fetch"]["bytes"] == 0
+        assert later.stats().to_dict()["stages"]["fetch"]["bytes"] == 0
         assert "100.0 % of" in repr(later.stats())
 
 
@@ -164,7 +164,7 @@ def test_pixels_from_the_cache_are_those_of_the_files(photos: Path, tmp_path: Pa
                 assert (ours["image"] == theirs["image"]).all()
         stats = cached.stats().to_dict()
     if max_bytes == "1GB":
-        assert stats["keep"]["items"] == 256
+        assert stats["stages"]["keep"]["items"] == 256
         assert stats["cache"]["entries"] == 8
     else:
         assert stats["cache"]["bytes"] <= 100_000

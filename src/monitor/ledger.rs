@@ -149,6 +149,7 @@ impl Road {
             (Front::Waiting, Assembly::Working) => Owner::One(Stage::Shuffle),
             (Front::Waiting, Assembly::Blocked) => Owner::Pool(Stage::Gather),
             (Front::Waiting, Assembly::Starved) => match self.parts.front() {
+                Some(Phase::Fetched) => Owner::Pool(Stage::Store),
                 Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),
                 // The plan of an epoch is being made.
                 None => Owner::One(Stage::Shuffle),

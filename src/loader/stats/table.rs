@@ -78,7 +78,7 @@ impl fmt::Display for Stats {
         let MemoryStats { budget, batches, row_groups, row_groups_peak } = self.memory;
         writeln!(
             f,
-            "memory     {:.0} MB of row groups in flight (peak {:.0}), {:.0} MB kept for batches, budget {:.0} MB",
+            "budget     {:.0} MB of row groups in flight (peak {:.0}), {:.0} MB kept for batches, of {:.0} MB",
             megabytes(row_groups),
             megabytes(row_groups_peak),
             megabytes(batches),
