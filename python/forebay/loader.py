@@ -180,7 +180,7 @@ class Loader:
         for epoch in list(self._epochs):
             epoch.close()
         self._native.close()
-        warning = self._native.take_warning()
+        warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
 

@@ -89,7 +89,7 @@ impl Arrivals {
 /// A part that was fetched.
 enum Begun {
     /// It waits for a place.
-    Fetched(Fetched),
+    Fetched(Box<Fetched>),
     /// It is being decoded.
     Reading(Arriving),
 }
@@ -125,7 +125,7 @@ impl Feed {
                             let turn = turns.acquire_owned().await.ok();
                             Begun::Reading(reader.start(fetched, None, turn))
                         }
-                        _ => Begun::Fetched(fetched),
+                        _ => Begun::Fetched(Box::new(fetched)),
                     }
                 }
             };
@@ -134,7 +134,7 @@ impl Feed {
                     Ok(Begun::Reading(arriving)) => Ok(arriving),
                     // A place first: what waits for one has not been decoded yet.
                     Ok(Begun::Fetched(fetched)) => match places.clone().acquire_owned().await {
-                        Ok(place) => Ok(reading.start(fetched, Some(place), None)),
+                        Ok(place) => Ok(reading.start(*fetched, Some(place), None)),
                         Err(_) => return false,
                     },
                     Err(error) => Err(error),
@@ -199,7 +199,7 @@ impl Reading {
                     Some(reading.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
                 }
                 // From the cache, as they are.
-                Found::Rows(_) | Found::Lost(_) => None,
+                Found::Rows(..) | Found::Lost(_) => None,
             };
             let read = caught(|| reading.read(part, found, permit));
             let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);

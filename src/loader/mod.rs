@@ -5,7 +5,8 @@
 //! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
 //!   its buffers,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
-//! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
+//! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
+//!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
 mod assembly;
 mod batcher;

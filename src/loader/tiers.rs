@@ -132,11 +132,13 @@ impl Tiers {
 
     /// Looks at the images of a row group as the data set has them.
     pub(super) fn observe(&self, rows: &RecordBatch) {
-        if self.asked == Tier::Auto && !self.images.is_empty() && self.sample.get().is_none() {
-            if let Some(sample) = Sample::of(rows, &self.images) {
-                // Whoever was first.
-                let _ = self.sample.set(sample);
-            }
+        if self.asked == Tier::Auto
+            && !self.images.is_empty()
+            && self.sample.get().is_none()
+            && let Some(sample) = Sample::of(rows, &self.images)
+        {
+            // Whoever was first.
+            let _ = self.sample.set(sample);
         }
     }
 

@@ -12,6 +12,7 @@
 mod histogram;
 mod ledger;
 mod stage;
+mod stay;
 mod trace;
 mod watch;
 
@@ -21,8 +22,9 @@ use std::time::Instant;
 
 pub(crate) use ledger::{Idle, Ledger, Phase, STAGES};
 pub use stage::Stage;
+pub(crate) use stay::Stay;
 pub(crate) use trace::Trace;
-pub(crate) use watch::{Stay, Watch};
+pub(crate) use watch::Watch;
 
 use trace::{Places, Span, Track};
 

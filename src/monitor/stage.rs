@@ -21,7 +21,7 @@ pub enum Stage {
     Gather,
     /// Decoding images.
     Decode,
-    /// Decoding images to be kept as pixels in the row cache.
+    /// Bringing images into the form in which the row cache keeps them.
     Keep,
     /// Turning a batch into the arrays of the language or framework that asked for it.
     HandOver,

@@ -144,7 +144,7 @@ impl Trace {
             "spans_dropped": kept.dropped,
             "spans_at_most": SPANS,
         });
-        write!(file, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[\n")?;
+        writeln!(file, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
         let named = |name: &str, track: u32, value: &str| json!({"name": name, "ph": "M", "pid": self.process, "tid": track, "args": {"name": value}});
         write!(file, "{}", named("process_name", 0, "forebay"))?;
         for track in kept.spans.iter().map(|span| span.track).collect::<BTreeSet<_>>() {

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::Monitor;
 use super::ledger::{Assembly, Front, Ledger, Look, Phase, Road};
 use super::stage::Stage;
+use super::stay::Stay;
 use super::trace::{Places, Track};
 
 /// One epoch in the books. Clones are the same; the last one that is dropped takes it out.
@@ -33,7 +34,15 @@ impl Watch {
         Watch::new(&Monitor::new(0, None))
     }
 
-    fn enter<T>(&self, entry: impl FnOnce(&mut Ledger, u64) -> T) -> T {
+    pub(super) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    pub(super) fn monitor(&self) -> &Monitor {
+        &self.0.monitor
+    }
+
+    pub(super) fn enter<T>(&self, entry: impl FnOnce(&mut Ledger, u64) -> T) -> T {
         self.0.monitor.enter(entry)
     }
 
@@ -231,64 +240,6 @@ impl Drop for Inner {
     }
 }
 
-/// A phase that a row group is in.
-#[derive(Debug)]
-pub(crate) struct Stay {
-    watch: Watch,
-    number: u64,
-    group: u32,
-    phase: Phase,
-    since: u64,
-    /// Its place on the timeline, where one is made.
-    place: Option<u32>,
-}
-
-impl Stay {
-    /// The row group goes on to another phase.
-    pub(crate) fn go_on(&mut self, phase: Phase) {
-        let Inner { monitor, id, .. } = &*self.watch.0;
-        let now = monitor.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.leaves(self.phase);
-            ledger.enters(*id, self.number, phase);
-            if self.phase == Phase::Memory && phase != Phase::Memory {
-                ledger.under_way += 1;
-            }
-            now
-        });
-        self.note(now);
-        (self.phase, self.since) = (phase, now);
-    }
-
-    /// One row group of so many bytes came from a stage.
-    pub(crate) fn count(&self, stage: Stage, bytes: u64) {
-        self.watch.count(stage, 1, bytes);
-    }
-
-    fn note(&self, now: u64) {
-        let name = match self.phase {
-            Phase::Memory => "wait for memory",
-            Phase::Cache => "look up in the cache",
-            Phase::Store => "fetch",
-            Phase::Writing => "write to the cache",
-            Phase::Fetched | Phase::Pool | Phase::Ready => return,
-        };
-        if let Some(place) = self.place {
-            let about = Some(("row_group", u64::from(self.group)));
-            self.watch.0.monitor.span(name, Track::Fetch(place), (self.since, now), about);
-        }
-    }
-}
-
-impl Drop for Stay {
-    fn drop(&mut self) {
-        self.go_on(Phase::Ready);
-        if let (Some(tracing), Some(place)) = (&self.watch.0.monitor.trace, self.place) {
-            places(&tracing.fetches).give_back(place);
-        }
-    }
-}
-
 /// A wait of assembly.
 pub(crate) struct Waiting<'a> {
     watch: &'a Watch,
@@ -324,6 +275,6 @@ impl Drop for Looking<'_> {
     }
 }
 
-fn places(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+pub(super) fn places(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
     places.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,71 +4,24 @@
 //! `table` shows it to people, `verdict` to those in a hurry, `prometheus` to monitoring.
 
 mod prometheus;
+mod stages;
 mod table;
 mod verdict;
+mod waits;
 
 use std::sync::atomic::Ordering::Relaxed;
 
 use serde::Serialize;
 
 use crate::cache::CacheStats;
-use crate::monitor::{Idle, Ledger, Monitor, STAGES, Stage};
+use crate::monitor::{Ledger, Monitor, Stage};
 use crate::source::TrafficStats;
 
+pub use stages::{StageStats, Stages};
 pub use verdict::Verdict;
+pub use waits::Waits;
 
 const NANOS: f64 = 1e9;
-
-/// What one stage did since the loader was built. All times are seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct StageStats {
-    /// What it put out: files, row groups, rows, images or batches, as [`Stages`] says.
-    pub items: u64,
-    /// Bytes of them.
-    pub bytes: u64,
-    /// Time that it worked. For the stages of the pool the sum over its threads, for all others the time during which
-    /// they did.
-    pub working: f64,
-    /// Time of epochs under way in which it had nothing to work on. `None` for stages that are not told apart in this:
-    /// those of the pool have [`Stats::pool`].
-    pub starved: Option<f64>,
-    /// Time of epochs under way in which there was no room for its results; for fetching, no memory.
-    pub blocked: Option<f64>,
-}
-
-/// The stages, from storage to the training loop.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Stages {
-    /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
-    pub list: StageStats,
-    /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
-    ///
-    /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or
-    /// those that came wait to be decoded; and starved while there is nothing left to read.
-    pub fetch: StageStats,
-    /// The row cache: looking up, and writing what is used from there. Items: row groups that were found; bytes: of
-    /// their rows. Rows that are mapped are read from disk when they are used: that time is the using stage's.
-    pub cache: StageStats,
-    /// Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
-    pub parquet: StageStats,
-    /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it waits for a
-    /// row group, blocked while enough batches wait for the training loop.
-    pub shuffle: StageStats,
-    /// Gathering rows into batches, on the pool. Items: values' rows, once for each column; bytes: of the columns.
-    pub gather: StageStats,
-    /// Decoding images, on the pool. Items: images; bytes: of pixels.
-    pub decode: StageStats,
-    /// Decoding images to be kept as pixels in the cache, on the pool. Items: images; bytes: of what is kept.
-    pub keep: StageStats,
-    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the arrays that were
-    /// made. Nothing in Rust.
-    pub hand_over: StageStats,
-    /// The user's function, on a thread of its own. Items: batches. It is starved while it waits for the loader, blocked
-    /// while the training loop has not taken what it made.
-    pub transform: StageStats,
-    /// Copying batches to a device: the time that it takes the training loop's thread. Items: batches; bytes: copied.
-    pub device: StageStats,
-}
 
 /// The threads that decode Parquet and images and gather rows, as a whole. All times are seconds, summed over threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -81,37 +34,6 @@ pub struct PoolStats {
     pub starved: f64,
     /// Time of epochs under way in which they were idle because enough batches were ready.
     pub blocked: f64,
-}
-
-/// Seconds that the training loop waited, by what held it up.
-///
-/// Every moment that it is in `next()`, or that a column of a batch is converted for it, counts for one of them: for the
-/// stage that works between the pipe and the loop; else, while its batch is being made, for what the pool's threads work
-/// on, shared out among them; else for what the next row group of the plan is waiting for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Waits {
-    /// For the store.
-    pub store: f64,
-    /// For memory that other row groups hold.
-    pub memory: f64,
-    /// For the row cache.
-    pub cache: f64,
-    /// For Parquet decoding.
-    pub parquet: f64,
-    /// For the plan of an epoch, and for following it.
-    pub shuffle: f64,
-    /// For gathering rows.
-    pub gather: f64,
-    /// For decoding images.
-    pub decode: f64,
-    /// For decoding images that are kept in the cache.
-    pub keep: f64,
-    /// For conversion to the arrays of Python or of a framework.
-    pub hand_over: f64,
-    /// For the user's function.
-    pub transform: f64,
-    /// For copies to a device.
-    pub device: f64,
 }
 
 /// How long `next()` took, in seconds, the first batch of all apart.
@@ -240,152 +162,6 @@ impl Stats {
     /// The same for several ranks together.
     pub fn verdict_of(ranks: &[Stats]) -> Verdict {
         Verdict::of(ranks)
-    }
-}
-
-impl Stages {
-    fn read(books: &Ledger, list: StageStats) -> Self {
-        let read = |stage: Stage, idle: Option<Idle>| {
-            let work = &books.work[stage as usize];
-            StageStats {
-                items: work.items,
-                bytes: work.bytes,
-                working: seconds(work.nanos),
-                starved: idle.map(|idle| seconds(idle.starved)),
-                blocked: idle.map(|idle| seconds(idle.blocked)),
-            }
-        };
-        let transform = (books.work[Stage::Transform as usize].items > 0).then_some(books.transform);
-        Stages {
-            list,
-            fetch: read(Stage::Store, Some(books.fetch)),
-            cache: read(Stage::Cache, None),
-            parquet: read(Stage::Parquet, None),
-            shuffle: read(Stage::Shuffle, Some(books.shuffle)),
-            gather: read(Stage::Gather, None),
-            decode: read(Stage::Decode, None),
-            keep: read(Stage::Keep, None),
-            hand_over: read(Stage::HandOver, None),
-            transform: read(Stage::Transform, transform),
-            device: read(Stage::Device, None),
-        }
-    }
-
-    /// The stages with their names, from storage to the training loop.
-    pub fn named(&self) -> [(&'static str, StageStats); 11] {
-        [
-            ("list", self.list),
-            ("fetch", self.fetch),
-            ("cache", self.cache),
-            ("parquet", self.parquet),
-            ("shuffle", self.shuffle),
-            ("gather", self.gather),
-            ("decode", self.decode),
-            ("keep", self.keep),
-            ("hand_over", self.hand_over),
-            ("transform", self.transform),
-            ("device", self.device),
-        ]
-    }
-
-    /// Adds what another loader's stages did.
-    pub fn add(&mut self, other: &Stages) {
-        let pairs = [
-            (&mut self.list, other.list),
-            (&mut self.fetch, other.fetch),
-            (&mut self.cache, other.cache),
-            (&mut self.parquet, other.parquet),
-            (&mut self.shuffle, other.shuffle),
-            (&mut self.gather, other.gather),
-            (&mut self.decode, other.decode),
-            (&mut self.keep, other.keep),
-            (&mut self.hand_over, other.hand_over),
-            (&mut self.transform, other.transform),
-            (&mut self.device, other.device),
-        ];
-        for (sum, more) in pairs {
-            let add = |one: Option<f64>, two: Option<f64>| match (one, two) {
-                (None, None) => None,
-                (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
-            };
-            *sum = StageStats {
-                items: sum.items + more.items,
-                bytes: sum.bytes + more.bytes,
-                working: sum.working + more.working,
-                starved: add(sum.starved, more.starved),
-                blocked: add(sum.blocked, more.blocked),
-            };
-        }
-    }
-}
-
-impl Waits {
-    fn read(nanos: &[f64; STAGES]) -> Self {
-        let of = |stage: Stage| nanos[stage as usize] / NANOS;
-        Waits {
-            store: of(Stage::Store),
-            memory: of(Stage::Memory),
-            cache: of(Stage::Cache),
-            parquet: of(Stage::Parquet),
-            shuffle: of(Stage::Shuffle),
-            gather: of(Stage::Gather),
-            decode: of(Stage::Decode),
-            keep: of(Stage::Keep),
-            hand_over: of(Stage::HandOver),
-            transform: of(Stage::Transform),
-            device: of(Stage::Device),
-        }
-    }
-
-    /// The wait for one stage; 0 for [`Stage::Consumer`].
-    pub fn of(&self, stage: Stage) -> f64 {
-        match stage {
-            Stage::Store => self.store,
-            Stage::Memory => self.memory,
-            Stage::Cache => self.cache,
-            Stage::Parquet => self.parquet,
-            Stage::Shuffle => self.shuffle,
-            Stage::Gather => self.gather,
-            Stage::Decode => self.decode,
-            Stage::Keep => self.keep,
-            Stage::HandOver => self.hand_over,
-            Stage::Transform => self.transform,
-            Stage::Device => self.device,
-            Stage::Consumer => 0.0,
-        }
-    }
-
-    /// All waiting: within 1 % of what a clock around `next()` shows.
-    pub fn total(&self) -> f64 {
-        Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
-    }
-
-    /// These and others, times `factor`.
-    fn plus(&self, factor: f64, other: &Waits) -> Waits {
-        Waits {
-            store: self.store + factor * other.store,
-            memory: self.memory + factor * other.memory,
-            cache: self.cache + factor * other.cache,
-            parquet: self.parquet + factor * other.parquet,
-            shuffle: self.shuffle + factor * other.shuffle,
-            gather: self.gather + factor * other.gather,
-            decode: self.decode + factor * other.decode,
-            keep: self.keep + factor * other.keep,
-            hand_over: self.hand_over + factor * other.hand_over,
-            transform: self.transform + factor * other.transform,
-            device: self.device + factor * other.device,
-        }
-    }
-
-    /// What came to it after an earlier reading.
-    #[must_use]
-    pub fn since(&self, earlier: &Waits) -> Waits {
-        self.plus(-1.0, earlier)
-    }
-
-    /// Adds what another loader's consumer waited for.
-    pub fn add(&mut self, other: &Waits) {
-        *self = self.plus(1.0, other);
     }
 }
 

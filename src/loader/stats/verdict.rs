@@ -80,7 +80,7 @@ fn what(stage: Stage) -> &'static str {
         Stage::Shuffle => "Planning and following the order",
         Stage::Gather => "Gathering rows into batches",
         Stage::Decode => "Decoding images",
-        Stage::Keep => "Decoding images for the cache",
+        Stage::Keep => "Preparing images for the cache",
         Stage::HandOver => "Handing batches over to Python",
         Stage::Transform => "The transform",
         Stage::Device => "Copying to the device",
@@ -118,10 +118,10 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
             each(stages.decode.working, stages.decode.items),
             counted(threads)
         ),
-        Stage::Keep => "this is over when the cache is full: warm it beforehand, or keep rows instead of pixels".into(),
+        Stage::Keep => "this is over when the cache is full: warm it beforehand, or keep rows".into(),
         Stage::HandOver => {
-            "text, binary and lists become Python objects one by one: leave such columns out, or read them through \
-             Arrow"
+            "larger batches would help, and so would leaving out what becomes Python objects one by one: text, binary, \
+             decimals, structs"
                 .into()
         }
         Stage::Transform => format!(

@@ -22,7 +22,7 @@ pub(super) fn sentence(found: &Verdict, accelerator: Option<(f64, Option<f64>)>)
         }
         Some((busy, _)) => format!("The accelerator was idle {} of the time. {found}", percent(1.0 - busy)),
         None if found.stage == Stage::Consumer => {
-            "At full speed the ranks hardly waited for batches.".to_owned()
+            "At full speed no stage is the bottleneck: the ranks hardly waited for batches.".to_owned()
         }
         None => found.to_string(),
     }

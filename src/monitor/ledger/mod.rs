@@ -4,10 +4,17 @@
 //! under what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only;
 //! times are nanoseconds since the loader was built.
 
-use std::collections::VecDeque;
+mod consumer;
+mod road;
+#[cfg(test)]
+mod tests;
 
 use super::histogram::Histogram;
 use super::stage::Stage;
+pub(super) use consumer::Look;
+use road::Owner;
+pub(crate) use road::Phase;
+pub(super) use road::{Assembly, Front, Road};
 
 /// How many stages there are.
 pub(crate) const STAGES: usize = Stage::ALL.len();
@@ -30,141 +37,6 @@ pub(crate) struct Idle {
     pub(crate) starved: u64,
     /// There was no room for what would have been done.
     pub(crate) blocked: u64,
-}
-
-/// What the thread that assembles batches does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Assembly {
-    Working,
-    /// It waits for a row group.
-    Starved,
-    /// It waits for room in the consumer's queue.
-    Blocked,
-}
-
-/// How far a row group got.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// It waits for memory.
-    Memory,
-    /// It is looked up in the cache.
-    Cache,
-    /// It is read from the store.
-    Store,
-    /// It waits for a place among those that are decoded.
-    Fetched,
-    /// It waits for the pool, or is worked on there.
-    Pool,
-    /// It is written to the cache, to be used from there.
-    Writing,
-    /// Its rows are here.
-    Ready,
-}
-
-impl Phase {
-    /// Whom its time counts for.
-    fn stage(self) -> Option<Stage> {
-        match self {
-            Phase::Memory => Some(Stage::Memory),
-            Phase::Cache | Phase::Writing => Some(Stage::Cache),
-            Phase::Store => Some(Stage::Store),
-            Phase::Fetched | Phase::Pool | Phase::Ready => None,
-        }
-    }
-}
-
-/// What lies between the pipe and who consumes, a transform for example, and does now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Front {
-    /// It waits for the pipe, or there is nothing.
-    Waiting,
-    /// It works.
-    At(Stage),
-    /// It waits for the consumer.
-    Full,
-}
-
-/// What goes on for one epoch.
-#[derive(Debug)]
-pub(super) struct Road {
-    pub(super) id: u64,
-    /// Whether what takes batches from the pipe is another thread than the consumer's.
-    pub(super) apart: bool,
-    pub(super) front: Front,
-    /// What the consumer's own thread works on before it has a batch, and since when.
-    near: Option<Stage>,
-    neared: u64,
-    pub(super) assembly: Assembly,
-    /// Whether the batch that is waited for is being made; if not, its rows are not even at hand.
-    pub(super) making: bool,
-    /// Row groups on their way, in plan order.
-    pub(super) parts: VecDeque<Phase>,
-    /// The number of the first of them.
-    pub(super) first: u64,
-    /// Batches that were made and not taken, and that the consumer got.
-    pub(super) ready: u64,
-    pub(super) taken: u64,
-    /// Since when `front` is what it is.
-    pub(super) turned: u64,
-}
-
-/// Whose a wait is.
-enum Owner {
-    One(Stage),
-    /// Whatever the pool works on; this, if it works on nothing.
-    Pool(Stage),
-}
-
-impl Road {
-    pub(super) fn new(id: u64) -> Self {
-        Road {
-            id,
-            apart: false,
-            front: Front::Waiting,
-            near: None,
-            neared: 0,
-            assembly: Assembly::Working,
-            making: false,
-            parts: VecDeque::new(),
-            first: 0,
-            ready: 0,
-            taken: 0,
-            turned: 0,
-        }
-    }
-
-    pub(super) fn part(&mut self, number: u64) -> Option<&mut Phase> {
-        self.parts.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
-    }
-
-    /// What holds up the next batch.
-    fn owner(&self) -> Owner {
-        if let Some(stage) = self.near {
-            return Owner::One(stage);
-        }
-        match (self.front, self.assembly) {
-            (Front::At(stage), _) => Owner::One(stage),
-            (Front::Full, _) => Owner::One(Stage::HandOver),
-            (Front::Waiting, _) if self.making => Owner::Pool(Stage::Gather),
-            (Front::Waiting, Assembly::Working) => Owner::One(Stage::Shuffle),
-            (Front::Waiting, Assembly::Blocked) => Owner::Pool(Stage::Gather),
-            (Front::Waiting, Assembly::Starved) => match self.parts.front() {
-                Some(Phase::Fetched) => Owner::Pool(Stage::Store),
-                Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),
-                // The plan of an epoch is being made.
-                None => Owner::One(Stage::Shuffle),
-            },
-        }
-    }
-}
-
-/// Work on a batch that somebody looks at.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Look {
-    /// It holds up nobody that is known.
-    Aside,
-    /// It holds up the consumer, who was waiting before or not, and for what its own thread did.
-    Near { before: Option<Stage>, waiting: bool },
 }
 
 /// When the consumer had something, so that the time until it asks again is its own.
@@ -352,105 +224,6 @@ impl Ledger {
         if let Some(road) = self.road(road) {
             road.ready = road.ready.saturating_sub(1);
             road.making = false;
-        }
-    }
-
-    /// The consumer asks for a batch; the time since it got the last one of this epoch was its own.
-    pub(super) fn asks(&mut self, road: u64, now: u64) {
-        self.settle(now);
-        if self.waiting {
-            return;
-        }
-        self.own_time(road, now);
-        (self.waiting, self.asked) = (true, now);
-    }
-
-    /// It stops waiting, for now, without a batch.
-    pub(super) fn pauses(&mut self, road: u64, now: u64) {
-        self.settle(now);
-        if std::mem::take(&mut self.waiting) {
-            self.so_far += now.saturating_sub(self.asked);
-            self.had = Some(Had { road, at: now });
-        }
-    }
-
-    /// It has a batch. Returns how long it waited, and how many batches of the epoch it had before.
-    pub(super) fn has(&mut self, road: u64, now: u64) -> Option<(u64, u64)> {
-        self.settle(now);
-        if !std::mem::take(&mut self.waiting) {
-            return None;
-        }
-        let waited = std::mem::take(&mut self.so_far) + now.saturating_sub(self.asked);
-        match self.start {
-            Some(_) => self.next.record(waited),
-            None => {
-                self.first = waited;
-                self.start = Some(self.waits);
-            }
-        }
-        self.had = Some(Had { road, at: now });
-        let road = self.road(road)?;
-        road.taken += 1;
-        Some((waited, road.taken - 1))
-    }
-
-    /// There is no batch for it, and will be none.
-    pub(super) fn gets_nothing(&mut self, now: u64) {
-        self.settle(now);
-        (self.waiting, self.so_far, self.had) = (false, 0, None);
-    }
-
-    /// The consumer's own thread works for a stage on its way to a batch; what it did before, and since when.
-    pub(super) fn nears(&mut self, road: u64, now: u64, near: Option<Stage>) -> Option<(Stage, u64)> {
-        self.settle(now);
-        let road = self.road(road)?;
-        let before = std::mem::replace(&mut road.near, near);
-        let since = std::mem::replace(&mut road.neared, now);
-        near.into_iter().for_each(|stage| self.begins(stage));
-        before.into_iter().for_each(|stage| self.ends(stage));
-        before.map(|stage| (stage, since))
-    }
-
-    /// Somebody looks at a batch, so that a stage works on it. The consumer waits meanwhile, if it is who looks.
-    pub(super) fn looks(&mut self, road: u64, now: u64, stage: Stage) -> Look {
-        self.settle(now);
-        let had = self.had.is_some_and(|had| had.road == road);
-        let waiting = self.waiting;
-        match self.road(road) {
-            Some(found) if !found.apart && (waiting || had) => {
-                let before = found.near;
-                self.nears(road, now, Some(stage));
-                if !waiting {
-                    self.own_time(road, now);
-                    self.waiting = true;
-                }
-                Look::Near { before, waiting }
-            }
-            _ => {
-                self.begins(stage);
-                Look::Aside
-            }
-        }
-    }
-
-    /// It was looked at.
-    pub(super) fn looked(&mut self, road: u64, now: u64, stage: Stage, look: Look) {
-        self.settle(now);
-        match look {
-            Look::Aside => self.ends(stage),
-            Look::Near { before, waiting } => {
-                self.nears(road, now, before);
-                if !waiting {
-                    self.waiting = false;
-                    self.had = Some(Had { road, at: now });
-                }
-            }
-        }
-    }
-
-    fn own_time(&mut self, road: u64, now: u64) {
-        if let Some(had) = self.had.take_if(|had| had.road == road) {
-            self.waits[Stage::Consumer as usize] += now.saturating_sub(had.at) as f64;
         }
     }
 
