@@ -6,6 +6,7 @@ pub mod catalog;
 pub mod decode;
 pub mod error;
 pub mod loader;
+mod monitor;
 pub mod reader;
 pub mod shard;
 mod shuffle;

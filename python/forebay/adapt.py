@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from .column import Column
 
 if TYPE_CHECKING:
+    from . import _forebay
     from .loader import Loader
 
 __all__ = ["Batches"]
@@ -20,7 +21,8 @@ class Batches(Generic[T]):
     """A loader's batches in a framework's own type: iterable once per epoch, with a length.
 
     A framework that copies to a device does so ``ahead`` batches before the training step asks, and has a ``finish``
-    for the moment when it does; the loader's state still counts only what the training step got.
+    for the moment when it does; the loader's state still counts only what the training step got. ``copied`` tells the
+    bytes of a converted batch that went to a device, for ``stats()``; without it nothing is copied to one.
     """
 
     def __init__(
@@ -30,11 +32,13 @@ class Batches(Generic[T]):
         *,
         ahead: int = 0,
         finish: Callable[[Any], T] = lambda converted: converted,
+        copied: Callable[[Any], int] | None = None,
     ) -> None:
         self.loader = loader
         self._convert = convert
         self._finish = finish
         self._ahead = ahead
+        self._copied = copied
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -49,28 +53,42 @@ class Batches(Generic[T]):
 
     def _walk(self, number: int | None) -> Iterator[T]:
         epoch = iter(self.loader) if number is None else self.loader.epoch(number)
+        native = epoch._native
         waiting: deque[tuple[Any, Any]] = deque()
         failure: Exception | None = None
         more = True
         try:
             while more or waiting:
+                native.asks()
                 while more and len(waiting) <= self._ahead:
                     try:
                         pulled = epoch._pull()
                         more = pulled is not None
                         if pulled is not None:
-                            waiting.append((pulled, self._convert(pulled.batch)))
+                            waiting.append((pulled, self._converted(native, pulled.batch)))
                     except Exception as error:
                         # It belongs to its own batch: those before it are handed over first.
                         failure, more = error, False
                 if waiting:
                     pulled, converted = waiting.popleft()
+                    finished = self._finish(converted)
                     epoch._hand_over(pulled)
-                    yield self._finish(converted)
+                    yield finished
             if failure is not None:
                 raise failure
         finally:
+            epoch._gets_nothing()
             epoch.close()
+
+    def _converted(self, native: _forebay.Epoch, batch: Any) -> Any:
+        native.converts(self._copied is not None)
+        copied = None
+        try:
+            converted = self._convert(batch)
+            copied = self._copied and self._copied(converted)
+            return converted
+        finally:
+            native.converted(copied)
 
     def __repr__(self) -> str:
         return f"<{type(self).__module__}.{type(self).__name__} of {self.loader!r}>"

@@ -57,7 +57,12 @@ class Epoch(Iterator[Any]):
         return self
 
     def __next__(self) -> Any:
-        pulled = self._pull()
+        pulled = None
+        try:
+            pulled = self._pull()
+        finally:
+            if pulled is None:
+                self._gets_nothing()
         if pulled is None:
             raise StopIteration
         self._hand_over(pulled)
@@ -69,13 +74,19 @@ class Epoch(Iterator[Any]):
         if self._generation != self._loader._generation:
             raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
         if self._transformed is not None:
+            self._native.asks()
             return self._transformed.pull()
-        step = self._native.pull()
+        step = self._native.pull(True)
         return None if step is None else Pulled(step.batch, step)
 
     def _hand_over(self, pulled: Pulled) -> None:
-        """Counts a batch, and all before it."""
+        """Counts a batch, and all before it: the user has it now."""
         self._loader._native.handed_over(pulled.step)
+
+    def _gets_nothing(self) -> None:
+        """Notes that the user, who asked for a batch, waits no more."""
+        if self._process == os.getpid():
+            self._native.gets_nothing()
 
     def close(self) -> None:
         """Ends the epoch, and what is prepared for it."""
@@ -148,11 +159,13 @@ def _work(
             if step is None:
                 result = None
             else:
-                result = Pulled(_apply(transform, step.batch, number, native.number), step)
+                result = Pulled(_apply(transform, native, step.batch, number), step)
                 number += 1
         except BaseException as error:  # it belongs to whoever waits for this batch
             result = error
         more = isinstance(result, Pulled)
+        if made.full():
+            native.is_full()
         while not hung_up.is_set():
             try:
                 made.put(result, timeout=LOOK)
@@ -161,13 +174,19 @@ def _work(
                 continue
 
 
-def _apply(transform: Callable[..., Any], batch: _forebay.Batch, number: int, epoch: int) -> dict[str, Any]:
+def _apply(
+    transform: Callable[..., Any], native: _forebay.Epoch, batch: _forebay.Batch, number: int
+) -> dict[str, Any]:
+    arrays = {name: batch[name] for name in batch}
+    native.transforms()
     try:
-        result = transform({name: batch[name] for name in batch})
+        result = transform(arrays)
         if not isinstance(result, Mapping):
             raise TypeError(f"a transform returns a dict of arrays, not {type(result).__name__}")
+        native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
         return dict(result)
     except BaseException as error:
         if hasattr(error, "add_note"):  # from Python 3.11
-            error.add_note(f"forebay: in the transform of batch {number} (as counted in this run) of epoch {epoch}")
+            where = f"batch {number} (as counted in this run) of epoch {native.number}"
+            error.add_note(f"forebay: in the transform of {where}")
         raise

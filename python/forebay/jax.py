@@ -47,7 +47,14 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
         return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}
 
     on_host = sharding is None and (device or jax.devices()[0]).platform == "cpu"
-    return Batches(train, convert, ahead=0 if on_host else AHEAD)
+    if on_host:
+        return Batches(train, convert)
+    return Batches(train, convert, ahead=AHEAD, copied=_bytes)
+
+
+def _bytes(batch: Mapping[str, Any]) -> int:
+    """Bytes of the arrays of a batch."""
+    return sum(value.nbytes for value in batch.values() if isinstance(value, jax.Array))
 
 
 def _array(value: Any, device: Any, sharding: Any) -> Any:

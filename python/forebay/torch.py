@@ -48,8 +48,8 @@ def batches(train: Loader, *, device: str | torch.device | None = None) -> Batch
         return Batches(train, tensors)
     if target.type == "cuda":
         upload = _Upload(target)
-        return Batches(train, upload.start, ahead=AHEAD, finish=upload.finish)
-    return Batches(train, lambda batch: tensors(batch, lambda tensor: tensor.to(target)))
+        return Batches(train, upload.start, ahead=AHEAD, finish=upload.finish, copied=lambda upload: _bytes(upload[0]))
+    return Batches(train, lambda batch: tensors(batch, lambda tensor: tensor.to(target)), copied=_bytes)
 
 
 def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
@@ -72,6 +72,11 @@ def _tensor(value: Any, column: Any, move: Move) -> Any:
     if value.dtype.kind not in "biufc":
         return value
     return move(torch.from_numpy(value))
+
+
+def _bytes(batch: Mapping[str, Any]) -> int:
+    """Bytes of the tensors of a batch."""
+    return sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor) and not value.is_nested)
 
 
 class _Upload:

@@ -1,7 +1,8 @@
 //! A batch as a Python mapping from name to array.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::FieldRef;
+use forebay::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList};
@@ -18,11 +19,14 @@ pub(crate) struct Batch {
     batch: RecordBatch,
     /// Arrays already made.
     arrays: Py<PyDict>,
+    /// Whom the arrays are made for.
+    consumer: Option<Consumer>,
 }
 
 impl Batch {
-    pub(crate) fn new(py: Python<'_>, batch: RecordBatch) -> Self {
-        Batch { batch, arrays: PyDict::new(py).unbind() }
+    pub(crate) fn new(py: Python<'_>, batch: RecordBatch, consumer: Option<Consumer>) -> Self {
+        consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
+        Batch { batch, arrays: PyDict::new(py).unbind(), consumer }
     }
 
     /// A column, or the error that names those there are.
@@ -73,7 +77,15 @@ impl Batch {
         }
         let (field, column) = self.lookup(py, name)?;
         // Two threads may both make it; both get the one that was first.
-        let array = numpy::array(py, &field, &column)?;
+        let array = match &self.consumer {
+            Some(consumer) => {
+                let array = consumer.looks(Stage::HandOver, || numpy::array(py, &field, &column))?;
+                let bytes = column.to_data().get_slice_memory_size().unwrap_or(0);
+                consumer.count(Stage::HandOver, 0, bytes as u64);
+                array
+            }
+            None => numpy::array(py, &field, &column)?,
+        };
         arrays.call_method1("setdefault", (name, array))
     }
 

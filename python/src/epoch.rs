@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use forebay::loader::Receipt;
+use forebay::loader::{Consumer, Receipt, Stage};
 use forebay::{Epoch as Inner, Error, ErrorKind, Wait};
 use pyo3::prelude::*;
 
@@ -17,6 +17,8 @@ use crate::interrupt::SLICE;
 pub(crate) struct Epoch {
     /// Locked only while detached: whoever waits for the lock must not hold the interpreter.
     epoch: Home<Mutex<Option<Inner>>>,
+    /// Whom the batches are for; `None` where the epoch did not begin.
+    consumer: Home<Option<Consumer>>,
     number: u64,
     closed: AtomicBool,
 }
@@ -28,18 +30,30 @@ pub(crate) struct Step {
     #[pyo3(get)]
     batch: Py<Batch>,
     after: Receipt,
+    consumer: Option<Consumer>,
 }
 
 impl Step {
     pub(crate) fn receipt(&self) -> &Receipt {
         &self.after
     }
+
+    /// Notes that the user has the batch.
+    pub(crate) fn arrived(&self) {
+        self.consumer.iter().for_each(Consumer::has);
+    }
 }
 
 impl Epoch {
-    pub(crate) fn new(epoch: Inner) -> Self {
-        let number = epoch.number();
-        Epoch { epoch: Home::new(Mutex::new(Some(epoch))), number, closed: AtomicBool::new(false) }
+    /// `apart` says that batches are pulled on another thread than the user's.
+    pub(crate) fn new(mut epoch: Inner, apart: bool) -> Self {
+        let (number, consumer) = (epoch.number(), epoch.consumer(apart));
+        Epoch {
+            epoch: Home::new(Mutex::new(Some(epoch))),
+            consumer: Home::new(consumer),
+            number,
+            closed: AtomicBool::new(false),
+        }
     }
 }
 
@@ -51,9 +65,15 @@ impl Epoch {
         self.number
     }
 
-    /// The next step, which does not count as handed over yet; `None` after the last.
-    fn pull(&self, py: Python<'_>) -> PyResult<Option<Step>> {
+    /// The next step, which does not count as handed over yet; `None` after the last. `asks` says that it is the user
+    /// who asks.
+    #[pyo3(signature = (asks=false))]
+    fn pull(&self, py: Python<'_>, asks: bool) -> PyResult<Option<Step>> {
         let epoch = self.epoch.get(py)?;
+        let consumer = self.consumer.get(py)?;
+        if asks {
+            consumer.iter().for_each(Consumer::asks);
+        }
         loop {
             if self.closed.load(Relaxed) {
                 py.detach(|| lock(epoch).take());
@@ -66,8 +86,8 @@ impl Epoch {
             match wait {
                 Wait::Pending => py.check_signals()?,
                 Wait::Step(Ok(step)) => {
-                    let batch = Py::new(py, Batch::new(py, step.batch))?;
-                    return Ok(Some(Step { batch, after: step.after }));
+                    let batch = Py::new(py, Batch::new(py, step.batch, consumer.clone()))?;
+                    return Ok(Some(Step { batch, after: step.after, consumer: consumer.clone() }));
                 }
                 Wait::Step(Err(error)) => {
                     py.detach(|| lock(epoch).take());
@@ -79,6 +99,53 @@ impl Epoch {
                 }
             }
         }
+    }
+
+    /// The user asks for a batch.
+    fn asks(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(Consumer::asks);
+        Ok(())
+    }
+
+    /// The user gets none.
+    fn gets_nothing(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(Consumer::gets_nothing);
+        Ok(())
+    }
+
+    /// A batch that was pulled is in the user's function now.
+    fn transforms(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.works(Stage::Transform));
+        Ok(())
+    }
+
+    /// The function made so many bytes of it.
+    fn transformed(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.count(Stage::Transform, 1, bytes));
+        Ok(())
+    }
+
+    /// What was made waits until the user takes what was made before.
+    fn is_full(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(Consumer::is_full);
+        Ok(())
+    }
+
+    /// The user's own thread begins to convert a batch, or to copy it to a device.
+    fn converts(&self, py: Python<'_>, to_device: bool) -> PyResult<()> {
+        let stage = if to_device { Stage::Device } else { Stage::HandOver };
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.works_near(Some(stage)));
+        Ok(())
+    }
+
+    /// That is done; `copied` says how many bytes went to the device, where that began with them.
+    #[pyo3(signature = (copied=None))]
+    fn converted(&self, py: Python<'_>, copied: Option<u64>) -> PyResult<()> {
+        if let Some(consumer) = self.consumer.get(py)? {
+            consumer.works_near(None);
+            copied.into_iter().for_each(|bytes| consumer.count(Stage::Device, 1, bytes));
+        }
+        Ok(())
     }
 
     /// Ends the epoch. A wait that is going on in another thread ends too, at its next look around.

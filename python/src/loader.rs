@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use forebay::loader::{Stats, Verdict};
 use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
@@ -43,6 +44,8 @@ struct Arguments {
     fill_null: Vec<(String, f64)>,
     /// Folder, most bytes and tier of the row cache.
     cache: Option<(PathBuf, u64, String)>,
+    /// The file of a timeline.
+    trace: Option<PathBuf>,
 }
 
 #[pymethods]
@@ -54,20 +57,21 @@ impl Loader {
         Ok(Loader { loader: Home::new(loader) })
     }
 
-    /// Begins epoch `number`, or the one that is next.
-    #[pyo3(signature = (number=None))]
-    fn epoch(&self, py: Python<'_>, number: Option<u64>) -> PyResult<Epoch> {
+    /// Begins epoch `number`, or the one that is next; `apart` says that another thread than the user's pulls.
+    #[pyo3(signature = (number=None, apart=false))]
+    fn epoch(&self, py: Python<'_>, number: Option<u64>, apart: bool) -> PyResult<Epoch> {
         let loader = self.loader.get(py)?;
         let epoch = py.detach(|| match number {
             Some(number) => loader.epoch(number),
             None => loader.next_epoch(),
         });
-        Ok(Epoch::new(epoch))
+        Ok(Epoch::new(epoch, apart))
     }
 
     /// Counts a step, and all before it, as handed over to the user.
     fn handed_over(&self, py: Python<'_>, step: &Step) -> PyResult<()> {
         self.loader.get(py)?.handed_over(step.receipt());
+        step.arrived();
         Ok(())
     }
 
@@ -88,10 +92,17 @@ impl Loader {
         Ok((plan.to_string(), json(&plan).or_raise(py)?))
     }
 
-    /// What happened so far as text and as JSON.
-    fn stats(&self, py: Python<'_>) -> PyResult<(String, String)> {
+    /// What happened so far as text, as JSON and as metrics of Prometheus.
+    fn stats(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
+        #[derive(serde::Serialize)]
+        struct Judged {
+            #[serde(flatten)]
+            stats: Stats,
+            verdict: Verdict,
+        }
         let stats = self.loader.get(py)?.stats();
-        Ok((stats.to_string(), json(&stats).or_raise(py)?))
+        let (text, metrics, verdict) = (stats.to_string(), stats.to_prometheus(), stats.verdict());
+        Ok((text, json(&Judged { stats, verdict }).or_raise(py)?, metrics))
     }
 
     /// A warning about the cache's disk that was not given yet.
@@ -150,6 +161,9 @@ fn build(arguments: Arguments) -> forebay::Result<Inner> {
     }
     if let Some((folder, most, tier)) = arguments.cache {
         builder = builder.cache(DiskCache::open(folder, most)?).cache_tier(tier.parse()?);
+    }
+    if let Some(path) = arguments.trace {
+        builder = builder.trace(path);
     }
     builder.build()
 }

@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
 use super::feed::{Arrivals, ended_early};
-use super::stats::{Counters, Stage};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::reader::fetch::Gauge;
 use crate::shard::{Part, Step, Walk};
@@ -40,7 +40,7 @@ pub(crate) struct Pending {
 pub(super) struct Assembly {
     pub(super) pool: Arc<ThreadPool>,
     pub(super) recipe: Arc<Recipe>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) watch: Watch,
     pub(super) number: u64,
     pub(super) off: Arc<AtomicBool>,
     pub(super) stopped: Receiver<()>,
@@ -168,8 +168,9 @@ impl Assembly {
             })
             .unzip();
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
-        let running = self.running.clone();
-        Job { recipe, sources, picks, epoch: self.number, cancelled, _running: running }
+        let (running, watch) = (self.running.clone(), self.watch.clone());
+        self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
+        Job { recipe, sources, picks, epoch: self.number, cancelled, watch, _running: running }
             .start(&self.pool, sends);
         pending.into_iter().try_for_each(|pending| self.pass_on(pending))
     }
@@ -194,7 +195,7 @@ impl Assembly {
 
     /// Waits a while for the next part and takes it in.
     fn await_arrival(&mut self) -> Result<(), Stop> {
-        self.owned_by(Stage::Fetch);
+        let starved = self.watch.starved();
         let mut waiting = Instant::now();
         let arrived = loop {
             match self.arriving.next(GLANCE) {
@@ -213,10 +214,11 @@ impl Assembly {
             }
         };
         self.arrived += 1;
-        self.owned_by(Stage::Rows);
         let part = arrived.part;
-        self.window.admit(part, arrived.wait()?.at_hand());
-        self.owned_by(Stage::Batch);
+        let rows = arrived.wait()?;
+        drop(starved);
+        self.window.admit(part, rows.at_hand());
+        self.watch.admits();
         Ok(())
     }
 
@@ -247,13 +249,6 @@ impl Assembly {
         self.begun.load(Relaxed)
     }
 
-    /// Tells what the consumer waits for, if it waits for this epoch.
-    fn owned_by(&self, stage: Stage) {
-        if self.is_begun() {
-            self.counters.owned_by(stage);
-        }
-    }
-
     fn await_beginning(&self) -> Result<(), Stop> {
         select! {
             recv(self.opened) -> _ => Ok(()),
@@ -263,6 +258,15 @@ impl Assembly {
 
     /// Waits for room in the consumer's queue.
     fn pass_on(&self, pending: Pending) -> Result<(), Stop> {
+        if self.off.load(Relaxed) {
+            return Err(Stop::Left);
+        }
+        let pending = match self.hand_over.try_send(pending) {
+            Ok(()) => return Ok(()),
+            Err(TrySendError::Disconnected(_)) => return Err(Stop::Left),
+            Err(TrySendError::Full(pending)) => pending,
+        };
+        let _blocked = self.watch.blocked();
         select! {
             send(self.hand_over, pending) -> sent => sent.map_err(|_| Stop::Left),
             recv(self.stopped) -> _ => Err(Stop::Left),

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::BooleanBuffer;
@@ -15,12 +14,12 @@ use rayon::ThreadPool;
 
 use super::images::{Encoded, tensor};
 use super::slab::{Slab, Slabs};
-use super::stats::Counters;
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, gather};
 use crate::catalog::Catalog;
 use crate::decode::{Image, RowKey, decode_into};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::monitor::{Monitor, Stage, Watch};
 use crate::reader::Resident;
 use crate::shard::row_key;
 
@@ -45,7 +44,7 @@ pub(crate) struct Recipe {
     pub(crate) gang: usize,
     pub(crate) on_bad_row: OnBadRow,
     pub(crate) slabs: Slabs,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
     pub(crate) seed: u64,
 }
@@ -59,6 +58,7 @@ pub(crate) struct Job {
     pub(crate) picks: Vec<(u32, u32)>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
+    pub(crate) watch: Watch,
     /// Says, while it lives, that the job holds row groups.
     pub(crate) _running: Arc<()>,
 }
@@ -215,33 +215,28 @@ impl Making {
 
     fn perform(&self, task: Task) -> Result<()> {
         let recipe = &self.job.recipe;
-        let started = Instant::now();
         match task {
             Task::Gather(column) => {
                 let Treatment::Plain { fill } = &recipe.treatments[column] else { return Ok(()) };
+                let work = recipe.monitor.task(Stage::Gather, Some(("column", column as u64)));
                 let arrays: Vec<&dyn Array> =
                     self.job.sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
                 let name = recipe.schema.field(column).name();
                 let gathered = gather(&arrays, &self.selection, *fill);
                 let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
                 let bytes = gathered.get_buffer_memory_size() as u64;
-                recipe.counters.gather.add(
-                    self.job.picks.len() as u64,
-                    bytes,
-                    started.elapsed().as_secs_f64(),
-                );
+                work.done(self.job.picks.len() as u64, bytes);
                 self.lock().columns[column] = Some(gathered);
             }
             Task::Decode(place, piece, mut slots) => {
                 let column = self.lock().pixels[place].column;
                 let Treatment::Image(image) = &recipe.treatments[column] else { return Ok(()) };
+                let work = recipe
+                    .monitor
+                    .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));
                 let bad = self.job.decode(column, image, piece * IMAGES_PER_TASK, &mut slots)?;
                 let images = slots.len() / image.bytes_per_image();
-                recipe.counters.decode.add(
-                    images as u64,
-                    slots.len() as u64,
-                    started.elapsed().as_secs_f64(),
-                );
+                work.done(images as u64, slots.len() as u64);
                 let mut state = self.lock();
                 state.pixels[place].pieces[piece] = Some(slots);
                 state.bad.extend(bad);
@@ -252,6 +247,7 @@ impl Making {
 
     /// Cuts what was made into batches. Nobody listens any more where the epoch was left.
     fn hand_over(&self, finished: Result<Finished>) {
+        self.job.watch.made(self.done.len() as u64);
         let (batch, bad) = match finished {
             Ok(finished) => finished,
             Err(error) => {

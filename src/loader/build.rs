@@ -2,6 +2,7 @@
 
 mod columns;
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::{FieldRef, Schema};
@@ -13,7 +14,6 @@ use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
 use super::slab::Slabs;
-use super::stats::Counters;
 use super::threads::Border;
 use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
@@ -21,6 +21,7 @@ use crate::batch::delivered;
 use crate::cache::{DiskCache, Tier};
 use crate::decode::Image;
 use crate::error::{Error, Result};
+use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
@@ -56,6 +57,7 @@ pub struct LoaderBuilder {
     on_bad_row: OnBadRow,
     cache: Option<DiskCache>,
     tier: Tier,
+    trace: Option<PathBuf>,
 }
 
 impl LoaderBuilder {
@@ -75,6 +77,7 @@ impl LoaderBuilder {
             on_bad_row: OnBadRow::default(),
             cache: None,
             tier: Tier::default(),
+            trace: None,
         }
     }
 
@@ -171,18 +174,30 @@ impl LoaderBuilder {
         self
     }
 
+    /// Writes a timeline of what the loader did to a file that Perfetto (<https://ui.perfetto.dev>) and
+    /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
+    ///
+    /// The file is written when the loader is closed or dropped. Of a long run it holds the last 200,000 spans, and says
+    /// how many are missing before them. Default: none, which costs nothing.
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(path.into());
+        self
+    }
+
     /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
     ///
     /// # Errors
     /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
-    /// nothing, a window that does not fit the memory.
+    /// nothing, a window that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
         self.check_numbers()?;
         let catalog = self.dataset.catalog.clone();
         let projection = Arc::new(self.projection()?);
         let treatments = self.treatments(&projection)?;
         let (border, store) = self.dataset.here()?;
-        let engine = Arc::new(Engine::start(border.clone(), self.threads.unwrap_or_else(processors))?);
+        let threads = self.threads.unwrap_or_else(processors);
+        let monitor = Monitor::new(threads, self.trace.as_deref().map(Trace::create).transpose()?);
+        let engine = Arc::new(Engine::start(border.clone(), threads)?);
 
         let memory = self.memory.unwrap_or_else(default_memory);
         let fields =
@@ -229,7 +244,6 @@ impl LoaderBuilder {
         sizing.check(&fetcher, &selected.counts, &order, split)?;
 
         let images = treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
-        let counters = Arc::new(Counters::default());
         let recipe = Recipe {
             catalog,
             treatments,
@@ -237,7 +251,7 @@ impl LoaderBuilder {
             gang: sizing.gang,
             on_bad_row: self.on_bad_row,
             slabs: Slabs::new((sizing.ahead + 3) * images),
-            counters: counters.clone(),
+            monitor: monitor.clone(),
             seed: self.shuffle.seed(),
         };
         let inner = Inner {
@@ -245,7 +259,8 @@ impl LoaderBuilder {
             fetcher,
             selected: Arc::new(selected),
             recipe: Arc::new(recipe),
-            counters,
+            monitor,
+            opened: self.dataset.opened,
             progress: Arc::default(),
             sizing,
             order: Mutex::new(order),

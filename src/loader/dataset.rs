@@ -5,15 +5,18 @@ use std::fmt;
 use std::future::ready;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use object_store::ObjectStore;
 
 use super::build::LoaderBuilder;
+use super::stats::StageStats;
 use super::threads::Border;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
+use crate::monitor::Watch;
 use crate::reader::budget::Budget;
-use crate::reader::fetch::{Fetched, Fetcher};
+use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::shard::Part;
 use crate::source::{self, Store, TrafficStats};
 
@@ -30,6 +33,8 @@ pub struct Dataset {
     pub(super) catalog: Arc<Catalog>,
     /// Where the stores' connections live.
     border: Arc<Border>,
+    /// What opening it came to.
+    pub(super) opened: StageStats,
 }
 
 /// What [`Dataset::open`] takes: one location or several.
@@ -117,8 +122,15 @@ impl Dataset {
 
     fn opened(opening: impl Future<Output = Result<(Store, Catalog)>> + Send + 'static) -> Result<Self> {
         let border = Border::start()?;
+        let began = Instant::now();
         let (store, catalog) = border.wait_for(opening)??;
-        Ok(Dataset { store, catalog: Arc::new(catalog), border })
+        let opened = StageStats {
+            items: catalog.files.len() as u64,
+            bytes: store.traffic().bytes_needed,
+            working: began.elapsed().as_secs_f64(),
+            ..StageStats::default()
+        };
+        Ok(Dataset { store, catalog: Arc::new(catalog), border, opened })
     }
 
     /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
@@ -178,7 +190,8 @@ impl Dataset {
                 sum.is_ok()
             };
             let weigh = |fetched: Fetched| ready((fetched.part, fetched.found.bytes()));
-            fetcher.run(groups.map(whole), Arc::default(), weigh, count).await;
+            let gauge = Arc::new(Gauge::new(Watch::unread()));
+            fetcher.run(groups.map(whole), gauge, weigh, count).await;
             sum.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
         border.wait_for(reading)?

@@ -4,18 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::assembly::Pending;
 use super::pipe::Flow;
 use super::progress::{Progress, Receipt};
-use super::stats::{Counters, Stage};
-use super::{BadRow, Made, OnBadRow};
+use super::{BadRow, Consumer, Made, OnBadRow};
 use crate::error::{Error, ErrorKind, Result};
-
-/// A wait is sampled this often to see which stage holds it up.
-const SAMPLE: Duration = Duration::from_millis(10);
+use crate::monitor::Monitor;
 
 /// A batch, and the receipt that says it was handed over.
 #[derive(Clone, Debug)]
@@ -50,7 +47,9 @@ pub struct Epoch {
     pub(super) pending: Option<Pending>,
     pub(super) progress: Arc<Progress>,
     pub(super) generation: u64,
-    pub(super) counters: Arc<Counters>,
+    pub(super) monitor: Arc<Monitor>,
+    /// Whether waiting for a batch is the consumer's waiting.
+    pub(super) counted: bool,
     pub(super) on_bad_row: OnBadRow,
     pub(super) skipped: Vec<BadRow>,
 }
@@ -71,6 +70,14 @@ impl Epoch {
         &self.skipped
     }
 
+    /// Takes over to say when the consumer waits, for [`Stats`](super::Stats): from here on the epoch does not, because
+    /// whoever takes its batches does so on behalf of somebody else, or does something to them first. `apart` says that
+    /// they are taken on another thread than the consumer's. `None` where the epoch did not begin, or is over.
+    pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
+        self.counted = false;
+        Some(Consumer::new(self.flow.as_ref().ok()?.watch.clone(), apart))
+    }
+
     /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
     /// [`Loader::handed_over`](super::Loader::handed_over).
     pub fn next_step(&mut self, timeout: Duration) -> Wait {
@@ -83,45 +90,70 @@ impl Epoch {
             return Wait::Step(Err(super::forked()));
         }
         if self.owed == 0 {
+            // The time since the last batch was the consumer's own.
+            if self.counted {
+                flow.watch.asks();
+                flow.watch.gets_nothing();
+            }
             self.flow = Err(None);
             return Wait::Finished;
         }
-        let began = Instant::now();
-        let received = loop {
-            let slice = SAMPLE.min(timeout.saturating_sub(began.elapsed()));
-            let waiting = Instant::now();
-            let (received, stage) = match &self.pending {
-                Some(pending) => (pending.made.recv_timeout(slice).map(Some), Some(Stage::Batch)),
-                None => match flow.batches.recv_timeout(slice) {
-                    Ok(pending) => {
-                        self.pending = Some(pending);
-                        (Ok(None), None)
-                    }
-                    Err(error) => (Err(error), None),
-                },
-            };
-            self.counters.waited(stage, waiting.elapsed().as_secs_f64());
-            match received {
-                Ok(None) => {}
-                Ok(Some(made)) => break made,
-                Err(RecvTimeoutError::Timeout) if began.elapsed() >= timeout => return Wait::Pending,
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break Err(self.cut_short()),
+        let watch = flow.watch.clone();
+        match self.counted {
+            true => watch.asks(),
+            false => watch.works(None),
+        }
+        let received = match self.receive(timeout) {
+            Ok(made) => made,
+            Err(RecvTimeoutError::Timeout) => {
+                if self.counted {
+                    watch.pauses();
+                }
+                return Wait::Pending;
             }
+            Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
         };
         let end = self.pending.take().map_or((0, 0), |pending| (pending.end, pending.padded));
         match received.and_then(|made| self.accept(made, end)) {
-            Ok(step) => Wait::Step(Ok(step)),
+            Ok(step) => {
+                if self.counted {
+                    watch.takes();
+                } else {
+                    watch.hands_over();
+                }
+                Wait::Step(Ok(step))
+            }
             Err(error) => {
+                if self.counted {
+                    watch.gets_nothing();
+                }
                 self.flow = Err(None);
                 Wait::Step(Err(error))
             }
         }
     }
 
+    /// Waits for the next pending batch, and then until it is made.
+    fn receive(&mut self, timeout: Duration) -> Result<Result<Made>, RecvTimeoutError> {
+        let Ok(flow) = &self.flow else { return Err(RecvTimeoutError::Disconnected) };
+        let began = Instant::now();
+        let left = || timeout.saturating_sub(began.elapsed());
+        if self.pending.is_none() {
+            self.pending = Some(flow.batches.recv_timeout(left())?);
+        }
+        let Some(Pending { made, .. }) = &self.pending else { return Err(RecvTimeoutError::Disconnected) };
+        match made.try_recv() {
+            Ok(made) => Ok(made),
+            Err(_) => {
+                flow.watch.making();
+                made.recv_timeout(left())
+            }
+        }
+    }
+
     fn accept(&mut self, made: Made, (end, padded): (u64, u64)) -> Result<Step> {
-        self.counters.skipped.fetch_add(made.skipped.len() as u64, Relaxed);
-        self.counters.padded.fetch_add(padded, Relaxed);
+        self.monitor.skipped.fetch_add(made.skipped.len() as u64, Relaxed);
+        self.monitor.padded.fetch_add(padded, Relaxed);
         self.skipped.extend(made.skipped);
         if let OnBadRow::Skip { at_most } = self.on_bad_row
             && self.skipped.len() as u64 > at_most
@@ -139,9 +171,6 @@ impl Epoch {
         if let (0, Ok(flow)) = (self.owed, &self.flow) {
             flow.finished();
         }
-        let bytes =
-            made.batch.columns().iter().filter_map(|column| column.to_data().get_slice_memory_size().ok());
-        self.counters.batches.add(1, bytes.sum::<usize>() as u64, 0.0);
         let after =
             Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
         Ok(Step { batch: made.batch, after })

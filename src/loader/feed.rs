@@ -3,7 +3,7 @@
 //! The last async file: [`Arrivals`] is where tasks end and threads begin.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -12,10 +12,11 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::stats::Counters;
 use super::tiers::Tiers;
 use super::{caught, images};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Monitor, Phase, Stage, Stay, Watch};
+use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
 use crate::reader::shelf::Keeping;
@@ -88,22 +89,23 @@ impl Arrivals {
 /// A part that was fetched.
 enum Begun {
     /// It waits for a place.
-    Fetched(Fetched),
+    Fetched(Box<Fetched>),
     /// It is being decoded.
     Reading(Arriving),
 }
 
 impl Feed {
-    /// Begins to fetch what `scout` finds, once `due` says so.
+    /// Begins to fetch what `scout` finds, once `due` says so, and notes it with `watch`.
     pub(super) fn start(
         source: &Source,
         scout: Scout,
         due: impl Future<Output = bool> + Send + 'static,
+        watch: Watch,
     ) -> Self {
         let (arrive, parts) = unbounded();
         let places = Arc::new(Semaphore::new(READ_AHEAD));
         let arriving = Arrivals { parts };
-        let gauge = Arc::new(Gauge::default());
+        let gauge = Arc::new(Gauge::new(watch));
         let (done, fetched) = oneshot::channel();
         let end = CancellationToken::new();
         let reading = Reading { source: source.clone(), end: end.clone() };
@@ -123,7 +125,7 @@ impl Feed {
                             let turn = turns.acquire_owned().await.ok();
                             Begun::Reading(reader.start(fetched, None, turn))
                         }
-                        _ => Begun::Fetched(fetched),
+                        _ => Begun::Fetched(Box::new(fetched)),
                     }
                 }
             };
@@ -132,7 +134,7 @@ impl Feed {
                     Ok(Begun::Reading(arriving)) => Ok(arriving),
                     // A place first: what waits for one has not been decoded yet.
                     Ok(Begun::Fetched(fetched)) => match places.clone().acquire_owned().await {
-                        Ok(place) => Ok(reading.start(fetched, Some(place), None)),
+                        Ok(place) => Ok(reading.start(*fetched, Some(place), None)),
                         Err(_) => return false,
                     },
                     Err(error) => Err(error),
@@ -156,7 +158,7 @@ pub(super) struct Source {
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<Selected>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) monitor: Arc<Monitor>,
     /// Bytes that one row group may decode to.
     pub(super) limit: u64,
     /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
@@ -188,16 +190,25 @@ impl Reading {
     ) -> Arriving {
         let (send, rows) = bounded(1);
         let part = fetched.part;
-        self.source.counters.fetch.add(1, fetched.found.bytes(), fetched.seconds);
         let reading = self.clone();
         self.source.pool.spawn_fifo(move || {
-            let started = Instant::now();
-            let read = caught(|| reading.read(fetched));
+            let Fetched { part, found, permit, mut stay } = fetched;
+            stay.go_on(Phase::Pool);
+            let task = match found {
+                Found::Bytes(..) => {
+                    Some(reading.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
+                }
+                // From the cache, as they are.
+                Found::Rows(..) | Found::Lost(_) => None,
+            };
+            let read = caught(|| reading.read(part, found, permit));
             let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
-            reading.source.counters.rows.add(u64::from(part.rows), bytes, started.elapsed().as_secs_f64());
+            if let Some(task) = task {
+                task.done(u64::from(part.rows), bytes);
+            }
             match read {
                 Ok(Read { resident, keep: Some((keeping, whole)) }) => {
-                    reading.keep((resident, send), keeping, whole, turn);
+                    reading.keep((resident, send), keeping, whole, turn, stay);
                 }
                 // Nobody listens any more where the epoch was left.
                 read => drop(send.send(read.map(|read| read.resident))),
@@ -213,6 +224,7 @@ impl Reading {
         keeping: Keeping,
         whole: RecordBatch,
         turn: Option<OwnedSemaphorePermit>,
+        mut stay: Stay,
     ) {
         if self.source.exchange {
             let whole = match caught(|| self.in_form(whole)) {
@@ -220,12 +232,13 @@ impl Reading {
                 Err(error) => return drop(send.send(Err(error))),
             };
             self.source.runtime.spawn_blocking(move || {
+                stay.go_on(Phase::Writing);
                 // What is not kept is used in the form that memory was planned for.
                 let resident = match keeping.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept),
                     None => resident,
                 };
-                drop(send.send(Ok(resident)));
+                drop((send.send(Ok(resident)), stay));
                 // Pixels are more than the permit covers: few are in the making or being written at once.
                 drop((whole, turn));
             });
@@ -241,17 +254,17 @@ impl Reading {
 
     /// Rows with their images in the form in which they are kept.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
-        let Source { fetcher, counters, limit, .. } = &self.source;
+        let Source { fetcher, monitor, limit, .. } = &self.source;
         let Some((shelf, form)) = fetcher.shelf.as_ref().and_then(|shelf| Some((shelf, shelf.form()?)))
         else {
             return Ok(rows);
         };
-        let started = Instant::now();
+        let task = monitor.task(Stage::Keep, None);
         let Some(kept) = images::kept(&rows, shelf.images(), form, limit / FORM_SHARE)? else {
             return Ok(rows);
         };
         let images = (rows.num_rows() * shelf.images().len()) as u64;
-        counters.keep.add(images, kept.get_array_memory_size() as u64, started.elapsed().as_secs_f64());
+        task.done(images, kept.get_array_memory_size() as u64);
         Ok(kept)
     }
 
@@ -268,9 +281,8 @@ impl Reading {
     }
 
     /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
-    fn read(&self, fetched: Fetched) -> Result<Read> {
+    fn read(&self, part: Part, found: Found, permit: Permit) -> Result<Read> {
         let Source { fetcher, selected, limit, .. } = &self.source;
-        let Fetched { part, found, permit, .. } = fetched;
         let (chunks, keeping) = match found {
             Found::Rows(kept, keeping) => {
                 let resident = Resident::kept(fetcher, selected, part, &kept, permit);

@@ -5,11 +5,13 @@
 //! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
 //!   its buffers,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
-//! * [`epoch`](Epoch) hands over, `progress` remembers what was, [`stats`](Stats) counts.
+//! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
+//!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
 mod assembly;
 mod batcher;
 mod build;
+mod consumer;
 mod dataset;
 mod epoch;
 mod feed;
@@ -36,20 +38,22 @@ use feed::{FeedKey, Source};
 use pipe::{Engine, Planned, Work};
 use progress::Progress;
 use sizing::Sizing;
-use stats::Counters;
 use tiers::Tiers;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
+pub use crate::monitor::Stage;
 pub use build::LoaderBuilder;
+pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations};
 pub use epoch::{Epoch, Step, Wait};
 pub use plan::RankPlan;
 pub use progress::Receipt;
-pub use stats::{MemoryStats, StageStats, Stats, Waits};
+pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
 
 /// What to do with a row that cannot be delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -92,7 +96,9 @@ struct Inner {
     fetcher: Fetcher,
     selected: Arc<Selected>,
     recipe: Arc<Recipe>,
-    counters: Arc<Counters>,
+    monitor: Arc<Monitor>,
+    /// What opening the data set came to.
+    opened: StageStats,
     progress: Arc<Progress>,
     sizing: Sizing,
     /// The order in force: a restored position brings its own lanes and window.
@@ -107,6 +113,12 @@ struct Inner {
     /// In which form the cache keeps images, where there is a cache.
     tiers: Option<Arc<Tiers>>,
     closed: std::sync::atomic::AtomicBool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.monitor.flush();
+    }
 }
 
 /// What the user left open.
@@ -127,7 +139,7 @@ impl Inner {
             pool,
             fetcher: Fetcher { shelf, ..self.fetcher.clone() },
             selected: self.selected.clone(),
-            counters: self.counters.clone(),
+            monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             // Pixels are several times what memory was planned for: they are used from the cache.
             exchange: is_exact || form.is_some(),
@@ -160,7 +172,8 @@ impl Loader {
             pending: None,
             progress: inner.progress.clone(),
             generation: 0,
-            counters: inner.counters.clone(),
+            monitor: inner.monitor.clone(),
+            counted: true,
             on_bad_row: inner.recipe.on_bad_row,
             skipped: Vec::new(),
         };
@@ -173,7 +186,7 @@ impl Loader {
                     let spec = self.order();
                     if let Some((shelf, tiers)) = inner.fetcher.shelf.as_ref().zip(inner.tiers.as_ref()) {
                         shelf.cache().epoch_begins();
-                        tiers.epoch_begins(&inner.counters, &inner.fetcher, inner.rows);
+                        tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
                     }
                     let split = self.split(&spec);
                     (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
@@ -228,13 +241,15 @@ impl Loader {
     /// What the stages did since the loader was built.
     pub fn stats(&self) -> Stats {
         let sizing = &self.inner.sizing;
+        let Fetcher { store, shelf, budget, .. } = &self.inner.fetcher;
         let memory = MemoryStats {
             budget: sizing.memory,
             batches: sizing.batches,
-            row_groups: self.inner.fetcher.budget.used(),
+            row_groups: budget.used(),
+            row_groups_peak: budget.peak(),
         };
-        let Fetcher { store, shelf, .. } = &self.inner.fetcher;
-        self.inner.counters.read(memory, store.traffic(), shelf.as_ref().map(|shelf| shelf.cache().stats()))
+        let cache = shelf.as_ref().map(|shelf| shelf.cache().stats());
+        Stats::read(&self.inner.monitor, self.inner.opened, memory, store.traffic(), cache)
     }
 
     /// How far the consumer got.
@@ -284,9 +299,10 @@ impl Loader {
         Ok(())
     }
 
-    /// A warning that was not given yet: that the disk of the cache failed, and how.
+    /// A warning that was not given yet: that the disk of the cache, or of the trace, failed, and how.
     pub fn take_warning(&self) -> Option<String> {
-        self.inner.fetcher.shelf.as_ref()?.cache().take_warning()
+        let of_the_cache = self.inner.fetcher.shelf.as_ref().and_then(|shelf| shelf.cache().take_warning());
+        of_the_cache.or_else(|| self.inner.monitor.take_failure())
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer.
@@ -299,6 +315,7 @@ impl Loader {
         self.inner.closed.store(true, std::sync::atomic::Ordering::Relaxed);
         if !self.inner.engine.is_foreign() {
             self.inner.engine.stop();
+            self.inner.monitor.flush();
         }
     }
 

@@ -26,6 +26,7 @@ use super::batcher::Recipe;
 use super::feed::{Feed, FeedKey, Scout, Source};
 use super::threads::{self, Border};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Watch;
 use crate::shard::Walk;
 use crate::shuffle::Window;
 
@@ -63,6 +64,7 @@ struct Prepared {
     key: FeedKey,
     batches: Receiver<Pending>,
     switch: Arc<Switch>,
+    watch: Watch,
     /// Says when all row groups are fetched.
     fetched: oneshot::Receiver<()>,
     /// Says when a quarter of the steps are on their way.
@@ -126,6 +128,7 @@ pub(crate) struct Work {
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
 pub(crate) struct Flow {
     pub(crate) batches: Receiver<Pending>,
+    pub(crate) watch: Watch,
     switch: Arc<Switch>,
     engine: Arc<Engine>,
 }
@@ -144,6 +147,7 @@ impl Flow {
     /// Notes that all batches were taken: what is fetched for the next epoch is kept.
     pub(crate) fn finished(&self) {
         self.switch.finished.store(true, Relaxed);
+        self.watch.ends();
     }
 }
 
@@ -153,6 +157,7 @@ impl Drop for Flow {
             return;
         }
         self.switch.turn_off();
+        self.watch.ends();
         if !self.switch.finished.load(Relaxed) {
             let mut under_way = self.engine.under_way();
             if under_way.epoch.as_ref().is_some_and(|switch| Arc::ptr_eq(switch, &self.switch)) {
@@ -211,12 +216,13 @@ impl Engine {
                 prepare(epoch, &source, &recipe, ahead, async { true })?
             }
         };
-        let Prepared { batches, switch, fetched, quarter, .. } = prepared;
+        let Prepared { batches, switch, watch, fetched, quarter, .. } = prepared;
         switch.begin();
+        watch.begins();
         under_way.epoch = Some(switch.clone());
         let due = async move { fetched.await.is_ok() && quarter.await.is_ok() };
         under_way.next = Some(prepare(next, &source, &recipe, ahead, due)?);
-        Ok(Flow { batches, switch, engine: self.clone() })
+        Ok(Flow { batches, watch, switch, engine: self.clone() })
     }
 }
 
@@ -229,7 +235,8 @@ fn prepare(
     due: impl Future<Output = bool> + Send + 'static,
 ) -> Result<Prepared> {
     let Planned { key, scout, walk, steps } = planned;
-    let Feed { arriving, gauge, end, fetched } = Feed::start(source, scout, due);
+    let watch = Watch::new(&source.monitor);
+    let Feed { arriving, gauge, end, fetched } = Feed::start(source, scout, due, watch.clone());
     let (on_the_way, quarter) = oneshot::channel();
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
@@ -245,7 +252,7 @@ fn prepare(
     let assembly = Assembly {
         pool: source.pool.clone(),
         recipe: recipe.clone(),
-        counters: recipe.counters.clone(),
+        watch: watch.clone(),
         number: key.epoch,
         off,
         stopped,
@@ -261,7 +268,7 @@ fn prepare(
         quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
     };
     threads::assembling(move || assembly.run(walk()))?;
-    Ok(Prepared { key, batches, switch, fetched, quarter })
+    Ok(Prepared { key, batches, switch, watch, fetched, quarter })
 }
 
 impl Drop for Engine {

@@ -10,10 +10,10 @@ use arrow::array::RecordBatch;
 
 use super::images::Encoded;
 use super::machine::available_memory;
-use super::stats::Counters;
 use crate::cache::Tier;
 use crate::decode::{Form, Image};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Monitor, Stage};
 use crate::reader::fetch::Fetcher;
 
 /// Images of a row group that are looked at.
@@ -140,9 +140,9 @@ impl Tiers {
     }
 
     /// Chooses where an epoch begins.
-    pub(super) fn epoch_begins(&self, counters: &Counters, fetcher: &Fetcher, rows: u64) {
+    pub(super) fn epoch_begins(&self, monitor: &Monitor, fetcher: &Fetcher, rows: u64) {
         let mut state = self.state();
-        let (images, kept, waited) = counters.images();
+        let (images, kept, waited) = made(monitor);
         let own = state.epoch.as_ref().map_or(state.form, |before| before.form);
         let begun = Begun { at: Instant::now(), form: state.form, own, waited, images, kept };
         let before = state.epoch.replace(begun);
@@ -166,6 +166,15 @@ impl Tiers {
             Some(_) => {}
         }
     }
+}
+
+/// Images that were decoded, images that were brought into another form to be kept, and seconds that the consumer waited
+/// for batches in the making.
+fn made(monitor: &Monitor) -> (u64, u64, f64) {
+    let books = monitor.books();
+    let items = |stage: Stage| books.work[stage as usize].items;
+    let nanos = books.waits[Stage::Decode as usize] + books.waits[Stage::Gather as usize];
+    (items(Stage::Decode), items(Stage::Keep), nanos / 1e9)
 }
 
 fn form_of(tier: Tier) -> Option<Form> {

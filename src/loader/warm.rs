@@ -8,6 +8,7 @@ use super::Loader;
 use super::feed::{Feed, ended_early};
 use crate::cache::CacheStats;
 use crate::error::{Error, Result};
+use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 /// Between two looks at whether the loader was closed.
@@ -37,7 +38,8 @@ impl Loader {
             drop_last: false,
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
-        let feed = Feed::start(&inner.source(true)?, Box::new(scout), async { true });
+        let watch = Watch::new(&inner.monitor);
+        let feed = Feed::start(&inner.source(true)?, Box::new(scout), async { true }, watch.clone());
         let _ended_with_this = feed.end.clone().drop_guard();
         let mut passed = 0;
         while passed < total {
@@ -48,6 +50,7 @@ impl Loader {
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),
             };
             arrived.wait()?;
+            watch.admits();
             passed += 1;
             done(passed, total);
         }

@@ -4,6 +4,7 @@
 //! window: whoever holds rows holds their permit.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -15,6 +16,8 @@ const UNIT: u64 = 4096;
 pub(crate) struct Budget {
     semaphore: Arc<Semaphore>,
     units: u32,
+    /// The most bytes that were granted at once.
+    peak: Arc<AtomicU64>,
 }
 
 /// Bytes of the budget; given back when dropped.
@@ -26,18 +29,24 @@ pub(crate) struct Permit {
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
-        Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units }
+        Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, peak: Arc::default() }
     }
 
     /// Waits for `bytes`. More than the whole budget is granted alone, once everything else has been given back.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().acquire_many_owned(self.units_of(bytes)).await;
+        self.peak.fetch_max(self.used(), Relaxed);
         permit.ok().map(|permit| Permit { permit })
     }
 
     /// Bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
         (self.units as usize - self.semaphore.available_permits().min(self.units as usize)) as u64 * UNIT
+    }
+
+    /// The most bytes that were granted at once so far.
+    pub(crate) fn peak(&self) -> u64 {
+        self.peak.load(Relaxed)
     }
 
     /// The bytes that a permit for `bytes` takes.

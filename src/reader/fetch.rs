@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::{Context, Poll, ready};
-use std::time::Instant;
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
@@ -21,6 +20,7 @@ use super::budget::{Budget, Permit};
 use super::shelf::{Keeping, Kept, Shelf, Turn};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Phase, Stage, Stay, Watch};
 use crate::shard::Part;
 use crate::source::Store;
 
@@ -38,13 +38,19 @@ pub(crate) struct Fetcher {
 }
 
 /// How far fetching got: tells a wait for storage from a wait for memory that nobody will give back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Gauge {
     granted: AtomicU64,
     waiting: AtomicBool,
+    watch: Watch,
 }
 
 impl Gauge {
+    /// The gauge of what `watch` notes.
+    pub(crate) fn new(watch: Watch) -> Self {
+        Gauge { granted: AtomicU64::new(0), waiting: AtomicBool::new(false), watch }
+    }
+
     /// Whether fetching waits for memory while all that it was granted before, `arrived` parts, has arrived.
     pub(crate) fn is_stuck(&self, arrived: u64) -> bool {
         self.waiting.load(Acquire) && self.granted.load(Acquire) == arrived
@@ -59,8 +65,8 @@ pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: Found,
     pub(crate) permit: Permit,
-    /// Seconds from the request to the last byte.
-    pub(crate) seconds: f64,
+    /// Its place in the books.
+    pub(crate) stay: Stay,
 }
 
 /// What came of a part.
@@ -111,15 +117,16 @@ impl Fetcher {
         let fetched = stream::iter(parts)
             .then(|part| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
+                let stay = gauge.watch.asks_for(part.group);
                 async move {
                     gauge.waiting.store(true, Release);
                     let permit = budget.acquire(cost).await;
                     gauge.granted.fetch_add(1, AcqRel);
                     gauge.waiting.store(false, Release);
-                    (part, permit)
+                    (part, permit, stay)
                 }
             })
-            .map(|(part, permit)| UnderWay::start(self.clone(), part, permit, begin.clone()))
+            .map(|(part, permit, stay)| UnderWay::start(self.clone(), part, permit, stay, begin.clone()))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -132,19 +139,31 @@ impl Fetcher {
     }
 
     /// Reads the column chunks of a part's row group.
-    async fn fetch(&self, part: Part, permit: Option<Permit>) -> Result<Fetched> {
+    async fn fetch(&self, part: Part, permit: Option<Permit>, mut stay: Stay) -> Result<Fetched> {
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
-        let started = Instant::now();
+        if self.shelf.is_some() {
+            stay.go_on(Phase::Cache);
+        }
         let found = match self.turn(part.group as usize).await {
-            Turn::Here(kept, keeping) => Found::Rows(kept, keeping),
-            Turn::Ours(keeping) => match self.read(part.group as usize).await {
-                Err(error) if self.may_lose(&error) => Found::Lost(error),
-                read => Found::Bytes(read?, keeping),
-            },
+            Turn::Here(kept, keeping) => {
+                stay.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
+                Found::Rows(kept, keeping)
+            }
+            Turn::Ours(keeping) => {
+                stay.go_on(Phase::Store);
+                match self.read(part.group as usize).await {
+                    Err(error) if self.may_lose(&error) => Found::Lost(error),
+                    read => Found::Bytes(read?, keeping),
+                }
+            }
         };
-        Ok(Fetched { part, found, permit, seconds: started.elapsed().as_secs_f64() })
+        if let Found::Bytes(..) = found {
+            stay.count(Stage::Store, found.bytes());
+        }
+        stay.go_on(Phase::Fetched);
+        Ok(Fetched { part, found, permit, stay })
     }
 
     /// Whose turn it is to fetch a row group.
@@ -185,10 +204,11 @@ impl<T: Send + 'static> UnderWay<T> {
         fetcher: Fetcher,
         part: Part,
         permit: Option<Permit>,
+        stay: Stay,
         begin: impl Fn(Fetched) -> B + Send + 'static,
     ) -> Self {
         UnderWay(tokio::spawn(async move {
-            let fetched = fetcher.fetch(part, permit).await?;
+            let fetched = fetcher.fetch(part, permit, stay).await?;
             Ok(begin(fetched).await)
         }))
     }

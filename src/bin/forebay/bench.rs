@@ -7,7 +7,6 @@ mod drive;
 mod epochs;
 mod fetch;
 mod live;
-mod machine;
 mod meeting;
 mod order;
 mod page;

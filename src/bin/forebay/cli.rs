@@ -6,8 +6,10 @@
 mod bench;
 mod cache;
 mod console;
+mod doctor;
 mod inspect;
 mod location;
+mod machine;
 mod options;
 mod plan;
 mod random;
@@ -50,6 +52,7 @@ enum Verb {
     Inspect(inspect::Args),
     Plan(plan::Args),
     Bench(Box<bench::Args>),
+    Doctor(Box<doctor::Args>),
     Cache(cache::Args),
     Synth(synth::Args),
 }
@@ -74,6 +77,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Inspect(args) => inspect::run(&args),
         Verb::Plan(args) => plan::run(&args),
         Verb::Bench(args) => bench::run(&args),
+        Verb::Doctor(args) => doctor::run(&args),
         Verb::Cache(args) => cache::run(&args),
         Verb::Synth(args) => synth::run(&args),
     }

@@ -58,6 +58,9 @@ pub(crate) struct Args {
     /// Report as one page of HTML that needs nothing else, with plots
     #[arg(long, value_name = "FILE")]
     pub(super) report: Option<PathBuf>,
+    /// Write a timeline of the first rank to a file that Perfetto and chrome://tracing open
+    #[arg(long, value_name = "FILE")]
+    pub(super) trace: Option<PathBuf>,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-")]
     pub(super) json: Option<PathBuf>,
@@ -153,7 +156,12 @@ impl Args {
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
-                options.loader(&dataset, Shard::new(rank, self.world)?)?.threads(self.threads_each()).build()
+                let shard = Shard::new(rank, self.world)?;
+                let builder = options.loader(&dataset, shard)?.threads(self.threads_each());
+                match self.trace.as_ref().filter(|_| rank == 0) {
+                    Some(path) => builder.trace(path).build(),
+                    None => builder.build(),
+                }
             })
             .collect()
     }

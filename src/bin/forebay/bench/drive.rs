@@ -9,10 +9,10 @@ use forebay::source::TrafficStats;
 use forebay::{Loader, Result};
 
 use super::accelerator::Accelerator;
-use super::machine::{self, Clock};
 use super::meeting::Meeting;
 use super::pressure::Pressure;
 use super::tally::Lap;
+use crate::cli::machine::{self, Clock};
 
 /// What is run.
 pub(super) struct Course<'a> {

@@ -6,8 +6,8 @@
 use serde::Serialize;
 
 use super::drive::{Mark, Run};
-use super::machine::Clock;
 use super::tally;
+use crate::cli::machine::Clock;
 
 /// One epoch of all ranks.
 #[derive(Clone, Debug, Serialize)]

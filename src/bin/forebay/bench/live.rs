@@ -1,7 +1,7 @@
 //! What whoever watches a run sees while it lasts: the rate, how busy the accelerator is, and what is waited for now.
 
 use forebay::Loader;
-use forebay::loader::Waits;
+use forebay::loader::{Stage, Waits};
 
 use super::tally::Lap;
 use crate::cli::console::{Console, Progress};
@@ -71,14 +71,9 @@ impl SoFar {
 
 /// The stage that was waited for most between two readings that are `seconds` apart, if there was much waiting.
 fn limiting(then: &Waits, now: &Waits, seconds: f64) -> Option<&'static str> {
-    let stages = [
-        (now.fetch - then.fetch, "storage"),
-        (now.rows - then.rows, "Parquet"),
-        (now.batch - then.batch, "batches"),
-    ];
-    let total: f64 = stages.iter().map(|(waited, _)| waited).sum();
-    let (_, most) = stages.into_iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    (total > NOTABLE * seconds).then_some(most)
+    let waits = now.since(then);
+    let most = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)))?;
+    (waits.total() > NOTABLE * seconds).then(|| most.name())
 }
 
 #[cfg(test)]
@@ -87,10 +82,10 @@ mod tests {
 
     #[test]
     fn the_stage_that_limits_now_is_named_whatever_limited_before() {
-        let then = Waits { fetch: 50.0, ..Waits::default() };
-        let now = Waits { fetch: 50.0, rows: 0.1, batch: 0.5 };
-        assert_eq!(limiting(&then, &now, 1.0), Some("batches"));
-        assert_eq!(limiting(&Waits::default(), &then, 60.0), Some("storage"));
+        let then = Waits { store: 50.0, ..Waits::default() };
+        let now = Waits { store: 50.0, parquet: 0.1, decode: 0.5, ..Waits::default() };
+        assert_eq!(limiting(&then, &now, 1.0), Some("decode"));
+        assert_eq!(limiting(&Waits::default(), &then, 60.0), Some("store"));
         assert_eq!(limiting(&now, &now, 1.0), None);
     }
 
@@ -99,7 +94,7 @@ mod tests {
         let mut so_far = SoFar::default();
         let lap = Lap { asked: 0.0, got: 1.0, began: 1.0, ended: 3.0, step: 1.5, rows: 3_000, first: true };
         so_far.add(&lap);
-        assert_eq!(so_far.line(Some("storage")), "1,500 rows/s, busy 75.0 %, waits for storage");
+        assert_eq!(so_far.line(Some("store")), "1,500 rows/s, busy 75.0 %, waits for store");
         so_far.busy = 0.0;
         assert_eq!(so_far.line(None), "1,500 rows/s, waits for nothing");
     }

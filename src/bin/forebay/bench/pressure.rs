@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 
-use super::machine;
+use crate::cli::machine;
 use crate::cli::random::Random;
 
 /// Numbers drawn between two looks at whether to stop: a millisecond or so.

@@ -3,27 +3,30 @@
 use std::fmt;
 use std::time::Duration;
 
-use forebay::Loader;
 use forebay::cache::CacheStats;
-use forebay::loader::StageStats;
+use forebay::loader::{self, Stage, Stages, Verdict};
 use forebay::source::TrafficStats;
+use forebay::{Loader, Stats};
 use serde::Serialize;
 
 use super::args::{Args, Until};
 use super::check::OrderCheck;
 use super::drive::Run;
 use super::epochs::{self, Epoch};
-use super::machine::Clock;
 use super::simulated::Simulated;
 use super::sweep::Point;
 use super::tally::{self, Bin, Waits};
+use super::verdict;
 use super::workload::Held;
-use super::{machine, verdict};
+use crate::cli::machine::{self, Clock};
 use crate::cli::options::Order;
 use crate::cli::units::{bytes, count, counted, percent, seconds};
 
 /// Other programs that keep more processors busy than this spoil a measurement.
 const DISTURBING: f64 = 0.25;
+
+/// Shorter waits for a stage, in seconds, are not worth a word.
+const SHOWN: f64 = 1e-3;
 
 /// A run of `forebay bench`.
 #[derive(Serialize)]
@@ -62,8 +65,12 @@ pub(super) struct Report {
     pub(super) longest_stall_ms: f64,
     pub(super) epoch_gap_ms: Option<f64>,
     pub(super) accelerator: Option<Simulated>,
-    pub(super) waited: WaitedFor,
+    /// Seconds that the ranks waited after their first batch, by the stage that held them up.
+    pub(super) waited: loader::Waits,
+    /// What the stages of all ranks did.
     pub(super) stages: Stages,
+    /// The bottleneck as the loaders see it.
+    verdict: Verdict,
     /// Of the loader, the simulated training loops and the pressure apart. Batches that were made ahead and not handed
     /// over are among it, which counts in short runs.
     pub(super) cpu_seconds_per_1000_rows: Option<f64>,
@@ -87,23 +94,6 @@ pub(super) struct Report {
     pub(super) thread_sweep: Vec<Point>,
     pub(super) order_check: Option<OrderCheck>,
     pub(super) bottleneck: String,
-}
-
-/// Seconds that the ranks waited after their first batch, by the stage that held them up.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct WaitedFor {
-    pub(super) fetch: f64,
-    pub(super) rows: f64,
-    pub(super) batch: f64,
-}
-
-/// What the stages of all ranks did.
-#[derive(Clone, Copy, Default, Serialize)]
-pub(super) struct Stages {
-    pub(super) fetch: StageStats,
-    pub(super) rows: StageStats,
-    pub(super) gather: StageStats,
-    pub(super) decode: StageStats,
 }
 
 impl Report {
@@ -155,8 +145,9 @@ impl Report {
             next_histogram: tally::histogram(laps()),
             epoch_gap_ms: tally::epoch_gap(laps()).map(|gap| gap * 1e3),
             accelerator: (!step.is_zero()).then(|| Simulated::new(ranks, step, args.jitter, floor)),
-            waited: WaitedFor::default(),
+            waited: loader::Waits::default(),
             stages: Stages::default(),
+            verdict: Stats::verdict_of(&[]),
             cpu_seconds_per_1000_rows: cpu.map(|seconds| epochs::per_thousand(seconds, rows)),
             others_cores: spent.map(|it| it.others / time),
             peak_rss_bytes: machine::peak_rss(),
@@ -174,7 +165,9 @@ impl Report {
             order_check: None,
             bottleneck: String::new(),
         };
-        loaders.iter().zip(ranks).for_each(|(loader, run)| report.add(loader, run));
+        let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
+        stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
+        report.verdict = Stats::verdict_of(&stats);
         // Images are counted where they are decoded, ahead of the consumer: hold them to the rows that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
@@ -182,20 +175,9 @@ impl Report {
         report
     }
 
-    fn add(&mut self, loader: &Loader, run: &Run) {
-        let stats = loader.stats();
-        let add = |sum: &mut StageStats, more: StageStats| {
-            sum.items += more.items;
-            sum.bytes += more.bytes;
-            sum.seconds += more.seconds;
-        };
-        add(&mut self.stages.fetch, stats.fetch);
-        add(&mut self.stages.rows, stats.rows);
-        add(&mut self.stages.gather, stats.gather);
-        add(&mut self.stages.decode, stats.decode);
-        self.waited.fetch += stats.waits.fetch - run.first_wait.fetch;
-        self.waited.rows += stats.waits.rows - run.first_wait.rows;
-        self.waited.batch += stats.waits.batch - run.first_wait.batch;
+    fn add(&mut self, stats: &Stats, run: &Run) {
+        self.stages.add(&stats.stages);
+        self.waited.add(&stats.waits.since(&run.first_wait));
         self.budget_bytes += stats.memory.budget;
         self.skipped_rows += stats.skipped_rows;
         self.padded_rows += stats.padded_rows;
@@ -219,14 +201,8 @@ impl Report {
 
     /// Adds the sentence that names the bottleneck.
     pub(super) fn conclude(&mut self) {
-        self.bottleneck = verdict::sentence(&verdict::Evidence {
-            waited: self.waited,
-            stages: self.stages,
-            seconds: self.seconds,
-            ranks: self.world,
-            threads: self.threads,
-            accelerator: self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin)),
-        });
+        let accelerator = self.accelerator.as_ref().map(|it| (it.utilisation_min, it.margin));
+        self.bottleneck = verdict::sentence(&self.verdict, accelerator);
     }
 }
 
@@ -274,14 +250,13 @@ impl fmt::Display for Report {
         if let Some(simulated) = &self.accelerator {
             writeln!(f, "{simulated}")?;
         }
-        let WaitedFor { fetch, rows, batch } = self.waited;
-        writeln!(
-            f,
-            "waited for      storage {}, Parquet {}, batches {}",
-            seconds(fetch),
-            seconds(rows),
-            seconds(batch)
-        )?;
+        let waits = Stage::ALL.into_iter().map(|stage| (stage, self.waited.of(stage)));
+        let waits: Vec<String> = waits
+            .filter(|(_, time)| *time >= SHOWN)
+            .map(|(stage, time)| format!("{} {}", stage.name(), seconds(time)))
+            .collect();
+        let waits = if waits.is_empty() { "nothing".to_owned() } else { waits.join(", ") };
+        writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
             if let Some(cores) = self.others_cores.filter(|cores| *cores > DISTURBING) {

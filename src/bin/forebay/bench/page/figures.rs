@@ -69,9 +69,10 @@ const TABLE: &[(&str, &[Figure])] = &[
             ("next() p99.9", "/next_ms/p99.9", millis),
             ("Longest stall", "/longest_stall_ms", millis),
             ("Longest gap between epochs", "/epoch_gap_ms", millis),
-            ("Waited for storage", "/waited/fetch", seconds),
-            ("Waited for Parquet", "/waited/rows", seconds),
-            ("Waited for batches", "/waited/batch", seconds),
+            ("Waited for the store", "/waited/store", seconds),
+            ("Waited for Parquet", "/waited/parquet", seconds),
+            ("Waited for gathering", "/waited/gather", seconds),
+            ("Waited for decoding", "/waited/decode", seconds),
         ],
     ),
     (

@@ -1,5 +1,7 @@
 //! The plots of a report.
 
+use forebay::loader::Stage;
+
 use super::super::report::Report;
 use super::super::tally::Waits;
 use super::axis::Axis;
@@ -101,14 +103,18 @@ pub(super) fn latencies(report: &Report) -> Option<String> {
 
 /// How long the stages worked, and how long they were waited for.
 pub(super) fn stages(report: &Report) -> String {
-    let (stages, waited) = (report.stages, report.waited);
+    let stages = report.stages;
     let worked = [
-        ("fetch", stages.fetch.seconds),
-        ("Parquet", stages.rows.seconds),
-        ("gather", stages.gather.seconds),
-        ("images", stages.decode.seconds),
+        ("fetch", stages.fetch.working),
+        ("parquet", stages.parquet.working),
+        ("gather", stages.gather.working),
+        ("decode", stages.decode.working),
+        ("keep", stages.keep.working),
     ];
-    let waits = [("fetch", waited.fetch), ("Parquet", waited.rows), ("batches", waited.batch)];
+    let always = [Stage::Store, Stage::Parquet, Stage::Gather, Stage::Decode];
+    let waits = Stage::ALL.into_iter().map(|stage| (stage, report.waited.of(stage)));
+    let waits = waits.filter(|(stage, seconds)| *seconds > 0.0 || always.contains(stage));
+    let waits: Vec<(&str, f64)> = waits.map(|(stage, seconds)| (stage.name(), seconds)).collect();
     let all = || worked.iter().chain(&waits).map(|(_, seconds)| *seconds);
     let most = all().fold(0.0, f64::max).max(report.seconds);
     let x = Axis::linear(most, "seconds, all threads and ranks together", seconds_short);

@@ -7,41 +7,46 @@ const KIB: u64 = 1 << 10;
 
 /// Processor time up to some moment, in seconds.
 #[derive(Clone, Copy)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     /// By this process.
-    pub(super) own: f64,
+    pub(crate) own: f64,
     /// By all processes of the machine.
-    pub(super) all: f64,
+    pub(crate) all: f64,
 }
 
 /// Processor time between two moments, in seconds.
 #[derive(Clone, Copy)]
-pub(super) struct Spent {
+pub(crate) struct Spent {
     /// By this process.
-    pub(super) own: f64,
+    pub(crate) own: f64,
     /// By every other process of the machine.
-    pub(super) others: f64,
+    pub(crate) others: f64,
 }
 
 impl Clock {
-    pub(super) fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         Some(Clock { own: own_seconds()?, all: all_seconds()? })
     }
 
-    pub(super) fn between(then: Clock, now: Clock) -> Spent {
+    pub(crate) fn between(then: Clock, now: Clock) -> Spent {
         let own = now.own - then.own;
         Spent { own, others: (now.all - then.all - own).max(0.0) }
     }
 }
 
+/// The processors that this process may use, as affinity and cgroup allow.
+pub(crate) fn processors() -> u32 {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get() as u32)
+}
+
 /// Processor time of the calling thread, in seconds.
-pub(super) fn thread_seconds() -> Option<f64> {
+pub(crate) fn thread_seconds() -> Option<f64> {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(stat.split_whitespace().next()?.parse::<f64>().ok()? / NANOS)
 }
 
 /// The most memory that was resident so far, in bytes.
-pub(super) fn peak_rss() -> Option<u64> {
+pub(crate) fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * KIB)

@@ -1,0 +1,73 @@
+"""What a loader did, drawn for a notebook: one table with bars, without scripts, fonts or anything from elsewhere."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+__all__ = ["table"]
+
+#: Stages whose waits go by another name.
+_WAITS = {"fetch": "store"}
+
+_CELL = "padding:2px 8px;text-align:right;white-space:nowrap"
+_NAME = "padding:2px 8px;text-align:left;white-space:nowrap"
+
+#: What worked, and what was waited for.
+_COLOURS = {"working": "#4c78a8", "waited": "#e45756"}
+
+
+def table(stats: dict[str, Any]) -> str:
+    """The stages of ``Stats.to_dict()`` as an HTML table, with the verdict above."""
+    waits, stages = stats["waits"], stats["stages"]
+    rows = [(name, stage, waits.get(_WAITS.get(name, name))) for name, stage in stages.items()]
+    rows.insert(2, ("memory", None, waits["memory"]))
+    longest = max([1e-9, *(stage["working"] for stage in stages.values())])
+    most = max([1e-9, *waits.values()])
+    body = "".join(_row(name, stage, wait, longest, most) for name, stage, wait in rows if _happened(stage, wait))
+    heads = ["stage", "items", "MB", "working s", "", "starved s", "blocked s", "waited for s", ""]
+    head = "".join(f'<th style="{_NAME if place == 0 else _CELL}">{name}</th>' for place, name in enumerate(heads))
+    times = stats["next"]
+    next_line = ", ".join(
+        f"{name} {times[key] * 1e3:.2f} ms"
+        for name, key in (("p50", "p50"), ("p99", "p99"), ("longest", "max"), ("first batch", "first"))
+    )
+    return (
+        f'<div><p><b>{escape(stats["verdict"]["sentence"])}.</b></p>'
+        f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"<p>next(): {times['count']} batches, {next_line}</p></div>"
+    )
+
+
+def _happened(stage: dict[str, Any] | None, wait: float | None) -> bool:
+    return bool(wait) or (stage is not None and bool(stage["items"] or stage["working"]))
+
+
+def _row(name: str, stage: dict[str, Any] | None, wait: float | None, longest: float, most: float) -> str:
+    if stage is None:
+        cells = [""] * 6
+    else:
+        cells = [
+            f"{stage['items']:,}",
+            f"{stage['bytes'] / 1e6:,.1f}",
+            f"{stage['working']:.3f}",
+            _bar(stage["working"] / longest, _COLOURS["working"]),
+            _seconds(stage["starved"]),
+            _seconds(stage["blocked"]),
+        ]
+    cells += [_seconds(wait), "" if wait is None else _bar(wait / most, _COLOURS["waited"])]
+    return (
+        f'<tr><td style="{_NAME}">{escape(name.replace("_", " "))}</td>'
+        + "".join(f'<td style="{_CELL}">{cell}</td>' for cell in cells)
+        + "</tr>"
+    )
+
+
+def _seconds(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _bar(share: float, colour: str) -> str:
+    """A bar of up to 120 pixels."""
+    width = round(120 * min(1.0, share))
+    return f'<div style="width:120px"><div style="width:{width}px;height:0.8em;background:{colour}"></div></div>'

@@ -1,0 +1,267 @@
+//! What a loader would give if something were otherwise: arithmetic on what was measured.
+//!
+//! A batch is there when its bytes are fetched and when it is prepared, and the two go on side by side, so the slower of
+//! them is the rate of both; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and Chidambaram,
+//! *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all processors are busy, what fetching takes
+//! of them is lost to preparing.
+//!
+//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching follows Little's law: as
+//! many bytes as may be under way at once come once in a request's time, until the link is full.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A rate with the half width of its 95 % confidence interval, both in rows a second.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Rate {
+    pub(super) rows_per_second: f64,
+    pub(super) plus_minus: f64,
+}
+
+impl Rate {
+    /// The mean of rates over intervals of equal length.
+    pub(super) fn of(intervals: &[f64]) -> Rate {
+        let n = intervals.len().max(1) as f64;
+        let mean = intervals.iter().sum::<f64>() / n;
+        let variance = intervals.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (n - 1.0).max(1.0);
+        Rate { rows_per_second: mean, plus_minus: STUDENT * (variance / n).sqrt() }
+    }
+
+    /// The same relative error at another rate.
+    pub(super) fn at(self, rows_per_second: f64) -> Rate {
+        let relative = self.plus_minus / self.rows_per_second.max(f64::MIN_POSITIVE);
+        Rate { rows_per_second, plus_minus: relative * rows_per_second }
+    }
+
+    fn slower(self, other: Rate) -> Rate {
+        if other.rows_per_second < self.rows_per_second { other } else { self }
+    }
+}
+
+/// Standard errors on both sides that cover 95 % for the dozen intervals that a measurement has.
+const STUDENT: f64 = 2.2;
+
+/// Processor seconds of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Work {
+    /// Decoding its Parquet: what a row cache saves.
+    pub(super) parquet: f64,
+    /// Fetching it.
+    pub(super) fetch: f64,
+}
+
+/// How rows come from the store.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Store {
+    /// What it gave when nothing was done with the bytes.
+    pub(super) rate: Rate,
+    /// Median seconds to a request's first byte; 0 for local files.
+    pub(super) first_byte: f64,
+    /// Seconds that a request takes in all.
+    pub(super) request: f64,
+    /// Rows that may be under way at once.
+    pub(super) under_way: f64,
+}
+
+/// What was measured of one machine and one data set.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Measured {
+    /// Processors that this process may use.
+    pub(super) processors: u32,
+    /// Threads of the loader.
+    pub(super) threads: u32,
+    /// As it was asked for.
+    pub(super) now: Rate,
+    /// From a warm row cache, with all threads and with one.
+    pub(super) cached: Rate,
+    pub(super) cached_alone: Rate,
+    /// With images kept as pixels, where there are images.
+    pub(super) pixels: Option<Rate>,
+    pub(super) work: Work,
+    pub(super) store: Store,
+    /// Bytes of a row with its images as pixels, in a cache.
+    pub(super) pixel_bytes: Option<f64>,
+    /// Bytes a second of the cache's disk, past the page cache, and bytes of a row there.
+    pub(super) disk: Option<f64>,
+    pub(super) row_bytes: f64,
+}
+
+/// What may be otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Change {
+    /// Nothing.
+    None,
+    /// So many threads.
+    Threads(u32),
+    /// A first byte after so many seconds.
+    FirstByte(f64),
+    /// A store that never keeps anybody waiting.
+    FreeStore,
+    /// A row cache that is warm.
+    RowCache,
+    /// A cache of pixels that is warm.
+    PixelCache,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Change::None => f.write_str("as it is"),
+            Change::Threads(1) => f.write_str("1 thread"),
+            Change::Threads(threads) => write!(f, "{threads} threads"),
+            Change::FirstByte(seconds) => write!(f, "first byte after {:.0} ms", seconds * 1e3),
+            Change::FreeStore => f.write_str("a store that keeps up"),
+            Change::RowCache => f.write_str("a warm row cache"),
+            Change::PixelCache => f.write_str("a warm cache of pixels"),
+        }
+    }
+}
+
+impl Measured {
+    /// The rate after a change; `None` where nothing was measured that tells.
+    pub(super) fn predict(&self, change: Change) -> Option<Rate> {
+        Some(match change {
+            Change::None => self.now,
+            Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),
+            Change::FirstByte(seconds) => self.fetched_and_prepared(self.threads, self.store_at(seconds)),
+            Change::FreeStore => self.prepared(self.threads, false),
+            Change::RowCache => self.from_disk(self.cached, self.row_bytes),
+            Change::PixelCache => self.from_disk(self.pixels?, self.pixel_bytes?),
+        })
+    }
+
+    /// The fewest threads that prepare `rows` a second, if processors for them are all that is missing.
+    pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
+        const MOST: u32 = 1024;
+        let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
+        (1..=MOST).find(enough)
+    }
+
+    /// Rows a second of `threads` from a warm row cache.
+    fn amdahl(&self, threads: f64) -> f64 {
+        let (one, all) = (self.cached_alone.rows_per_second, self.cached.rows_per_second);
+        let serial = match self.effective(self.threads) {
+            most if most <= 1.0 => 0.0,
+            most => ((one * most / all - 1.0) / (most - 1.0)).max(0.0),
+        };
+        one * threads / (1.0 + serial * (threads - 1.0))
+    }
+
+    /// Threads beyond the processors only take turns.
+    fn effective(&self, threads: u32) -> f64 {
+        f64::from(threads.min(self.processors))
+    }
+
+    /// Preparing with Parquet to be decoded, and with fetching on the same processors where it is not free.
+    fn prepared(&self, threads: u32, fetching: bool) -> Rate {
+        let at_work = self.effective(threads);
+        let cached = self.amdahl(at_work);
+        let spare = threads < self.processors;
+        let fetch = if fetching && !spare { self.work.fetch } else { 0.0 };
+        self.cached.at(1.0 / (1.0 / cached + (self.work.parquet + fetch) / at_work))
+    }
+
+    fn fetched_and_prepared(&self, threads: u32, store: Rate) -> Rate {
+        self.prepared(threads, true).slower(store)
+    }
+
+    /// What the store gives when its first byte takes `seconds`.
+    fn store_at(&self, seconds: f64) -> Rate {
+        let Store { rate, first_byte, request, under_way } = self.store;
+        let request = (request + seconds - first_byte).max(f64::MIN_POSITIVE);
+        rate.slower(rate.at(under_way / request))
+    }
+
+    fn from_disk(&self, rate: Rate, row_bytes: f64) -> Rate {
+        self.disk.map_or(rate, |disk| rate.slower(rate.at(disk / row_bytes.max(1.0))))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    fn rate(rows_per_second: f64) -> Rate {
+        Rate { rows_per_second, plus_minus: rows_per_second * 0.01 }
+    }
+
+    /// 8 processors, a store that gives a third of what they can prepare.
+    pub(in super::super) fn measured() -> Measured {
+        Measured {
+            processors: 8,
+            threads: 8,
+            now: rate(1_000.0),
+            cached: rate(4_000.0),
+            cached_alone: rate(625.0),
+            pixels: Some(rate(20_000.0)),
+            work: Work { parquet: 0.0001, fetch: 0.0002 },
+            store: Store { rate: rate(1_000.0), first_byte: 0.03, request: 0.2, under_way: 640.0 },
+            pixel_bytes: Some(600_000.0),
+            disk: Some(9e9),
+            row_bytes: 100_000.0,
+        }
+    }
+
+    fn predicted(measured: &Measured, change: Change) -> f64 {
+        measured.predict(change).unwrap().rows_per_second
+    }
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() < 1e-6 * b.abs()
+    }
+
+    #[test]
+    fn amdahls_law_goes_through_what_was_measured() {
+        let measured = measured();
+        assert!(close(measured.amdahl(1.0), 625.0) && close(measured.amdahl(8.0), 4_000.0));
+        assert!((625.0..2_500.0).contains(&measured.amdahl(4.0)) && measured.amdahl(16.0) > 4_000.0);
+        assert_eq!(measured.threads_for(625.0), Some(1));
+        assert_eq!(measured.threads_for(4_000.0), Some(8));
+        assert_eq!(measured.threads_for(1e9), None);
+        let alone = Measured { threads: 1, cached: rate(625.0), ..measured };
+        assert!(close(alone.amdahl(2.0), 1_250.0), "what was not measured is taken to be even");
+    }
+
+    #[test]
+    fn the_slower_of_fetching_and_preparing_is_the_rate() {
+        let measured = measured();
+        assert!(close(predicted(&measured, Change::Threads(8)), 1_000.0));
+        // One thread: 1 / (1/625 + 0.1 ms), and fetching runs beside it.
+        assert!(close(predicted(&measured, Change::Threads(1)), 1.0 / (1.0 / 625.0 + 0.0001)));
+        let near = Measured { store: Store { rate: rate(1e6), ..measured.store }, ..measured };
+        let all = 1.0 / (1.0 / 4_000.0 + 0.0003 / 8.0);
+        assert!(close(predicted(&near, Change::Threads(8)), all));
+        assert!(close(predicted(&near, Change::Threads(64)), all), "there are 8 processors");
+    }
+
+    #[test]
+    fn latency_matters_once_the_link_is_not_full() {
+        let measured = measured();
+        assert!(close(predicted(&measured, Change::FirstByte(0.1)), 1_000.0));
+        // 640 rows in 0.2 + 1.97 s.
+        assert!(close(predicted(&measured, Change::FirstByte(2.0)), 640.0 / 2.17));
+    }
+
+    #[test]
+    fn a_cache_is_as_fast_as_its_disk_at_most() {
+        let measured = measured();
+        assert!(close(predicted(&measured, Change::RowCache), 4_000.0));
+        assert!(close(predicted(&measured, Change::PixelCache), 15_000.0));
+        assert_eq!(Measured { pixels: None, ..measured }.predict(Change::PixelCache), None);
+        assert!(predicted(&measured, Change::FreeStore) < 4_000.0);
+    }
+
+    #[test]
+    fn an_uneven_measurement_has_a_wide_error() {
+        let even = Rate::of(&[100.0; 10]);
+        assert_eq!((even.rows_per_second, even.plus_minus), (100.0, 0.0));
+        let uneven = Rate::of(&[90.0, 110.0, 90.0, 110.0]);
+        assert!(
+            close(uneven.rows_per_second, 100.0) && (10.0..15.0).contains(&uneven.plus_minus),
+            "{uneven:?}"
+        );
+        assert_eq!(uneven.at(200.0).plus_minus, 2.0 * uneven.plus_minus);
+    }
+}

@@ -1,0 +1,133 @@
+//! What each stage did.
+
+use serde::Serialize;
+
+use super::seconds;
+use crate::monitor::{Idle, Ledger, Stage};
+
+/// What one stage did since the loader was built. All times are seconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StageStats {
+    /// What it put out: files, row groups, rows, images or batches, as [`Stages`] says.
+    pub items: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// Time that it worked. For the stages of the pool the sum over its threads, for all others the time during which
+    /// they did.
+    pub working: f64,
+    /// Time of epochs under way in which it had nothing to work on. `None` for stages that are not told apart in this:
+    /// those of the pool have [`Stats::pool`].
+    pub starved: Option<f64>,
+    /// Time of epochs under way in which there was no room for its results; for fetching, no memory.
+    pub blocked: Option<f64>,
+}
+
+/// The stages, from storage to the training loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Stages {
+    /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
+    pub list: StageStats,
+    /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
+    ///
+    /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or
+    /// those that came wait to be decoded; and starved while there is nothing left to read.
+    pub fetch: StageStats,
+    /// The row cache: looking up, and writing what is used from there. Items: row groups that were found; bytes: of
+    /// their rows. Rows that are mapped are read from disk when they are used: that time is the using stage's.
+    pub cache: StageStats,
+    /// Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
+    pub parquet: StageStats,
+    /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it waits for a
+    /// row group, blocked while enough batches wait for the training loop.
+    pub shuffle: StageStats,
+    /// Gathering rows into batches, on the pool. Items: values' rows, once for each column; bytes: of the columns.
+    pub gather: StageStats,
+    /// Decoding images, on the pool. Items: images; bytes: of pixels.
+    pub decode: StageStats,
+    /// Bringing images into the form in which the cache keeps them, on the pool. Items: images; bytes: of what is kept.
+    pub keep: StageStats,
+    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the arrays that were
+    /// made. Nothing in Rust.
+    pub hand_over: StageStats,
+    /// The user's function, on a thread of its own. Items: batches. It is starved while it waits for the loader, blocked
+    /// while the training loop has not taken what it made.
+    pub transform: StageStats,
+    /// Copying batches to a device: the time that it takes the training loop's thread. Items: batches; bytes: copied.
+    pub device: StageStats,
+}
+
+impl Stages {
+    pub(super) fn read(books: &Ledger, list: StageStats) -> Self {
+        let read = |stage: Stage, idle: Option<Idle>| {
+            let work = &books.work[stage as usize];
+            StageStats {
+                items: work.items,
+                bytes: work.bytes,
+                working: seconds(work.nanos),
+                starved: idle.map(|idle| seconds(idle.starved)),
+                blocked: idle.map(|idle| seconds(idle.blocked)),
+            }
+        };
+        let transform = (books.work[Stage::Transform as usize].items > 0).then_some(books.transform);
+        Stages {
+            list,
+            fetch: read(Stage::Store, Some(books.fetch)),
+            cache: read(Stage::Cache, None),
+            parquet: read(Stage::Parquet, None),
+            shuffle: read(Stage::Shuffle, Some(books.shuffle)),
+            gather: read(Stage::Gather, None),
+            decode: read(Stage::Decode, None),
+            keep: read(Stage::Keep, None),
+            hand_over: read(Stage::HandOver, None),
+            transform: read(Stage::Transform, transform),
+            device: read(Stage::Device, None),
+        }
+    }
+
+    /// The stages with their names, from storage to the training loop.
+    pub fn named(&self) -> [(&'static str, StageStats); 11] {
+        [
+            ("list", self.list),
+            ("fetch", self.fetch),
+            ("cache", self.cache),
+            ("parquet", self.parquet),
+            ("shuffle", self.shuffle),
+            ("gather", self.gather),
+            ("decode", self.decode),
+            ("keep", self.keep),
+            ("hand_over", self.hand_over),
+            ("transform", self.transform),
+            ("device", self.device),
+        ]
+    }
+
+    /// Adds what another loader's stages did.
+    pub fn add(&mut self, other: &Stages) {
+        let pairs = [
+            (&mut self.list, other.list),
+            (&mut self.fetch, other.fetch),
+            (&mut self.cache, other.cache),
+            (&mut self.parquet, other.parquet),
+            (&mut self.shuffle, other.shuffle),
+            (&mut self.gather, other.gather),
+            (&mut self.decode, other.decode),
+            (&mut self.keep, other.keep),
+            (&mut self.hand_over, other.hand_over),
+            (&mut self.transform, other.transform),
+            (&mut self.device, other.device),
+        ];
+        for (sum, more) in pairs {
+            let add = |one: Option<f64>, two: Option<f64>| match (one, two) {
+                (None, None) => None,
+                (one, two) => Some(one.unwrap_or(0.0) + two.unwrap_or(0.0)),
+            };
+            *sum = StageStats {
+                items: sum.items + more.items,
+                bytes: sum.bytes + more.bytes,
+                working: sum.working + more.working,
+                starved: add(sum.starved, more.starved),
+                blocked: add(sum.blocked, more.blocked),
+            };
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A reading as text.
+
+use std::fmt;
+
+use super::{MemoryStats, NextStats, PoolStats, QueueStats, Stats};
+use crate::monitor::Stage;
+
+/// The stage whose waits belong in the row of a stage's work.
+fn waited(name: &str) -> Option<Stage> {
+    match name {
+        "fetch" => Some(Stage::Store),
+        _ => Stage::ALL.into_iter().find(|stage| stage.name() == name),
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = |bytes: u64| bytes as f64 / 1e6;
+        let heads = ["items", "MB", "working s", "starved s", "blocked s", "waited for s"];
+        let [items, mb, working, starved, blocked, wait] = heads;
+        writeln!(
+            f,
+            "{:<10} {items:>12} {mb:>11} {working:>10} {starved:>10} {blocked:>10} {wait:>13}",
+            "stage"
+        )?;
+        let time = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!("{seconds:.3}"));
+        for (name, stage) in self.stages.named() {
+            let wait = waited(name).map(|stage| self.waits.of(stage));
+            // What this loader has no use for is left out.
+            if stage.items == 0 && stage.working + wait.unwrap_or(0.0) == 0.0 {
+                continue;
+            }
+            writeln!(
+                f,
+                "{name:<10} {:>12} {:>11.1} {:>10.3} {:>10} {:>10} {:>13}",
+                stage.items,
+                megabytes(stage.bytes),
+                stage.working,
+                time(stage.starved),
+                time(stage.blocked),
+                time(wait)
+            )?;
+            if name == "fetch" {
+                let memory = self.waits.memory;
+                writeln!(
+                    f,
+                    "{:<10} {:>12} {:>11} {:>10} {:>10} {:>10} {memory:>13.3}",
+                    "memory", "", "", "", "", ""
+                )?;
+            }
+        }
+        let PoolStats { threads, working, starved, blocked } = self.pool;
+        writeln!(
+            f,
+            "{:<10} {:>12} {:>11} {working:>10.3} {starved:>10.3} {blocked:>10.3}",
+            "pool",
+            format!("{threads} threads"),
+            ""
+        )?;
+        let NextStats { count, p50, p95, p99, p999, max, first, .. } = self.next;
+        let millis = |seconds: f64| format!("{:.3}", seconds * 1e3);
+        writeln!(
+            f,
+            "next()     {count} times, ms: p50 {}, p95 {}, p99 {}, p99.9 {}, longest {}; the first batch {}",
+            millis(p50),
+            millis(p95),
+            millis(p99),
+            millis(p999),
+            millis(max),
+            millis(first)
+        )?;
+        let QueueStats { batches_ready, batches_ready_mean, row_groups, row_groups_mean } = self.queues;
+        writeln!(
+            f,
+            "queues     {batches_ready} batches ready (mean {batches_ready_mean:.1}), {row_groups} row groups on their \
+             way (mean {row_groups_mean:.1})"
+        )?;
+        let MemoryStats { budget, batches, row_groups, row_groups_peak } = self.memory;
+        writeln!(
+            f,
+            "budget     {:.0} MB of row groups in flight (peak {:.0}), {:.0} MB kept for batches, of {:.0} MB",
+            megabytes(row_groups),
+            megabytes(row_groups_peak),
+            megabytes(batches),
+            megabytes(budget)
+        )?;
+        writeln!(f, "store      {}", self.traffic)?;
+        if let Some(cache) = &self.cache {
+            writeln!(f, "cache      {cache}")?;
+        }
+        if self.skipped_rows + self.padded_rows > 0 {
+            writeln!(f, "rows       {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
+        }
+        write!(f, "{}", self.verdict())
+    }
+}

@@ -1,0 +1,192 @@
+//! One sentence: what holds a training loop up, and the next move.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Stages, Stats, Waits};
+use crate::monitor::Stage;
+
+/// Of the time, the share that a training loop may wait before something else than itself is the bottleneck.
+const HARDLY: f64 = 0.02;
+
+/// Of the time of fetching, the share that it may wait for memory before that is worth a word.
+const SHORT_OF_MEMORY: f64 = 0.3;
+
+/// What holds a training loop up. Its first batch is left out where there are more: that is a start, and says little
+/// about the rest.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The bottleneck; the [consumer](Stage::Consumer) where it hardly waits.
+    pub stage: Stage,
+    /// Of the waiting, the share that this stage held up, from 0 to 1; for the consumer, its share of all time.
+    pub share: f64,
+    /// Of the training loop's time, the share that it waited.
+    pub waiting: f64,
+    /// The bottleneck and the next move in a sentence.
+    pub sentence: String,
+}
+
+impl Verdict {
+    pub(super) fn of(ranks: &[Stats]) -> Self {
+        let (mut all, mut first, mut stages) = (Waits::default(), Waits::default(), Stages::default());
+        let (mut consumer, mut batches, mut threads) = (0.0, 0, 0);
+        for rank in ranks {
+            all.add(&rank.waits);
+            first.add(&rank.waits_first);
+            stages.add(&rank.stages);
+            consumer += rank.consumer;
+            batches += rank.next.count;
+            threads += rank.pool.threads;
+        }
+        let waits = if batches > 0 { all.since(&first) } else { all };
+        let waited = waits.total().max(0.0);
+        let time = waited + consumer;
+        if time == 0.0 {
+            let sentence = "Nothing was waited for yet: no batch was asked for".to_string();
+            return Verdict { stage: Stage::Consumer, share: 0.0, waiting: 0.0, sentence };
+        }
+        let waiting = waited / time;
+        let longest = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)));
+        let stage = longest.filter(|_| waiting >= HARDLY).unwrap_or(Stage::Consumer);
+        let share = match stage {
+            Stage::Consumer => 1.0 - waiting,
+            stage => waits.of(stage) / waited,
+        };
+        let sentence = match stage {
+            Stage::Consumer => format!(
+                "The training loop is the bottleneck, as it should be: it waited for {} of its time",
+                percent(waiting)
+            ),
+            stage => format!(
+                "{} is the bottleneck: the training loop waited for {} of its time, {} of that for this; {}",
+                what(stage),
+                percent(waiting),
+                percent(share),
+                next_move(stage, &stages, threads)
+            ),
+        };
+        Verdict { stage, share, waiting, sentence }
+    }
+}
+
+/// The stage at the beginning of a sentence.
+fn what(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Store => "Storage",
+        Stage::Memory => "Memory",
+        Stage::Cache => "The row cache",
+        Stage::Parquet => "Decoding Parquet",
+        Stage::Shuffle => "Planning and following the order",
+        Stage::Gather => "Gathering rows into batches",
+        Stage::Decode => "Decoding images",
+        Stage::Keep => "Preparing images for the cache",
+        Stage::HandOver => "Handing batches over to Python",
+        Stage::Transform => "The transform",
+        Stage::Device => "Copying to the device",
+        Stage::Consumer => "The training loop",
+    }
+}
+
+/// What would move the bottleneck.
+fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
+    let each = |seconds: f64, items: u64| seconds * 1e3 / items.max(1) as f64;
+    match stage {
+        Stage::Store => {
+            let fetch = &stages.fetch;
+            let rate = fetch.bytes as f64 / fetch.working.max(f64::MIN_POSITIVE) / 1e6;
+            let short = fetch.blocked.unwrap_or(0.0) / (fetch.working + fetch.blocked.unwrap_or(0.0)).max(1e-9);
+            let memory = if short >= SHORT_OF_MEMORY { ", more memory" } else { "" };
+            format!("it gave {rate:.0} MB/s: a nearer or faster store{memory}, a row cache or fewer columns would help")
+        }
+        Stage::Memory => "row groups wait until others leave: raise memory, or use a smaller window or fewer lanes".into(),
+        Stage::Cache => "a faster disk for the cache, or the rows of this machine's own disk, would help".into(),
+        Stage::Parquet => format!(
+            "{} took {:.1} s for {} rows: more threads, fewer columns, a lighter codec or a row cache would help",
+            counted(threads),
+            stages.parquet.working,
+            stages.parquet.items
+        ),
+        Stage::Shuffle => "one thread follows the order: larger batches or fewer lanes would help".into(),
+        Stage::Gather => format!(
+            "{} took {:.1} s: more threads, fewer columns or larger batches would help",
+            counted(threads),
+            stages.gather.working
+        ),
+        Stage::Decode => format!(
+            "an image takes {:.2} ms on each of {}: more threads, smaller images or a cache of pixels would help",
+            each(stages.decode.working, stages.decode.items),
+            counted(threads)
+        ),
+        Stage::Keep => "this is over when the cache is full: warm it beforehand, or keep rows".into(),
+        Stage::HandOver => {
+            "larger batches would help, and so would leaving out what becomes Python objects one by one: text, binary, \
+             decimals, structs"
+                .into()
+        }
+        Stage::Transform => format!(
+            "it takes {:.1} ms for a batch on one thread: make it faster, or let forebay decode and resize",
+            each(stages.transform.working, stages.transform.items)
+        ),
+        Stage::Device => format!(
+            "it takes {:.1} ms for a batch: copy fewer bytes, uint8 instead of float32 for example",
+            each(stages.device.working, stages.device.items)
+        ),
+        Stage::Consumer => String::new(),
+    }
+}
+
+fn counted(threads: u64) -> String {
+    if threads == 1 { "1 thread".into() } else { format!("{threads} threads") }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.", self.sentence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::loader::NextStats;
+
+    fn waited(waits: Waits, consumer: f64) -> Stats {
+        let next = NextStats { count: 100, ..NextStats::default() };
+        Stats { waits, consumer, next, ..Stats::default() }
+    }
+
+    #[test]
+    fn the_stage_that_was_waited_for_most_is_named() {
+        for (waits, expected, words) in [
+            (Waits { store: 5.0, parquet: 2.0, ..Waits::default() }, Stage::Store, "Storage is"),
+            (Waits { parquet: 5.0, decode: 2.0, ..Waits::default() }, Stage::Parquet, "Decoding Parquet is"),
+            (Waits { decode: 5.0, store: 2.0, ..Waits::default() }, Stage::Decode, "Decoding images is"),
+            (Waits { transform: 5.0, store: 2.0, ..Waits::default() }, Stage::Transform, "The transform is"),
+        ] {
+            let verdict = waited(waits, 3.0).verdict();
+            assert_eq!(verdict.stage, expected, "{verdict}");
+            assert!((verdict.share - 5.0 / 7.0).abs() < 1e-9 && (verdict.waiting - 0.7).abs() < 1e-9);
+            assert!(verdict.sentence.starts_with(words) && verdict.sentence.contains("70.0 %"), "{verdict}");
+        }
+    }
+
+    #[test]
+    fn a_loop_that_hardly_waits_is_the_bottleneck_itself() {
+        let verdict = waited(Waits { store: 1.0, ..Waits::default() }, 99.0).verdict();
+        assert_eq!((verdict.stage, verdict.share), (Stage::Consumer, 0.99));
+        assert!(verdict.to_string().contains("waited for 1.0 % of its time"), "{verdict}");
+        assert_eq!(Stats::default().verdict().stage, Stage::Consumer);
+    }
+
+    #[test]
+    fn the_start_is_left_out() {
+        let start = Waits { store: 9.0, ..Waits::default() };
+        let stats = Stats { waits_first: start, ..waited(Waits { decode: 1.0, ..start }, 1.0) };
+        assert_eq!(stats.verdict().stage, Stage::Decode);
+    }
+}

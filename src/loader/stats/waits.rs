@@ -1,0 +1,107 @@
+//! What the training loop waited for.
+
+use serde::Serialize;
+
+use super::NANOS;
+use crate::monitor::{STAGES, Stage};
+
+/// Seconds that the training loop waited, by what held it up.
+///
+/// Every moment that it is in `next()`, or that a column of a batch is converted for it, counts for one of them: for the
+/// stage that works between the pipe and the loop; else, while its batch is being made, for what the pool's threads work
+/// on, shared out among them; else for what the next row group of the plan is waiting for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// For the store.
+    pub store: f64,
+    /// For memory that other row groups hold.
+    pub memory: f64,
+    /// For the row cache.
+    pub cache: f64,
+    /// For Parquet decoding.
+    pub parquet: f64,
+    /// For the plan of an epoch, and for following it.
+    pub shuffle: f64,
+    /// For gathering rows.
+    pub gather: f64,
+    /// For decoding images.
+    pub decode: f64,
+    /// For bringing images into the form in which the cache keeps them.
+    pub keep: f64,
+    /// For conversion to the arrays of Python or of a framework.
+    pub hand_over: f64,
+    /// For the user's function.
+    pub transform: f64,
+    /// For copies to a device.
+    pub device: f64,
+}
+
+impl Waits {
+    pub(super) fn read(nanos: &[f64; STAGES]) -> Self {
+        let of = |stage: Stage| nanos[stage as usize] / NANOS;
+        Waits {
+            store: of(Stage::Store),
+            memory: of(Stage::Memory),
+            cache: of(Stage::Cache),
+            parquet: of(Stage::Parquet),
+            shuffle: of(Stage::Shuffle),
+            gather: of(Stage::Gather),
+            decode: of(Stage::Decode),
+            keep: of(Stage::Keep),
+            hand_over: of(Stage::HandOver),
+            transform: of(Stage::Transform),
+            device: of(Stage::Device),
+        }
+    }
+
+    /// The wait for one stage; 0 for [`Stage::Consumer`].
+    pub fn of(&self, stage: Stage) -> f64 {
+        match stage {
+            Stage::Store => self.store,
+            Stage::Memory => self.memory,
+            Stage::Cache => self.cache,
+            Stage::Parquet => self.parquet,
+            Stage::Shuffle => self.shuffle,
+            Stage::Gather => self.gather,
+            Stage::Decode => self.decode,
+            Stage::Keep => self.keep,
+            Stage::HandOver => self.hand_over,
+            Stage::Transform => self.transform,
+            Stage::Device => self.device,
+            Stage::Consumer => 0.0,
+        }
+    }
+
+    /// All waiting: within 1 % of what a clock around `next()` shows.
+    pub fn total(&self) -> f64 {
+        Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
+    }
+
+    /// These and others, times `factor`.
+    fn plus(&self, factor: f64, other: &Waits) -> Waits {
+        Waits {
+            store: self.store + factor * other.store,
+            memory: self.memory + factor * other.memory,
+            cache: self.cache + factor * other.cache,
+            parquet: self.parquet + factor * other.parquet,
+            shuffle: self.shuffle + factor * other.shuffle,
+            gather: self.gather + factor * other.gather,
+            decode: self.decode + factor * other.decode,
+            keep: self.keep + factor * other.keep,
+            hand_over: self.hand_over + factor * other.hand_over,
+            transform: self.transform + factor * other.transform,
+            device: self.device + factor * other.device,
+        }
+    }
+
+    /// What came to it after an earlier reading.
+    #[must_use]
+    pub fn since(&self, earlier: &Waits) -> Waits {
+        self.plus(-1.0, earlier)
+    }
+
+    /// Adds what another loader's consumer waited for.
+    pub fn add(&mut self, other: &Waits) {
+        *self = self.plus(1.0, other);
+    }
+}

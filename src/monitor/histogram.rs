@@ -1,0 +1,127 @@
+//! Durations by the thousand in fixed memory: a log-linear histogram, as HdrHistogram has it.
+//!
+//! Durations below 2^[`BITS`] ns are told apart exactly. Above, each doubling is cut into 2^[`BITS`] equal steps, so that
+//! a value which is read back as the middle of its step is off by at most one part in 2^(`BITS` + 1): 0.8 %.
+
+/// Binary digits that are kept of a duration.
+const BITS: u32 = 6;
+
+/// Steps of a doubling.
+const STEPS: u64 = 1 << BITS;
+
+/// Binary digits of the longest duration that is told from longer ones: 2^43 ns, more than two hours.
+const DIGITS: u32 = 43;
+
+const BUCKETS: usize = ((DIGITS - BITS + 1) as usize) << BITS;
+
+/// How many durations of which length.
+#[derive(Clone, Debug)]
+pub(crate) struct Histogram {
+    buckets: Box<[u64]>,
+    count: u64,
+    sum: u64,
+    max: u64,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Histogram { buckets: vec![0; BUCKETS].into(), count: 0, sum: 0, max: 0 }
+    }
+}
+
+impl Histogram {
+    /// Counts a duration in nanoseconds.
+    pub(crate) fn record(&mut self, nanos: u64) {
+        self.buckets[place(nanos)] += 1;
+        self.count += 1;
+        self.sum += nanos;
+        self.max = self.max.max(nanos);
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// All durations together, exactly.
+    pub(crate) fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The longest one, exactly.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// The shortest duration that is not exceeded by `share` of them, within the error above; 0 of none.
+    pub(crate) fn quantile(&self, share: f64) -> u64 {
+        let rank = ((share * self.count as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        for (place, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return middle(place).min(self.max);
+            }
+        }
+        self.max
+    }
+}
+
+/// The bucket of a duration.
+fn place(nanos: u64) -> usize {
+    let nanos = nanos.min((1 << DIGITS) - 1);
+    let doublings = (u64::BITS - nanos.leading_zeros()).saturating_sub(BITS + 1);
+    // The leading digits, of which the first is 1 unless all digits are kept.
+    let digits = nanos >> doublings;
+    (u64::from(doublings) * STEPS + digits) as usize
+}
+
+/// The middle of a bucket.
+fn middle(place: usize) -> u64 {
+    let place = place as u64;
+    let doublings = (place / STEPS).saturating_sub(1);
+    let digits = place - doublings * STEPS;
+    (digits << doublings) + ((1 << doublings) >> 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_duration_is_read_back_within_the_error() {
+        let mut last = 0;
+        for nanos in (0..200_000).chain((18..DIGITS).flat_map(|digits| {
+            let power = 1u64 << digits;
+            [power - 1, power, power + power / 3, power + power / 2 + 1]
+        })) {
+            let place = place(nanos);
+            assert!(place < BUCKETS && place >= last, "{nanos}");
+            last = place;
+            let error = middle(place).abs_diff(nanos) as f64;
+            assert!(error <= nanos as f64 / f64::from(1 << (BITS + 1)), "{nanos}: {}", middle(place));
+        }
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_sorted_durations() {
+        let mut histogram = Histogram::default();
+        assert_eq!((histogram.quantile(0.5), histogram.max()), (0, 0));
+        (1..=10_000).for_each(|step: u64| histogram.record(step * 1_000));
+        for (share, expected) in [(0.5, 5e6), (0.95, 9.5e6), (0.99, 9.9e6), (0.999, 9.99e6), (1.0, 1e7)] {
+            let found = histogram.quantile(share) as f64;
+            assert!((found - expected).abs() <= expected / 128.0, "{share}: {found}");
+        }
+        assert_eq!(
+            (histogram.count(), histogram.sum(), histogram.max()),
+            (10_000, 50_005_000_000, 10_000_000)
+        );
+    }
+
+    #[test]
+    fn what_is_too_long_to_be_told_apart_keeps_the_maximum() {
+        let mut histogram = Histogram::default();
+        histogram.record(u64::MAX / 2);
+        assert_eq!(histogram.max(), u64::MAX / 2);
+        assert!(histogram.quantile(0.5) > 1 << (DIGITS - 1));
+    }
+}

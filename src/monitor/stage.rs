@@ -1,0 +1,73 @@
+//! What a training loop may wait for.
+
+use serde::Serialize;
+
+/// A stage on the road from storage to the training step, or what else may hold that up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Bytes of row groups, from the store.
+    Store,
+    /// Memory: the window, and batches that are being made, hold all that row groups may take.
+    Memory,
+    /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that are used
+    /// from there.
+    Cache,
+    /// Parquet to Arrow.
+    Parquet,
+    /// Following the plan: which rows of which row groups make the next batch.
+    Shuffle,
+    /// Gathering the rows of a batch, column by column.
+    Gather,
+    /// Decoding images.
+    Decode,
+    /// Bringing images into the form in which the row cache keeps them.
+    Keep,
+    /// Turning a batch into the arrays of the language or framework that asked for it.
+    HandOver,
+    /// A function of the user's between the loader and the training loop.
+    Transform,
+    /// Copying a batch to a device.
+    Device,
+    /// The training loop itself.
+    Consumer,
+}
+
+impl Stage {
+    /// All of them, from storage to the training loop.
+    pub const ALL: [Stage; 12] = [
+        Stage::Store,
+        Stage::Memory,
+        Stage::Cache,
+        Stage::Parquet,
+        Stage::Shuffle,
+        Stage::Gather,
+        Stage::Decode,
+        Stage::Keep,
+        Stage::HandOver,
+        Stage::Transform,
+        Stage::Device,
+        Stage::Consumer,
+    ];
+
+    /// What the loader's pool of threads works on.
+    pub(super) const POOL: [Stage; 4] = [Stage::Parquet, Stage::Gather, Stage::Decode, Stage::Keep];
+
+    /// Its name in reports: one word, in lower case, such as `hand_over`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stage::Store => "store",
+            Stage::Memory => "memory",
+            Stage::Cache => "cache",
+            Stage::Parquet => "parquet",
+            Stage::Shuffle => "shuffle",
+            Stage::Gather => "gather",
+            Stage::Decode => "decode",
+            Stage::Keep => "keep",
+            Stage::HandOver => "hand_over",
+            Stage::Transform => "transform",
+            Stage::Device => "device",
+            Stage::Consumer => "consumer",
+        }
+    }
+}

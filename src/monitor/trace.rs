@@ -1,0 +1,227 @@
+//! A timeline of the pipe as a file that Perfetto and chrome://tracing open.
+//!
+//! Spans are kept in a ring of fixed size: of a long run the file holds the end, and says how many spans are missing
+//! before it. What runs side by side lies on tracks of its own, so that the spans of one track never overlap.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::json;
+
+use crate::error::{Error, ErrorKind, Place, Result};
+
+/// Spans that are kept: 10 MB, and some minutes of a busy loader.
+const SPANS: usize = 200_000;
+
+/// What a span lies on: a thread, or a place for one of several things that run side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Track {
+    /// Whoever asks for batches.
+    Consumer,
+    /// What the same thread does to a batch before it has it.
+    Near,
+    /// What lies between the pipe and whoever asks, for one epoch of those that live.
+    Front(u32),
+    /// The thread that assembles batches, of one epoch of those that live.
+    Assembly(u32),
+    /// A thread of the pool.
+    Pool(u32),
+    /// A row group on its way, of those that are.
+    Fetch(u32),
+}
+
+impl Track {
+    /// Its number in the file; tracks are shown in this order.
+    fn number(self) -> u32 {
+        match self {
+            Track::Consumer => 1,
+            Track::Near => 2,
+            Track::Front(place) => 3 + place,
+            Track::Assembly(place) => 10 + place,
+            Track::Pool(thread) => 100 + thread,
+            Track::Fetch(place) => 10_000 + place,
+        }
+    }
+
+    fn name(self) -> String {
+        match self {
+            Track::Consumer => "training loop".to_string(),
+            Track::Near => "conversion".to_string(),
+            Track::Front(place) => format!("hand-over and transform {place}"),
+            Track::Assembly(place) => format!("forebay-batches {place}"),
+            Track::Pool(thread) => format!("forebay-{thread}"),
+            Track::Fetch(place) => format!("fetch {place}"),
+        }
+    }
+}
+
+/// Something that took time. Times are nanoseconds since the loader was built.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub(crate) name: &'static str,
+    pub(crate) track: Track,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// What it was about: a number, and the number's name.
+    pub(crate) about: Option<(&'static str, u64)>,
+}
+
+/// Spans on their way to a file.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    path: PathBuf,
+    /// A forked child does not write over its parent's file.
+    process: u32,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    spans: VecDeque<Span>,
+    dropped: u64,
+    /// Whether there is something that the file does not have.
+    unwritten: bool,
+    failure: Option<String>,
+}
+
+impl Trace {
+    /// Makes the file, to be filled in the end.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub(crate) fn create(path: &Path) -> Result<Self> {
+        let trace = Trace { path: path.to_path_buf(), process: std::process::id(), kept: Mutex::default() };
+        trace.write(&Kept::default()).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the trace could not be written: {error}"))
+                .at(Place::file(path.to_string_lossy()))
+                .hint("name a file in a folder that can be written to")
+        })?;
+        Ok(trace)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, span: Span) {
+        let mut kept = self.lock();
+        if kept.spans.len() >= SPANS {
+            kept.spans.pop_front();
+            kept.dropped += 1;
+        }
+        kept.spans.push_back(span);
+        kept.unwritten = true;
+    }
+
+    /// Writes what there is, if the file does not have it.
+    pub(crate) fn flush(&self) {
+        if self.process != std::process::id() {
+            return;
+        }
+        let mut kept = self.lock();
+        if std::mem::take(&mut kept.unwritten)
+            && let Err(error) = self.write(&kept)
+        {
+            kept.failure = Some(format!("{}: the trace could not be written: {error}", self.path.display()));
+        }
+    }
+
+    /// Why the file is not whole, once.
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.lock().failure.take()
+    }
+
+    fn write(&self, kept: &Kept) -> std::io::Result<()> {
+        const MICROS: f64 = 1e3;
+        let mut file = BufWriter::new(File::create(&self.path)?);
+        let other = json!({
+            "program": "forebay",
+            "version": env!("CARGO_PKG_VERSION"),
+            "spans": kept.spans.len(),
+            "spans_dropped": kept.dropped,
+            "spans_at_most": SPANS,
+        });
+        writeln!(file, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
+        let named = |name: &str, track: u32, value: &str| json!({"name": name, "ph": "M", "pid": self.process, "tid": track, "args": {"name": value}});
+        write!(file, "{}", named("process_name", 0, "forebay"))?;
+        for track in kept.spans.iter().map(|span| span.track).collect::<BTreeSet<_>>() {
+            write!(file, ",\n{}", named("thread_name", track.number(), &track.name()))?;
+        }
+        for Span { name, track, start, end, about } in &kept.spans {
+            let args = about.map_or(json!({}), |(what, number)| json!({what: number}));
+            let span = json!({
+                "name": name, "cat": "forebay", "ph": "X", "pid": self.process, "tid": track.number(),
+                "ts": *start as f64 / MICROS, "dur": (end - start) as f64 / MICROS, "args": args,
+            });
+            write!(file, ",\n{span}")?;
+        }
+        writeln!(file, "\n]}}")?;
+        file.flush()
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        self.flush();
+    }
+}
+
+/// Numbers for what runs side by side: the smallest that is free.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    taken: Vec<bool>,
+}
+
+impl Places {
+    pub(super) fn take(&mut self) -> u32 {
+        let free = self.taken.iter().position(|taken| !taken).unwrap_or_else(|| {
+            self.taken.push(false);
+            self.taken.len() - 1
+        });
+        self.taken[free] = true;
+        free as u32
+    }
+
+    pub(super) fn give_back(&mut self, place: u32) {
+        self.taken[place as usize] = false;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(trace: &Trace, path: &Path) -> serde_json::Value {
+        trace.flush();
+        serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn of_a_long_run_the_end_is_kept_and_the_rest_is_counted() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("trace.json");
+        let trace = Trace::create(&path).unwrap();
+        let total = SPANS as u64 + 7;
+        for number in 0..total {
+            let (start, end) = (number * 10, number * 10 + 5);
+            let about = Some(("batch", number));
+            trace.add(Span { name: "next", track: Track::Consumer, start, end, about });
+        }
+        let file = written(&trace, &path);
+        let events = file["traceEvents"].as_array().unwrap();
+        assert_eq!(file["otherData"]["spans_dropped"], 7);
+        assert_eq!(events.len(), 2 + SPANS, "a name of the process, one of the track, and spans");
+        assert_eq!(events.last().unwrap()["args"]["batch"], total - 1);
+        assert_eq!(events[2]["ts"], 0.07);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_made_is_an_error_at_once() {
+        let error = Trace::create(Path::new("/nowhere/at/all.json")).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io);
+        assert!(error.to_string().starts_with("/nowhere/at/all.json: the trace"), "{error}");
+    }
+}

@@ -1,0 +1,280 @@
+//! What is noted about one epoch: its row groups, its assembly, and who takes its batches.
+
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Monitor;
+use super::ledger::{Assembly, Front, Ledger, Look, Phase, Road};
+use super::stage::Stage;
+use super::stay::Stay;
+use super::trace::{Places, Track};
+
+/// One epoch in the books. Clones are the same; the last one that is dropped takes it out.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    monitor: Arc<Monitor>,
+    id: u64,
+    /// Its place on the timeline, where one is made.
+    place: u32,
+}
+
+impl Watch {
+    pub(crate) fn new(monitor: &Arc<Monitor>) -> Self {
+        let id = monitor.epochs.fetch_add(1, Relaxed);
+        monitor.enter(|ledger, _| ledger.roads.push(Road::new(id)));
+        let place = monitor.trace.as_ref().map_or(0, |tracing| places(&tracing.assemblies).take());
+        Watch(Arc::new(Inner { monitor: monitor.clone(), id, place }))
+    }
+
+    /// For reading that belongs to no loader.
+    pub(crate) fn unread() -> Self {
+        Watch::new(&Monitor::new(0, None))
+    }
+
+    pub(super) fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    pub(super) fn monitor(&self) -> &Monitor {
+        &self.0.monitor
+    }
+
+    pub(super) fn enter<T>(&self, entry: impl FnOnce(&mut Ledger, u64) -> T) -> T {
+        self.0.monitor.enter(entry)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Road)) {
+        self.enter(|ledger, now| {
+            ledger.settle(now);
+            ledger.road(self.0.id).map(change);
+        });
+    }
+
+    // The epoch
+
+    /// It is the one under way.
+    pub(crate) fn begins(&self) {
+        self.enter(|ledger, now| {
+            ledger.settle(now);
+            (ledger.current, ledger.active) = (Some(self.0.id), true);
+        });
+    }
+
+    /// All of it was taken, or no more of it is wanted.
+    pub(crate) fn ends(&self) {
+        self.enter(|ledger, now| {
+            ledger.settle(now);
+            ledger.active &= ledger.current != Some(self.0.id);
+        });
+    }
+
+    // Its row groups
+
+    /// The next row group of the plan is asked for: it waits for memory.
+    pub(crate) fn asks_for(&self, group: u32) -> Stay {
+        let Inner { monitor, id, .. } = &*self.0;
+        let (number, since) = monitor.enter(|ledger, now| {
+            ledger.settle(now);
+            let number = ledger.road(*id).map_or(0, |road| {
+                road.parts.push_back(Phase::Memory);
+                road.first + road.parts.len() as u64 - 1
+            });
+            ledger.enters(*id, number, Phase::Memory);
+            (number, now)
+        });
+        let place = monitor.trace.as_ref().map(|tracing| places(&tracing.fetches).take());
+        Stay { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
+    }
+
+    /// The rows of the next row group are in the window.
+    pub(crate) fn admits(&self) {
+        self.enter(|ledger, now| {
+            ledger.settle(now);
+            let Some(road) = ledger.road(self.0.id) else { return };
+            road.parts.pop_front();
+            road.first += 1;
+            ledger.under_way = ledger.under_way.saturating_sub(1);
+        });
+    }
+
+    // Its assembly
+
+    /// Assembly waits for a row group, until what this returns is dropped.
+    pub(crate) fn starved(&self) -> Waiting<'_> {
+        self.assembly_waits(Assembly::Starved, "wait for a row group")
+    }
+
+    /// Assembly waits for room in the consumer's queue, until what this returns is dropped.
+    pub(crate) fn blocked(&self) -> Waiting<'_> {
+        self.assembly_waits(Assembly::Blocked, "wait for room")
+    }
+
+    fn assembly_waits(&self, assembly: Assembly, name: &'static str) -> Waiting<'_> {
+        let since = self.enter(|ledger, now| {
+            ledger.settle(now);
+            ledger.road(self.0.id).into_iter().for_each(|road| road.assembly = assembly);
+            now
+        });
+        Waiting { watch: self, name, since }
+    }
+
+    /// So many batches were made.
+    pub(crate) fn made(&self, batches: u64) {
+        self.change(|road| road.ready += batches);
+    }
+
+    // Who takes its batches
+
+    /// The consumer asks for a batch.
+    pub(crate) fn asks(&self) {
+        self.enter(|ledger, now| ledger.asks(self.0.id, now));
+    }
+
+    /// The batch that is waited for is being made.
+    pub(crate) fn making(&self) {
+        self.change(|road| road.making = true);
+    }
+
+    /// The consumer stops waiting without a batch, for now.
+    pub(crate) fn pauses(&self) {
+        self.enter(|ledger, now| ledger.pauses(self.0.id, now));
+    }
+
+    /// A batch leaves the pipe, for what lies before the consumer: it is handed over.
+    pub(crate) fn hands_over(&self) {
+        self.enter(|ledger, now| {
+            ledger.takes(self.0.id, now);
+            ledger.turns(self.0.id, now, Front::At(Stage::HandOver));
+        });
+    }
+
+    /// A batch leaves the pipe, for the consumer.
+    pub(crate) fn takes(&self) {
+        let (had, now) = self.enter(|ledger, now| {
+            ledger.takes(self.0.id, now);
+            (ledger.has(self.0.id, now), now)
+        });
+        self.noted(had, now);
+    }
+
+    /// The consumer has its batch.
+    pub(crate) fn has(&self) {
+        let (had, now) = self.enter(|ledger, now| {
+            if ledger.road(self.0.id).is_some_and(|road| !road.apart) {
+                ledger.turns(self.0.id, now, Front::Waiting);
+            }
+            (ledger.has(self.0.id, now), now)
+        });
+        self.noted(had, now);
+    }
+
+    fn noted(&self, had: Option<(u64, u64)>, now: u64) {
+        if let Some((waited, step)) = had {
+            let times = (now.saturating_sub(waited), now);
+            self.0.monitor.span("next", Track::Consumer, times, Some(("batch", step)));
+        }
+    }
+
+    /// There is no batch for the consumer, and will be none.
+    pub(crate) fn gets_nothing(&self) {
+        self.enter(|ledger, now| ledger.gets_nothing(now));
+    }
+
+    /// What lies before the consumer works for a stage; for none, it waits for the next batch.
+    pub(crate) fn works(&self, stage: Option<Stage>) {
+        self.turn(stage.map_or(Front::Waiting, Front::At));
+    }
+
+    /// What lies before the consumer waits until that takes what it made.
+    pub(crate) fn is_full(&self) {
+        self.turn(Front::Full);
+    }
+
+    fn turn(&self, front: Front) {
+        let (before, now) = self.enter(|ledger, now| (ledger.turns(self.0.id, now, front), now));
+        if let Some((stage, since)) = before {
+            self.0.monitor.span(stage.name(), Track::Front(self.0.place), (since, now), None);
+        }
+    }
+
+    /// The consumer's own thread works for a stage before it has a batch; for none, it does not any more.
+    pub(crate) fn works_near(&self, stage: Option<Stage>) {
+        let (before, now) = self.enter(|ledger, now| (ledger.nears(self.0.id, now, stage), now));
+        if let Some((stage, since)) = before {
+            self.0.monitor.span(stage.name(), Track::Near, (since, now), None);
+        }
+    }
+
+    /// Whatever takes batches from the pipe is another thread than the consumer's.
+    pub(crate) fn is_apart(&self) {
+        self.change(|road| road.apart = true);
+    }
+
+    /// Work for a stage that is done when a batch is looked at, until what this returns is dropped.
+    pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
+        let look = (!self.0.monitor.is_foreign())
+            .then(|| self.enter(|ledger, now| ledger.looks(self.0.id, now, stage)));
+        Looking { watch: self, stage, look }
+    }
+
+    /// Counts what a stage put out.
+    pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
+        if !self.0.monitor.is_foreign() {
+            self.0.monitor.count(stage, items, bytes);
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        if self.monitor.is_foreign() {
+            return;
+        }
+        self.monitor.enter(|ledger, now| ledger.forget(self.id, now));
+        if let Some(tracing) = &self.monitor.trace {
+            places(&tracing.assemblies).give_back(self.place);
+        }
+    }
+}
+
+/// A wait of assembly.
+pub(crate) struct Waiting<'a> {
+    watch: &'a Watch,
+    name: &'static str,
+    since: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Inner { monitor, id, place } = &*self.watch.0;
+        let now = self.watch.enter(|ledger, now| {
+            ledger.settle(now);
+            ledger.road(*id).into_iter().for_each(|road| road.assembly = Assembly::Working);
+            now
+        });
+        monitor.span(self.name, Track::Assembly(*place), (self.since, now), None);
+    }
+}
+
+/// Work that is done when a batch is looked at.
+pub(crate) struct Looking<'a> {
+    watch: &'a Watch,
+    stage: Stage,
+    look: Option<Look>,
+}
+
+impl Drop for Looking<'_> {
+    fn drop(&mut self) {
+        if let Some(look) = self.look {
+            let Looking { watch, stage, .. } = self;
+            watch.enter(|ledger, now| ledger.looked(watch.0.id, now, *stage, look));
+        }
+    }
+}
+
+pub(super) fn places(places: &Mutex<Places>) -> MutexGuard<'_, Places> {
+    places.lock().unwrap_or_else(PoisonError::into_inner)
+}
