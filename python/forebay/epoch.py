@@ -174,9 +174,7 @@ def _work(
                 continue
 
 
-def _apply(
-    transform: Callable[..., Any], native: _forebay.Epoch, batch: _forebay.Batch, number: int
-) -> dict[str, Any]:
+def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _forebay.Batch, number: int) -> dict[str, Any]:
     arrays = {name: batch[name] for name in batch}
     native.transforms()
     try:

@@ -33,7 +33,7 @@ def table(stats: dict[str, Any]) -> str:
         for name, key in (("p50", "p50"), ("p99", "p99"), ("longest", "max"), ("first batch", "first"))
     )
     return (
-        f'<div><p><b>{escape(stats["verdict"]["sentence"])}.</b></p>'
+        f"<div><p><b>{escape(stats['verdict']['sentence'])}.</b></p>"
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
         f"<p>next(): {times['count']} batches, {next_line}</p></div>"
     )

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// Spans that are kept: 10 MB, and some minutes of a busy loader.
+/// Spans that are kept: 13 MB, and some minutes of a busy loader.
 const SPANS: usize = 200_000;
 
 /// What a span lies on: a thread, or a place for one of several things that run side by side.
@@ -136,7 +136,10 @@ impl Trace {
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
         const MICROS: f64 = 1e3;
-        let mut file = BufWriter::new(File::create(&self.path)?);
+        // Under another name first: whoever looks finds a whole file.
+        let mut part = self.path.clone().into_os_string();
+        part.push(".part");
+        let mut file = BufWriter::new(File::create(&part)?);
         let other = json!({
             "program": "forebay",
             "version": env!("CARGO_PKG_VERSION"),
@@ -159,7 +162,8 @@ impl Trace {
             write!(file, ",\n{span}")?;
         }
         writeln!(file, "\n]}}")?;
-        file.flush()
+        file.flush()?;
+        std::fs::rename(part, &self.path)
     }
 }
 
