@@ -171,14 +171,18 @@ fn threads(measured: &Measured, demand: &Demand, now: f64) -> Option<String> {
         let more = counted(u64::from(threads - measured.threads), "more thread");
         return Some(format!("{}: {} (margin {then:.2}).", capital(&more), busy(then)));
     }
-    let needed = measured.threads_for(demand.rows_per_second)?;
-    (needed > measured.processors).then(|| {
-        format!(
-            "To prepare that much takes about {}; this machine gives {}.",
-            counted(u64::from(needed), "processor"),
-            measured.processors
-        )
-    })
+    match measured.threads_for(demand.rows_per_second) {
+        Some(needed) => (needed > measured.processors).then(|| {
+            format!(
+                "To prepare that much takes about {}; this machine gives {}.",
+                counted(u64::from(needed), "processor"),
+                measured.processors
+            )
+        }),
+        None => {
+            Some("No number of such processors prepares that much: share the ranks among machines.".into())
+        }
+    }
 }
 
 fn capital(text: &str) -> String {
@@ -256,8 +260,13 @@ mod tests {
         let found = advice(&few, 2_000.0, &layout());
         assert!(found.contains("more threads: 100.0 % utilisation"), "{found}");
         let all = Measured { threads: 8, store, ..measured() };
-        let found = advice(&all, 30_000.0, &layout());
-        assert!(found.contains("this machine gives 8"), "{found}");
+        let found = advice(&all, 10_000.0, &layout());
+        assert!(
+            found.contains("To prepare that much takes about 36 processors; this machine gives 8"),
+            "{found}"
+        );
+        let found = advice(&all, 1e6, &layout());
+        assert!(found.contains("No number of such processors"), "{found}");
     }
 
     #[test]
