@@ -102,23 +102,23 @@ fn consumed(loader: &Loader, step: Duration) -> f64 {
 
 /// Runs loaders in which `stage` is slow.
 fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
-    let (mut named, mut accounted, mut shown) = (0, 0, Vec::new());
+    let (mut named, mut missing, mut shown) = (0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let loader = build().threads(2).build().unwrap();
         let waited = consumed(&loader, step);
         let stats = loader.stats();
-        let verdict = stats.verdict();
-        named += usize::from(verdict.stage == stage);
-        accounted += usize::from((stats.waits.total() - waited).abs() <= UNACCOUNTED * waited);
-        if verdict.stage != stage {
-            shown.push(stats.to_string());
-        }
-        shown.push(format!("waited {waited:.6} s, accounted for {:.6} s", stats.waits.total()));
+        named += usize::from(stats.verdict().stage == stage);
+        shown.push(format!("{stats}\nwaited {waited:.6} s, accounted for {:.6} s", stats.waits.total()));
+        assert!(stats.waits.total() <= waited, "{}", shown[shown.len() - 1]);
+        missing.push(1.0 - stats.waits.total() / waited);
     }
     let shown = shown.join("\n");
     assert!(named >= NAMED, "{stage:?} was named {named} times of {RUNS}\n{shown}");
-    // A loop that hardly waits measures little else than its own clock.
-    assert!(accounted >= NAMED || stage == Stage::Consumer, "accounted for {accounted} times\n{shown}");
+    // The machine may take the processor away between the loader's clock and ours: the run in the middle tells. A loop
+    // that hardly waits measures little else than its own clock.
+    missing.sort_by(f64::total_cmp);
+    let usual = missing[RUNS / 2];
+    assert!(usual <= UNACCOUNTED || stage == Stage::Consumer, "{usual} is not accounted for\n{shown}");
 }
 
 #[test]
@@ -150,14 +150,14 @@ fn parquet_that_is_hard_to_decode_is_named() {
     is_named(Stage::Parquet, Duration::ZERO, || dataset.loader().batch_size(500));
 }
 
-/// A data set of 24 photographs that are large and hard to decode.
+/// A data set of 48 photographs that are large and hard to decode.
 fn photos() -> TempDir {
     let (width, height) = (800, 600);
     let photo = |seed| {
         forebay::decode::encode_jpeg(&noise(seed, width * height * 3), width as u32, height as u32, 80)
     };
-    let photos = BinaryArray::from_iter_values((0..24).map(|seed| photo(seed % 3).unwrap()));
-    written(6, 4, ("image", Arc::new(photos)), |plain| plain)
+    let photos = BinaryArray::from_iter_values((0..48).map(|seed| photo(seed % 3).unwrap()));
+    written(12, 4, ("image", Arc::new(photos)), |plain| plain)
 }
 
 #[test]
@@ -226,8 +226,8 @@ fn a_timeline_has_what_was_done_and_no_two_spans_of_a_thread_overlap() {
         assert!(names.contains(expected), "{expected:?} is not among {names:?}");
     }
     let count = |what: &str| tracks.values().flatten().filter(|(name, ..)| name == what).count();
-    assert_eq!(count("next"), 6);
-    assert!(count("parquet") >= 6 && count("fetch") >= 6, "the next epoch's row groups are fetched ahead");
+    assert_eq!(count("next"), 12);
+    assert!(count("parquet") >= 12 && count("fetch") >= 12, "the next epoch's row groups are fetched ahead");
     for (track, spans) in tracks {
         for pair in spans.windows(2) {
             let ((_, _, end), (_, start, _)) = (&pair[0], &pair[1]);

@@ -122,6 +122,7 @@ impl Assembly {
     pub(super) fn run(mut self, walk: Walk) {
         // Ends when the work is done, or when nobody wants it any more.
         let _ = self.follow(walk);
+        self.watch.assembled();
     }
 
     fn follow(&mut self, walk: Walk) -> Result<(), Stop> {

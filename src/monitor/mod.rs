@@ -91,7 +91,7 @@ impl Monitor {
             ledger.begins(stage);
             now
         });
-        Task { monitor: self, stage, about, since }
+        Task { monitor: self, stage, about, since, items: 0, bytes: 0 }
     }
 
     /// Counts what a stage put out.
@@ -134,12 +134,14 @@ pub(crate) struct Task<'a> {
     stage: Stage,
     about: About,
     since: u64,
+    items: u64,
+    bytes: u64,
 }
 
 impl Task<'_> {
     /// It put out so much.
-    pub(crate) fn done(self, items: u64, bytes: u64) {
-        self.monitor.count(self.stage, items, bytes);
+    pub(crate) fn done(mut self, items: u64, bytes: u64) {
+        (self.items, self.bytes) = (items, bytes);
     }
 }
 
@@ -148,6 +150,9 @@ impl Drop for Task<'_> {
         let now = self.monitor.enter(|ledger, now| {
             ledger.settle(now);
             ledger.ends(self.stage);
+            let work = &mut ledger.work[self.stage as usize];
+            work.items += self.items;
+            work.bytes += self.bytes;
             now
         });
         if let (Some(_), Some(thread)) = (&self.monitor.trace, rayon::current_thread_index()) {

@@ -23,7 +23,8 @@ pub enum Stage {
     Decode,
     /// Bringing images into the form in which the row cache keeps them.
     Keep,
-    /// Turning a batch into the arrays of the language or framework that asked for it.
+    /// Handing a batch over: until who waits for it is awake, and its conversion to the arrays of Python or of a
+    /// framework.
     HandOver,
     /// A function of the user's between the loader and the training loop.
     Transform,

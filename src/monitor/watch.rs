@@ -112,6 +112,11 @@ impl Watch {
         self.assembly_waits(Assembly::Blocked, "wait for room")
     }
 
+    /// All batches are on their way.
+    pub(crate) fn assembled(&self) {
+        self.change(|road| road.assembly = Assembly::Over);
+    }
+
     fn assembly_waits(&self, assembly: Assembly, name: &'static str) -> Waiting<'_> {
         let since = self.enter(|ledger, now| {
             ledger.settle(now);

@@ -81,7 +81,7 @@ fn what(stage: Stage) -> &'static str {
         Stage::Gather => "Gathering rows into batches",
         Stage::Decode => "Decoding images",
         Stage::Keep => "Preparing images for the cache",
-        Stage::HandOver => "Handing batches over to Python",
+        Stage::HandOver => "Handing batches over",
         Stage::Transform => "The transform",
         Stage::Device => "Copying to the device",
         Stage::Consumer => "The training loop",

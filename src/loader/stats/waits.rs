@@ -9,7 +9,8 @@ use crate::monitor::{STAGES, Stage};
 ///
 /// Every moment that it is in `next()`, or that a column of a batch is converted for it, counts for one of them: for the
 /// stage that works between the pipe and the loop; else, while its batch is being made, for what the pool's threads work
-/// on, shared out among them; else for what the next row group of the plan is waiting for.
+/// on, shared out among them; else, where a batch is ready, for handing it over; else for what the next row group of the
+/// plan is waiting for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// For the store.
@@ -28,7 +29,8 @@ pub struct Waits {
     pub decode: f64,
     /// For bringing images into the form in which the cache keeps them.
     pub keep: f64,
-    /// For conversion to the arrays of Python or of a framework.
+    /// For batches that were ready: until who waited was awake, and for conversion to the arrays of Python or of a
+    /// framework.
     pub hand_over: f64,
     /// For the user's function.
     pub transform: f64,

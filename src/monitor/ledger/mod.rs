@@ -134,6 +134,7 @@ impl Ledger {
                 self.shuffle.blocked += nanos;
                 self.pool.blocked += idle;
             }
+            Assembly::Over => self.pool.blocked += idle,
         }
         match (fetching, held_up) {
             (true, _) => {}

@@ -12,6 +12,8 @@ pub(in crate::monitor) enum Assembly {
     Starved,
     /// It waits for room in the consumer's queue.
     Blocked,
+    /// All batches are on their way.
+    Over,
 }
 
 /// How far a row group got.
@@ -114,12 +116,15 @@ impl Road {
         if let Some(stage) = self.near {
             return Owner::One(stage);
         }
+        // A batch that is ready and not taken is about to be: whoever waits for it has still to wake up.
+        let otherwise = if self.ready > 0 { Stage::HandOver } else { Stage::Gather };
         match (self.front, self.assembly) {
             (Front::At(stage), _) => Owner::One(stage),
             (Front::Full, _) => Owner::One(Stage::HandOver),
-            (Front::Waiting, _) if self.making => Owner::Pool(Stage::Gather),
+            (Front::Waiting, _) if self.making => Owner::Pool(otherwise),
+            (Front::Waiting, _) if self.ready > 0 => Owner::One(Stage::HandOver),
             (Front::Waiting, Assembly::Working) => Owner::One(Stage::Shuffle),
-            (Front::Waiting, Assembly::Blocked) => Owner::Pool(Stage::Gather),
+            (Front::Waiting, Assembly::Blocked | Assembly::Over) => Owner::Pool(otherwise),
             (Front::Waiting, Assembly::Starved) => match self.parts.front() {
                 Some(Phase::Fetched) => Owner::Pool(Stage::Store),
                 Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),

@@ -108,3 +108,18 @@ fn an_epoch_that_is_over_is_forgotten_with_all_that_it_had_on_its_way() {
     books.settle(1_000);
     assert_eq!((books.active_nanos, books.work[Stage::HandOver as usize].nanos), (10, 10));
 }
+
+#[test]
+fn a_batch_that_is_ready_is_waited_for_only_until_who_waits_is_awake() {
+    let mut books = books();
+    road(&mut books).ready = 1;
+    books.asks(7, 0);
+    books.takes(7, 30);
+    books.has(7, 30);
+    assert_eq!(waited(&books, Stage::HandOver), 30.0);
+    road(&mut books).assembly = Assembly::Over;
+    books.asks(7, 30);
+    books.has(7, 40);
+    assert_eq!((waited(&books, Stage::Gather), waited(&books, Stage::Shuffle)), (10.0, 0.0));
+    assert_eq!(books.work[Stage::Shuffle as usize].nanos, 30, "it does not work when it is over");
+}
