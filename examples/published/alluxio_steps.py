@@ -3,16 +3,17 @@
     cargo build --release --workspace
     python examples/published/alluxio_steps.py [--scale 0.004]
 
-Published: "Running Deep Learning Frameworks on Alluxio" (https://docs.alluxio.io/os/user/stable/en/solutions/Deep-Learning.html)
-trains on ImageNet in S3 with TensorFlow's benchmark and counts images/s. Of its models "AlexNet has relatively simpler
-architecture and therefore more likely to result in an I/O bottleneck when storage becomes slower"; with the data cached
-beside the training, "Alluxio brings nearly 2X performance improvement on an EC2 p2.8xlarge machine".
+Published: "Running Deep Learning Frameworks on Alluxio"
+(https://docs.alluxio.io/os/user/stable/en/solutions/Deep-Learning.html) trains on ImageNet in S3 with TensorFlow's
+benchmark and counts images/s. Of its models "AlexNet has relatively simpler architecture and therefore more likely to
+result in an I/O bottleneck when storage becomes slower"; with the data cached beside the training, "Alluxio brings
+nearly 2X performance improvement on an EC2 p2.8xlarge machine".
 
-Here the accelerator is simulated: a step is a fixed time from batch in hand (64 images at `--accelerator` images/s). The
-store is 30 ms away (p99 300 ms), and its link gives half of what the accelerator takes, or one and a half. Each line is
-one process: images/s over the epochs after the first, and how busy the accelerator was; the last line is the bound, the
-same files on a local disk. The cache keeps the files of the images, as Alluxio does, and no pixels. What it can give is
-what the link lacks: "nearly 2X" is a link of half.
+Here the accelerator is simulated: a step is a fixed time from batch in hand (64 images at `--accelerator` images/s).
+The store is 30 ms away (p99 300 ms), and its link gives half of what the accelerator takes, or one and a half. Each
+line is one process: images/s over the epochs after the first, and how busy the accelerator was; the last line is the
+bound, the same files on a local disk. The cache keeps the files of the images, as Alluxio does, and no pixels. What it
+can give is what the link lacks: "nearly 2X" is a link of half.
 """
 
 from __future__ import annotations

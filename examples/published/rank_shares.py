@@ -4,14 +4,15 @@
     python examples/published/rank_shares.py [--scale 0.1] [--worlds 1 2 4 8]
 
 Published: "How (Not) To Scale Deep Learning in 6 Easy Steps" (Databricks, Sean Owen, 2019, revised 2021,
-https://www.databricks.com/blog/2019/08/15/how-not-to-scale-deep-learning-in-6-easy-steps.html) shares Caltech-256 (30,607
-images) out by Petastorm's `cur_shard` and `shard_count`, under Horovod: 208 s an epoch on one GPU, 52 s on four of a
-machine; the whole training 42 minutes on one, 7.3 on four, 5.7 on eight machines of one each.
+https://www.databricks.com/blog/2019/08/15/how-not-to-scale-deep-learning-in-6-easy-steps.html) shares out Caltech-256
+(30,607 images) by Petastorm's `cur_shard` and `shard_count`, under Horovod: 208 s an epoch on one GPU, 52 s on four of
+a machine; the whole training 42 minutes on one, 7.3 on four, 5.7 on eight machines of one each.
 
 There the GPUs are what there is more of. Here all ranks are processes of one machine, with as many processors between
-them as one had alone, so the rate cannot rise by their number. What can be shown is the sharing: over all ranks each row
-once, in equally many steps, and what each reads from the store (30 ms away, p99 300 ms, 50 MB/s between them), in
-shares of the data set. With a cache that all of them share, the store is read once.
+them as one had alone, so the rate cannot rise by their number. What can be shown is the sharing: over all ranks each
+row once, in equally many steps, and what each reads from the store (30 ms away, p99 300 ms, 50 MB/s between them), in
+shares of the data set: what it fetches ahead for the next epoch included. With a cache that all of them share, each row
+group is fetched once for all; what the store sends beyond that are second requests for answers that were late.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ def run(world: int, threads: int, cache: str | None) -> list[list[dict[str, Any]
     # Threads do not survive a fork: training processes are spawned.
     spawn = multiprocessing.get_context("spawn")
     results, together = spawn.Queue(), spawn.Barrier(world)
-    ranks = [spawn.Process(target=share, args=(rank, world, threads, cache, together, results)) for rank in range(world)]
+    about = (world, threads, cache, together, results)
+    ranks = [spawn.Process(target=share, args=(rank, *about)) for rank in range(world)]
     for process in ranks:
         process.start()
     laps = [results.get(timeout=PATIENCE * EPOCHS) for _ in ranks]

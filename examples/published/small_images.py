@@ -2,10 +2,10 @@
 
     python examples/published/small_images.py [--scale 1]
 
-Published: Petastorm's first example for PyTorch (https://github.com/uber/petastorm/tree/master/examples/mnist) writes MNIST
-to Parquet, 60,000 images of 28 x 28, and trains 10 epochs in batches of 64. It states no rate, and neither do those of
-CIFAR-10 (50,000 of 32 x 32 x 3) that were found; what is compared here is the loading alone, with what one would write
-by hand. With images this small it is the cost of each row that counts, and not of its pixels.
+Published: Petastorm's example for PyTorch (https://github.com/uber/petastorm/tree/master/examples/mnist) writes MNIST
+to Parquet, 60,000 images of 28 x 28, and trains 10 epochs in batches of 64. It states no rate, so what is compared
+here is the loading alone, with what one would write by hand; CIFAR-10 (50,000 of 32 x 32 x 3) beside it. With images
+this small it is the cost of each row that counts, and not of its pixels.
 
 All read the same Parquet files of PNG from a local disk, mix row groups and the rows in them, and give uint8 batches of
 64 with their labels; the loop adds up labels and pixels, and the sums have to agree:
