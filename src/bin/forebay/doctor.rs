@@ -163,7 +163,7 @@ impl Report {
             ranks: args.ranks,
             batch_size: args.loader.batch_size,
             demand_rows_per_second: demand.rows_per_second,
-            margin: measured.now.rows_per_second / demand.rows_per_second,
+            margin: predictions.first().map_or(0.0, |now| now.margin),
             bound_by: advice::bound(&measured),
             advice: advice::list(&measured, &demand, &advice::Layout::of(dataset, &args.loader)?),
             measured,

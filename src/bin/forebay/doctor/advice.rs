@@ -82,8 +82,7 @@ impl Layout {
 }
 
 pub(super) fn bound(measured: &Measured) -> Bound {
-    let prepared = measured.predict(Change::FreeStore).map_or(f64::INFINITY, |rate| rate.rows_per_second);
-    if measured.store.rate.rows_per_second < prepared { Bound::Fetching } else { Bound::Preparing }
+    if measured.is_bound_by_store() { Bound::Fetching } else { Bound::Preparing }
 }
 
 /// All advice, the verdict first.

@@ -1,7 +1,7 @@
 //! The phases: the store by itself, the loader as asked for, and the loader with its rows at hand.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
 use forebay::cache::Tier;
@@ -24,8 +24,14 @@ const BATCHES_AT_HAND: u64 = 24;
 const SCRATCH: u64 = 2 << 30;
 /// Passes in which a cache is filled, at most: a disk that is behind keeps some rows in a later one.
 const FILLING: u32 = 4;
+/// Of the machine's memory, what the page cache is trusted to keep from one epoch to the next.
+const REMEMBERED: u64 = 2;
 /// Row groups that are fetched at first.
 const FIRST_GROUPS: usize = 4;
+/// No more row groups than this are fetched, a small data set again and again, however fast they come.
+const LONGEST_FETCH: usize = 1 << 14;
+/// Between two looks at how many bytes have come.
+const GLANCE: Duration = Duration::from_millis(20);
 /// Of the batches, the part that is kept as pixels to be measured: they take several times as much.
 const FEWER: u64 = 4;
 /// How many measurements there are.
@@ -53,9 +59,9 @@ impl Bench<'_> {
         let now = trial::run(&self.loader(self.threads, window.clone(), None)?, self.time, None)?;
         progress.advance(1);
 
-        let near = self.near(window, &now);
+        let near = self.near(window.clone(), &now);
         let rows = DiskCache::open(self.scratch.join("rows"), SCRATCH)?;
-        let cached = |threads| self.from_cache(threads, &near, &rows, Tier::Rows, now.batches);
+        let cached = |threads| self.cached_rate(threads, &near, &rows, Tier::Rows, now.batches);
         let all = cached(self.threads)?;
         progress.advance(1);
         let alone = if self.threads > 1 { cached(1)? } else { all };
@@ -65,7 +71,8 @@ impl Bench<'_> {
             false => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
                 let few = (now.batches / FEWER).max(2);
-                let rate = self.from_cache(self.threads, &near, &cache, Tier::Pixels, few)?;
+                // A row group of pixels needs room beside others of its kind.
+                let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
             }
         };
@@ -82,6 +89,8 @@ impl Bench<'_> {
             pixel_bytes: pixels.map(|(_, bytes)| bytes),
             disk: rows.disk_rate(),
             row_bytes: self.kept(&rows),
+            rows: self.dataset.catalog().rows(),
+            remembered: machine::memory().unwrap_or(0) / REMEMBERED,
         })
     }
 
@@ -139,7 +148,7 @@ impl Bench<'_> {
     }
 
     /// The rate from a warm cache, over the first `batches` of an epoch again and again.
-    fn from_cache(
+    fn cached_rate(
         &self,
         threads: u32,
         options: &LoaderOptions,
@@ -163,39 +172,61 @@ impl Bench<'_> {
     /// Fetches more and more row groups, and throws them away. What the store gives, and seconds of this process's
     /// processors for a row.
     fn store(&self) -> Result<(Store, f64)> {
-        let (catalog, projection) = (self.dataset.catalog(), self.projection()?);
-        let (mut groups, most) = (FIRST_GROUPS.min(catalog.groups.len()), catalog.groups.len());
+        let (projection, most) = (self.projection()?, self.dataset.catalog().groups.len());
+        let mut groups = FIRST_GROUPS.min(most);
         loop {
             let (before, clock) = (self.dataset.traffic(), Clock::now());
-            let (marks, rows) = self.fetch(groups, &projection)?;
+            let (rows, marks) = self.watched(|| self.fetch(groups, &projection))?;
             let took = marks.last().map_or(0.0, |mark| mark.at);
-            if took < self.time.as_secs_f64() / 2.0 && groups < most {
-                groups = (groups * 2).min(most);
+            if took < self.time.as_secs_f64() && groups < LONGEST_FETCH.max(most) {
+                groups *= 2;
                 continue;
             }
             let spent = Clock::now().zip(clock).map_or(0.0, |(now, then)| now.own - then.own);
             let traffic = self.dataset.traffic().since(&before);
-            return Ok((
-                self.seen(Rate::of(&trial::intervals(&marks)), &traffic, rows),
-                spent / rows.max(1) as f64,
-            ));
+            let row_bytes = traffic.bytes_needed as f64 / rows.max(1) as f64;
+            let rates: Vec<f64> =
+                trial::intervals(&marks).iter().map(|bytes| bytes / row_bytes.max(1.0)).collect();
+            return Ok((self.seen(Rate::of(&rates), &traffic, rows), spent / rows.max(1) as f64));
         }
     }
 
-    /// When the rows of each row group had come.
-    fn fetch(&self, groups: usize, projection: &Projection) -> Result<(Vec<Mark>, u64)> {
-        let catalog = self.dataset.catalog();
-        let sizes: Vec<u64> = catalog.groups[..groups].iter().map(|group| group.rows).collect();
-        let rows = sizes.iter().sum();
-        let marks = Arc::new(Mutex::new(vec![Mark::default()]));
-        let (noted, started) = (marks.clone(), Instant::now());
-        self.dataset.fetch(0..groups, projection, move |group| {
-            let mut marks = noted.lock().unwrap_or_else(PoisonError::into_inner);
-            let before = marks.last().map_or(0, |mark| mark.rows);
-            marks.push(Mark { at: started.elapsed().as_secs_f64(), rows: before + sizes[group] });
-        })?;
-        let marks = marks.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Ok((marks, rows))
+    /// Fetches so many row groups, the whole data set again and again if it has fewer; their rows.
+    fn fetch(&self, groups: usize, projection: &Projection) -> Result<u64> {
+        let all = &self.dataset.catalog().groups;
+        let (mut left, mut rows) = (groups, 0);
+        while left > 0 {
+            let some = left.min(all.len());
+            self.dataset.fetch(0..some, projection, |_| ())?;
+            rows += all[..some].iter().map(|group| group.rows).sum::<u64>();
+            left -= some;
+        }
+        Ok(rows)
+    }
+
+    /// Does something, and notes how many bytes had come when. Row groups arrive in order and in bursts; bytes do not.
+    fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
+        let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
+        let read = || self.dataset.traffic().bytes_read - before;
+        let mut marks = vec![Mark::default()];
+        std::thread::scope(|scope| {
+            let (done, ended) = std::sync::mpsc::channel();
+            let working = scope.spawn(move || {
+                let outcome = work();
+                // Nobody waits any more only after a panic.
+                let _ = done.send(());
+                outcome
+            });
+            loop {
+                let is_over = ended.recv_timeout(GLANCE) != Err(RecvTimeoutError::Timeout);
+                marks.push(Mark { at: started.elapsed().as_secs_f64(), amount: read() });
+                if is_over {
+                    break;
+                }
+            }
+            let outcome = working.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            Ok((outcome, marks))
+        })
     }
 
     fn seen(&self, rate: Rate, traffic: &TrafficStats, rows: u64) -> Store {

@@ -85,6 +85,9 @@ pub(super) struct Measured {
     /// Bytes a second of the cache's disk, past the page cache, and bytes of a row there.
     pub(super) disk: Option<f64>,
     pub(super) row_bytes: f64,
+    /// Rows of the data set, and bytes that the page cache is trusted to keep of them from one epoch to the next.
+    pub(super) rows: u64,
+    pub(super) remembered: u64,
 }
 
 /// What may be otherwise.
@@ -123,13 +126,20 @@ impl Measured {
     /// The rate after a change; `None` where nothing was measured that tells.
     pub(super) fn predict(&self, change: Change) -> Option<Rate> {
         Some(match change {
+            // Where the store is the limit, what was fetched before the first batch would count as rate.
+            Change::None if self.is_bound_by_store() => self.store.rate,
             Change::None => self.now,
             Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),
             Change::FirstByte(seconds) => self.fetched_and_prepared(self.threads, self.store_at(seconds)),
             Change::FreeStore => self.prepared(self.threads, false),
-            Change::RowCache => self.from_disk(self.cached, self.row_bytes),
-            Change::PixelCache => self.from_disk(self.pixels?, self.pixel_bytes?),
+            Change::RowCache => self.limited_by_disk(self.cached, self.row_bytes),
+            Change::PixelCache => self.limited_by_disk(self.pixels?, self.pixel_bytes?),
         })
+    }
+
+    /// Whether the store gives less than this machine prepares.
+    pub(super) fn is_bound_by_store(&self) -> bool {
+        self.store.rate.rows_per_second < self.prepared(self.threads, true).rows_per_second
     }
 
     /// The fewest threads that prepare `rows` a second, if processors for them are all that is missing.
@@ -174,7 +184,10 @@ impl Measured {
         rate.slower(rate.at(under_way / request))
     }
 
-    fn from_disk(&self, rate: Rate, row_bytes: f64) -> Rate {
+    fn limited_by_disk(&self, rate: Rate, row_bytes: f64) -> Rate {
+        if row_bytes * self.rows as f64 <= self.remembered as f64 {
+            return rate;
+        }
         self.disk.map_or(rate, |disk| rate.slower(rate.at(disk / row_bytes.max(1.0))))
     }
 }
@@ -201,6 +214,8 @@ pub(super) mod tests {
             pixel_bytes: Some(600_000.0),
             disk: Some(9e9),
             row_bytes: 100_000.0,
+            rows: 1_000_000,
+            remembered: 0,
         }
     }
 
@@ -249,6 +264,8 @@ pub(super) mod tests {
         let measured = measured();
         assert!(close(predicted(&measured, Change::RowCache), 4_000.0));
         assert!(close(predicted(&measured, Change::PixelCache), 15_000.0));
+        let small = Measured { rows: 1_000, remembered: 1 << 30, ..measured };
+        assert!(close(predicted(&small, Change::PixelCache), 20_000.0), "from the page cache");
         assert_eq!(Measured { pixels: None, ..measured }.predict(Change::PixelCache), None);
         assert!(predicted(&measured, Change::FreeStore) < 4_000.0);
     }

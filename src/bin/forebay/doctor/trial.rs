@@ -21,11 +21,11 @@ pub(super) struct Trial {
     pub(super) parquet: f64,
 }
 
-/// When so many rows had come, in seconds of running.
+/// When so many rows, or bytes, had come, in seconds of running.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) at: f64,
-    pub(super) rows: u64,
+    pub(super) amount: u64,
 }
 
 /// Runs epochs for `time`; after so many batches each is begun anew, if that is said: what it reads then was read before.
@@ -48,7 +48,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
             rows += batch.num_rows() as u64;
             batches += 1;
             bytes += batch.get_array_memory_size() as u64;
-            marks.push(Mark { at: pass.at + began.elapsed().as_secs_f64(), rows: pass.rows + rows });
+            marks.push(Mark { at: pass.at + began.elapsed().as_secs_f64(), amount: pass.amount + rows });
             if started.elapsed() >= time {
                 break;
             }
@@ -65,21 +65,21 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     })
 }
 
-/// Rows a second in intervals of equal length.
+/// What came in a second, in intervals of equal length.
 pub(super) fn intervals(marks: &[Mark]) -> Vec<f64> {
     let end = marks.last().map_or(0.0, |mark| mark.at);
     let begin = RAMP * end;
     let length = (end - begin) / INTERVALS as f64;
-    let rows_at = |time: f64| {
+    let amount_at = |time: f64| {
         let after = marks.partition_point(|mark| mark.at < time).clamp(1, marks.len() - 1);
         let (a, b) = (marks[after - 1], marks[after]);
         let share = ((time - a.at) / (b.at - a.at).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        a.rows as f64 + share * (b.rows - a.rows) as f64
+        a.amount as f64 + share * (b.amount - a.amount) as f64
     };
     if marks.len() < 2 || length <= 0.0 {
         return Vec::new();
     }
-    let edge = |number: usize| rows_at(begin + number as f64 * length);
+    let edge = |number: usize| amount_at(begin + number as f64 * length);
     (0..INTERVALS).map(|number| (edge(number + 1) - edge(number)) / length).collect()
 }
 
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn an_even_stream_has_the_same_rate_in_all_intervals() {
         let marks: Vec<Mark> =
-            (0..=50).map(|n| Mark { at: f64::from(n) * 0.1, rows: 32 * n as u64 }).collect();
+            (0..=50).map(|n| Mark { at: f64::from(n) * 0.1, amount: 32 * n as u64 }).collect();
         let rates = intervals(&marks);
         assert_eq!(rates.len(), INTERVALS);
         assert!(rates.iter().all(|rate| (rate - 320.0).abs() < 1e-6), "{rates:?}");
