@@ -4,10 +4,11 @@
 //! processor's cache. A gang is never kept waiting for a part that has not arrived.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
@@ -28,12 +29,54 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How far back a gang looks for a source that it has already.
 const SOURCES_REMEMBERED: usize = 8;
 
+/// How many batches may be made or waiting at once, of the epoch under way and the one after it together.
+///
+/// Who waits for a place is woken when half of them are free, not for each: a consumer whose every step wakes other
+/// threads is one whose processor they take.
+#[derive(Clone, Debug)]
+pub(crate) struct Room(Arc<Places>);
+
+#[derive(Debug)]
+struct Places {
+    free: AtomicUsize,
+    enough: usize,
+    bell: Sender<()>,
+    ringing: Receiver<()>,
+}
+
+/// A place among them, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Place(Arc<Places>);
+
+impl Room {
+    pub(crate) fn new(places: usize) -> Self {
+        let (bell, ringing) = bounded(1);
+        Room(Arc::new(Places { free: places.into(), enough: places.div_ceil(2), bell, ringing }))
+    }
+
+    fn take(&self) -> Option<Place> {
+        let taken = self.0.free.fetch_update(AcqRel, Acquire, |free| free.checked_sub(1));
+        taken.is_ok().then(|| Place(self.0.clone()))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.0.free.fetch_add(1, AcqRel) + 1 == self.0.enough {
+            // It rings already where this fails.
+            let _ = self.0.bell.try_send(());
+        }
+    }
+}
+
 /// A batch that is being made.
 pub(crate) struct Pending {
     pub(crate) made: Receiver<Result<Made>>,
     /// The global row after it.
     pub(crate) end: u64,
     pub(crate) padded: u64,
+    /// Given back when the consumer has it; the first batch of an epoch has none.
+    pub(crate) place: Option<Place>,
 }
 
 /// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
@@ -44,10 +87,15 @@ pub(super) struct Assembly {
     pub(super) number: u64,
     pub(super) off: Arc<AtomicBool>,
     pub(super) stopped: Receiver<()>,
-    /// Whether the epoch was begun; before that only its first batch is made, and nobody waits for it.
+    /// Whether the epoch was begun; before that nobody waits for it.
     pub(super) begun: Arc<AtomicBool>,
     /// Closed when it begins.
     pub(super) opened: Receiver<()>,
+    /// Closed when the one before it has no more batches to make.
+    pub(super) before: Receiver<()>,
+    /// Dropped when this one has none.
+    pub(super) _over: Sender<()>,
+    pub(super) room: Room,
     pub(super) arriving: Arrivals,
     /// Parts that arrived.
     pub(super) arrived: u64,
@@ -58,6 +106,8 @@ pub(super) struct Assembly {
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
     pub(super) gang: usize,
     pub(super) hand_over: Sender<Pending>,
+    /// Whether no batch was handed over yet.
+    pub(super) is_first: bool,
     /// What to do when so many steps are on their way.
     pub(super) quarter: Option<(u64, Box<dyn FnOnce() + Send>)>,
 }
@@ -139,7 +189,7 @@ impl Assembly {
                 self.gang = if full { (self.gang * 2).min(self.recipe.gang) } else { self.gang };
             }
             if steps == 1 {
-                self.await_beginning()?;
+                self.await_turn()?;
             }
             match self.assemble(step) {
                 Ok((sources, picks)) => gang.add(sources, picks, end, padded),
@@ -148,7 +198,7 @@ impl Assembly {
                     self.launch(gang)?;
                     let (send, made) = bounded(1);
                     let _ = send.send(Err(error));
-                    return self.pass_on(Pending { made, end, padded });
+                    return self.pass_on(Pending { made, end, padded, place: None });
                 }
             }
         }
@@ -156,7 +206,7 @@ impl Assembly {
     }
 
     /// Starts the making of a gang's batches and queues them for the consumer.
-    fn launch(&self, gang: Gang) -> Result<(), Stop> {
+    fn launch(&mut self, gang: Gang) -> Result<(), Stop> {
         let Gang { sources, picks, members } = gang;
         if members.is_empty() {
             return Ok(());
@@ -165,7 +215,7 @@ impl Assembly {
             .into_iter()
             .map(|Member { rows, end, padded }| {
                 let (send, made) = bounded(1);
-                ((rows, send), Pending { made, end, padded })
+                ((rows, send), Pending { made, end, padded, place: None })
             })
             .unzip();
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
@@ -250,27 +300,38 @@ impl Assembly {
         self.begun.load(Relaxed)
     }
 
-    fn await_beginning(&self) -> Result<(), Stop> {
+    /// After its first batch an epoch waits until it is begun, or until the one before it needs nobody any more.
+    fn await_turn(&self) -> Result<(), Stop> {
         select! {
             recv(self.opened) -> _ => Ok(()),
+            recv(self.before) -> _ => Ok(()),
             recv(self.stopped) -> _ => Err(Stop::Left),
         }
     }
 
-    /// Waits for room in the consumer's queue.
-    fn pass_on(&self, pending: Pending) -> Result<(), Stop> {
+    /// Hands a batch that has a place to the consumer; others wait for one.
+    fn pass_on(&mut self, pending: Pending) -> Result<(), Stop> {
         if self.off.load(Relaxed) {
             return Err(Stop::Left);
         }
-        let pending = match self.hand_over.try_send(pending) {
-            Ok(()) => return Ok(()),
-            Err(TrySendError::Disconnected(_)) => return Err(Stop::Left),
-            Err(TrySendError::Full(pending)) => pending,
-        };
+        let place = if std::mem::take(&mut self.is_first) { None } else { Some(self.place()?) };
+        self.hand_over.send(Pending { place, ..pending }).map_err(|_| Stop::Left)
+    }
+
+    /// Waits for a place.
+    fn place(&self) -> Result<Place, Stop> {
+        if let Some(place) = self.room.take() {
+            return Ok(place);
+        }
         let _blocked = self.watch.blocked();
-        select! {
-            send(self.hand_over, pending) -> sent => sent.map_err(|_| Stop::Left),
-            recv(self.stopped) -> _ => Err(Stop::Left),
+        loop {
+            select! {
+                recv(self.room.0.ringing) -> _ => {}
+                recv(self.stopped) -> _ => return Err(Stop::Left),
+            }
+            if let Some(place) = self.room.take() {
+                return Ok(place);
+            }
         }
     }
 }

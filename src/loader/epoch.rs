@@ -113,7 +113,11 @@ impl Epoch {
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
         };
-        let end = self.pending.take().map_or((0, 0), |pending| (pending.end, pending.padded));
+        // Its place is given back last: who waits for it gets to work at once, and would take the processor from us.
+        let (end, _place) = match self.pending.take() {
+            Some(Pending { end, padded, place, .. }) => ((end, padded), place),
+            None => ((0, 0), None),
+        };
         match received.and_then(|made| self.accept(made, end)) {
             Ok(step) => {
                 if self.counted {

@@ -10,18 +10,19 @@
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 //!
 //! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch is prepared: its row
-//! groups are fetched into what the budget has free, and its first batch is made. The rest waits until it is begun.
+//! groups are fetched into what the budget has free, and its first batch is made. As soon as the present one has no more
+//! batches to make, the next one's take their places.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never, unbounded};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::{Assembly, Pending};
+use super::assembly::{Assembly, Pending, Room};
 use super::batcher::Recipe;
 use super::feed::{Feed, FeedKey, Scout, Source};
 use super::threads::{self, Border};
@@ -42,6 +43,8 @@ pub(crate) struct Engine {
 struct UnderWay {
     epoch: Option<Arc<Switch>>,
     next: Option<Prepared>,
+    /// For the batches of both. An epoch that was left may still hold places.
+    room: Option<Room>,
 }
 
 impl UnderWay {
@@ -69,6 +72,8 @@ struct Prepared {
     fetched: oneshot::Receiver<()>,
     /// Says when a quarter of the steps are on their way.
     quarter: oneshot::Receiver<()>,
+    /// Closed when it has no more batches to make.
+    over: Receiver<()>,
 }
 
 /// Begins and ends the work of one epoch.
@@ -200,38 +205,42 @@ impl Engine {
         if closed.load(Relaxed) {
             return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
         }
-        if let Some(before) = under_way.epoch.take() {
+        let before = under_way.epoch.take();
+        if let Some(before) = &before {
             before.turn_off();
-            if !before.finished.load(Relaxed) {
-                under_way.forget_next();
-            }
+        }
+        if !before.is_some_and(|before| before.finished.load(Relaxed)) {
+            under_way.forget_next();
+            under_way.room = None;
         }
         let Work { epoch, next, source, recipe, ahead } = work()?;
+        let room = under_way.room.get_or_insert_with(|| Room::new(ahead)).clone();
         let prepared = match under_way.next.take() {
             Some(prepared) if prepared.key == epoch.key => prepared,
             other => {
                 if let Some(unwanted) = other {
                     unwanted.switch.turn_off();
                 }
-                prepare(epoch, &source, &recipe, ahead, async { true })?
+                prepare(epoch, &source, &recipe, (room.clone(), never()), async { true })?
             }
         };
-        let Prepared { batches, switch, watch, fetched, quarter, .. } = prepared;
+        let Prepared { batches, switch, watch, fetched, quarter, over, .. } = prepared;
         switch.begin();
         watch.begins();
         under_way.epoch = Some(switch.clone());
         let due = async move { fetched.await.is_ok() && quarter.await.is_ok() };
-        under_way.next = Some(prepare(next, &source, &recipe, ahead, due)?);
+        under_way.next = Some(prepare(next, &source, &recipe, (room, over), due)?);
         Ok(Flow { batches, watch, switch, engine: self.clone() })
     }
 }
 
-/// Starts an epoch's work, as far as it is done before the epoch begins; nothing of it before `due` says so.
+/// Starts an epoch's work, as far as it is done before the epoch begins; nothing of it before `due` says so, and no more
+/// than its first batch before the one `before` it has none to make.
 fn prepare(
     planned: Planned,
     source: &Source,
     recipe: &Arc<Recipe>,
-    ahead: usize,
+    (room, before): (Room, Receiver<()>),
     due: impl Future<Output = bool> + Send + 'static,
 ) -> Result<Prepared> {
     let Planned { key, scout, walk, steps } = planned;
@@ -248,7 +257,7 @@ fn prepare(
         begun: begun.clone(),
         gate: Mutex::new(Some(gate)),
     });
-    let (hand_over, batches) = bounded(ahead);
+    let ((hand_over, batches), (over, is_over)) = (unbounded(), bounded(0));
     let assembly = Assembly {
         pool: source.pool.clone(),
         recipe: recipe.clone(),
@@ -258,6 +267,9 @@ fn prepare(
         stopped,
         begun,
         opened,
+        before,
+        _over: over,
+        room,
         arriving,
         arrived: 0,
         gauge,
@@ -265,10 +277,11 @@ fn prepare(
         window: Window::new(),
         gang: 1,
         hand_over,
+        is_first: true,
         quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
     };
     threads::assembling(move || assembly.run(walk()))?;
-    Ok(Prepared { key, batches, switch, watch, fetched, quarter })
+    Ok(Prepared { key, batches, switch, watch, fetched, quarter, over: is_over })
 }
 
 impl Drop for Engine {

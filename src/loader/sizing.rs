@@ -22,8 +22,8 @@ const BATCHES_SHARE: u64 = 2;
 /// the consumer waits for what it does not need yet.
 const GANG_BYTES: u64 = 16 << 20;
 
-/// Batches that exist beside those in the queue: one that waits for room in it, one that the consumer waits for, one in
-/// the consumer's hands, and the first one of the next epoch.
+/// Batches that exist beside those that have a place: one that waits for a place, one in the consumer's hands and the one
+/// that it had before, and the first one of the next epoch.
 const BEYOND_QUEUE: u64 = 4;
 
 /// Steps of an epoch that are walked to see what it holds at most: the opening, which fills the window, and many times
