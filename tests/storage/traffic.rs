@@ -76,7 +76,10 @@ fn a_row_group_is_one_request_that_names_the_version() {
     first.sort_by_key(|(key, range)| (key.to_string(), range.as_ref().map(|range| range.start)));
     first.dedup();
     assert_eq!(first.len(), FILES * GROUPS, "each row group once, {:?}", loader.stats().traffic);
-    assert!(log.iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
+    // Of a request that just came in the log knows little yet.
+    let answered = log.iter().filter(|asked| asked.status.is_some());
+    assert!(answered.clone().count() >= FILES * GROUPS);
+    assert!(answered.into_iter().all(|asked| asked.operation == Operation::Get && asked.if_match.is_some()));
 
     // Without the column that is nearly all of it. The other loader is still reading ahead.
     drop(loader);
