@@ -9,7 +9,7 @@ use super::html::escaped;
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
 /// Room beside the marks for the numbers and titles of the axes, and above them for labels.
-const LEFT: f64 = 92.0;
+const LEFT: f64 = 108.0;
 const RIGHT: f64 = 36.0;
 const TOP: f64 = 52.0;
 const BOTTOM: f64 = 60.0;
