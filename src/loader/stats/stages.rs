@@ -16,7 +16,7 @@ pub struct StageStats {
     /// they did.
     pub working: f64,
     /// Time of epochs under way in which it had nothing to work on. `None` for stages that are not told apart in this:
-    /// those of the pool have [`Stats::pool`].
+    /// those of the pool have [`Stats::pool`](super::Stats::pool).
     pub starved: Option<f64>,
     /// Time of epochs under way in which there was no room for its results; for fetching, no memory.
     pub blocked: Option<f64>,
