@@ -3,6 +3,9 @@
 /// Default memory budget, where the machine has it twice.
 const MEMORY: u64 = 4 << 30;
 
+/// Of the memory, the part that the page cache is trusted with.
+const REMEMBERED: u64 = 2;
+
 /// The processors that this process may use, as affinity and cgroup allow.
 pub(super) fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
@@ -13,8 +16,14 @@ pub(super) fn default_memory() -> u64 {
     available_memory().map_or(MEMORY, |bytes| MEMORY.min(bytes / 2))
 }
 
+/// Bytes that the page cache is trusted to keep from one epoch to the next: half of the memory that this process may use;
+/// 0 where that cannot be read.
+pub fn page_cache() -> u64 {
+    available_memory().unwrap_or(0) / REMEMBERED
+}
+
 /// Memory of the machine, or of the cgroup if that is less; `None` where neither can be read.
-pub(super) fn available_memory() -> Option<u64> {
+fn available_memory() -> Option<u64> {
     const KIB: u64 = 1 << 10;
     let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
     let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;

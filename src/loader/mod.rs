@@ -51,6 +51,7 @@ pub use build::LoaderBuilder;
 pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations};
 pub use epoch::{Epoch, Step, Wait};
+pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};

@@ -9,7 +9,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 
 use super::images::Encoded;
-use super::machine::available_memory;
+use super::machine::page_cache;
 use crate::cache::Tier;
 use crate::decode::{Form, Image};
 use crate::error::{Error, ErrorKind, Result};
@@ -24,8 +24,6 @@ const LEAST_SECONDS: f64 = 0.2;
 const HARDLY: f64 = 0.05;
 /// The disk must give images so many times as fast as they come now.
 const FASTER: f64 = 2.0;
-/// Of the machine's memory, what the page cache is trusted to keep from one epoch to the next.
-const REMEMBERED: u64 = 2;
 /// A resized image must save half of the decoding to be worth another form on disk.
 const RESIZED_SAVES: f64 = 0.5;
 /// A form that gives less than this part of what files gave is left again.
@@ -224,7 +222,7 @@ impl Evidence {
             rows,
             rate,
             room: cache.capacity().saturating_sub(others),
-            remembered: available_memory().unwrap_or(0) / REMEMBERED,
+            remembered: page_cache(),
             disk: cache.disk_rate(),
         })
     }

@@ -1,6 +1,6 @@
 //! `forebay inspect`: what a data set is made of, from its footers, and what could be laid out better.
 
-mod advice;
+pub(super) mod advice;
 mod columns;
 mod pages;
 

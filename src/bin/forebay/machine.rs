@@ -45,15 +45,6 @@ pub(crate) fn thread_seconds() -> Option<f64> {
     Some(stat.split_whitespace().next()?.parse::<f64>().ok()? / NANOS)
 }
 
-/// Memory of the machine, or of the cgroup if that is less, in bytes.
-pub(crate) fn memory() -> Option<u64> {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
-    let total = total.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * KIB;
-    let limit = std::fs::read_to_string("/sys/fs/cgroup/memory.max").ok();
-    Some(limit.and_then(|limit| limit.trim().parse().ok()).map_or(total, |limit: u64| limit.min(total)))
-}
-
 /// The most memory that was resident so far, in bytes.
 pub(crate) fn peak_rss() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

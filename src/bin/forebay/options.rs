@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use forebay::cache::Tier;
+use forebay::catalog::Projection;
 use forebay::{Dataset, DiskCache, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
@@ -74,6 +75,14 @@ impl LoaderOptions {
     /// Opens the data set.
     pub(crate) fn open(&self) -> Result<Dataset> {
         self.location.open()
+    }
+
+    /// The columns that are read.
+    pub(crate) fn projection(&self, dataset: &Dataset) -> Result<Projection> {
+        match &self.columns {
+            Some(columns) => dataset.catalog().project(columns),
+            None => dataset.catalog().project_all(),
+        }
     }
 
     /// Describes the loader of one rank, but for what only one verb knows.

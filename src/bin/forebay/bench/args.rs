@@ -7,6 +7,7 @@ use forebay::{Error, Loader, Result, Shard};
 
 use super::accelerator::Accelerator;
 use super::workload;
+use crate::cli::machine;
 use crate::cli::options::{LoaderOptions, Order};
 use crate::cli::units;
 
@@ -167,8 +168,7 @@ impl Args {
     }
 
     pub(super) fn threads_each(&self) -> usize {
-        let processors = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.unwrap_or_else(|| (processors / self.world as usize).max(1))
+        self.threads.unwrap_or_else(|| (machine::processors() / self.world).max(1) as usize)
     }
 
     /// The device to feed; its steps take no time where none was asked for.

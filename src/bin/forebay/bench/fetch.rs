@@ -35,10 +35,7 @@ pub(super) fn measure(
     let catalog = dataset.catalog();
     let most_rows = max_batches.map_or(u64::MAX, |most| most.saturating_mul(options.batch_size));
     let groups = catalog.groups.partition_point(|group| group.first_row < most_rows);
-    let projection = match &options.columns {
-        Some(columns) => catalog.project(columns)?,
-        None => catalog.project_all()?,
-    };
+    let projection = options.projection(&dataset)?;
     let rows = catalog.groups[..groups].iter().map(|group| group.rows).sum::<u64>();
     let progress = Mutex::new(console.progress("reading", "row groups", groups as u64));
     let before = dataset.traffic();

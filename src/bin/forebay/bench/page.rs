@@ -59,7 +59,7 @@ pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
 
 /// Where the run took place, as far as figures depend on it.
 fn host(report: &Report) -> String {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let processors = crate::cli::machine::processors() as usize;
     let other = match report.others_cores {
         Some(cores) => format!(", of which other programs kept {cores:.1} busy"),
         None => String::new(),

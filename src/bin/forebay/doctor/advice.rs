@@ -6,6 +6,7 @@ use forebay::{Dataset, Result};
 use serde::Serialize;
 
 use super::model::{Change, Measured};
+use crate::cli::inspect::advice::{WINDOW_BYTES, few_in_window};
 use crate::cli::options::LoaderOptions;
 use crate::cli::units::{bytes, counted, percent};
 
@@ -13,10 +14,6 @@ use crate::cli::units::{bytes, counted, percent};
 const SAFE: f64 = 1.3;
 /// What a change must at least bring to be worth a word.
 const WORTH_IT: f64 = 1.05;
-/// What the default shuffle window holds.
-const WINDOW_BYTES: u64 = 1 << 30;
-/// A window of fewer row groups than this mixes too few places.
-const FEW_ROW_GROUPS: u64 = 16;
 /// A row group of this size suits shuffling from disks and object stores alike.
 const GOOD_ROW_GROUP: u64 = 32 << 20;
 /// Of preparing, the share of Parquet from which on a codec is worth a thought.
@@ -64,10 +61,7 @@ pub(super) struct Layout {
 impl Layout {
     pub(super) fn of(dataset: &Dataset, options: &LoaderOptions) -> Result<Self> {
         let catalog = dataset.catalog();
-        let projection = match &options.columns {
-            Some(columns) => catalog.project(columns)?,
-            None => catalog.project_all()?,
-        };
+        let projection = options.projection(dataset)?;
         let groups = catalog.groups.len().max(1) as u64;
         let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, &projection)).sum();
         Ok(Layout {
@@ -201,8 +195,7 @@ fn parquet(measured: &Measured) -> Option<String> {
 }
 
 fn large_groups(layout: &Layout) -> Option<String> {
-    let held = WINDOW_BYTES / layout.group_bytes.max(1);
-    (held < FEW_ROW_GROUPS && layout.groups > held).then(|| {
+    few_in_window(layout.group_bytes, layout.groups).map(|held| {
         let rows = (GOOD_ROW_GROUP * layout.group_rows / layout.group_bytes.max(1)).max(1);
         format!(
             "Row groups of {}: a window of {} holds {}, and mixes poorly. Rewrite with row groups of {}.",

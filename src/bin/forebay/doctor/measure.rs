@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use forebay::cache::Tier;
 use forebay::catalog::Projection;
+use forebay::loader::page_cache;
 use forebay::source::TrafficStats;
 use forebay::{Dataset, DiskCache, Loader, Result, Shard};
 
@@ -24,8 +25,6 @@ const BATCHES_AT_HAND: u64 = 24;
 const SCRATCH: u64 = 2 << 30;
 /// Passes in which a cache is filled, at most: a disk that is behind keeps some rows in a later one.
 const FILLING: u32 = 4;
-/// Of the machine's memory, what the page cache is trusted to keep from one epoch to the next.
-const REMEMBERED: u64 = 2;
 /// Row groups that are fetched at first.
 const FIRST_GROUPS: usize = 4;
 /// No more row groups than this are fetched, a small data set again and again, however fast they come.
@@ -90,7 +89,7 @@ impl Bench<'_> {
             disk: rows.disk_rate(),
             row_bytes: self.kept(&rows),
             rows: self.dataset.catalog().rows(),
-            remembered: machine::memory().unwrap_or(0) / REMEMBERED,
+            remembered: page_cache(),
         })
     }
 
@@ -98,14 +97,6 @@ impl Bench<'_> {
     fn kept(&self, cache: &DiskCache) -> f64 {
         let stats = cache.stats();
         stats.bytes as f64 / (stats.entries as f64 * self.group_rows()).max(1.0)
-    }
-
-    fn projection(&self) -> Result<Projection> {
-        let catalog = self.dataset.catalog();
-        match &self.options.columns {
-            Some(columns) => catalog.project(columns),
-            None => catalog.project_all(),
-        }
     }
 
     /// A loader of one rank over everything.
@@ -137,7 +128,7 @@ impl Bench<'_> {
     /// The same with little memory.
     fn near(&self, options: LoaderOptions, now: &Trial) -> LoaderOptions {
         let catalog = self.dataset.catalog();
-        let largest = self.projection().map_or(0, |projection| {
+        let largest = self.options.projection(self.dataset).map_or(0, |projection| {
             let held =
                 |group| catalog.held_bytes(group, &projection) + catalog.stored_bytes(group, &projection);
             catalog.groups.iter().map(held).max().unwrap_or(0)
@@ -172,7 +163,8 @@ impl Bench<'_> {
     /// Fetches more and more row groups, and throws them away. What the store gives, and seconds of this process's
     /// processors for a row.
     fn store(&self) -> Result<(Store, f64)> {
-        let (projection, most) = (self.projection()?, self.dataset.catalog().groups.len());
+        let (projection, most) =
+            (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
         let mut groups = FIRST_GROUPS.min(most);
         loop {
             let (before, clock) = (self.dataset.traffic(), Clock::now());

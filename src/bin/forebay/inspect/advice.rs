@@ -5,7 +5,7 @@ use super::columns::Column;
 use crate::cli::units::{bytes, count, counted};
 
 /// What the default shuffle window holds.
-const WINDOW_BYTES: u64 = 1 << 30;
+pub(crate) const WINDOW_BYTES: u64 = 1 << 30;
 /// A window of fewer row groups than this mixes too few places.
 const FEW_ROW_GROUPS: u64 = 16;
 /// A request for less spends its time on the way.
@@ -41,10 +41,15 @@ pub(super) fn list(report: &Report) -> Vec<String> {
     advice
 }
 
+/// How many row groups of a size the default window holds, where that is so few of them that it mixes poorly.
+pub(crate) fn few_in_window(group_bytes: u64, groups: u64) -> Option<u64> {
+    let held = WINDOW_BYTES / group_bytes.max(1);
+    (held < FEW_ROW_GROUPS && groups > held).then_some(held)
+}
+
 fn large_groups(report: &Report) -> Option<String> {
     let mean = report.row_group_bytes.mean.max(1);
-    let in_window = WINDOW_BYTES / mean;
-    (in_window < FEW_ROW_GROUPS && report.row_groups.total > in_window).then(|| {
+    few_in_window(mean, report.row_groups.total).map(|in_window| {
         format!(
             "Row groups of {} are too large to shuffle well: a window of {} holds {}. Write row groups of {GOOD_ROW_GROUP}, \
              about {} rows.",
