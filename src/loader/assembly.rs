@@ -3,16 +3,18 @@
 //! Small batches are made in gangs: several steps at once, so that a row group's column is read while it is in the
 //! processor's cache. A gang is never kept waiting for a part that has not arrived.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, select};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use rayon::ThreadPool;
 
 use super::batcher::{Job, Made, Recipe};
 use super::feed::{Arrivals, ended_early};
+use super::line::{self, line};
+use super::room::{Place, Room};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
@@ -29,49 +31,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How far back a gang looks for a source that it has already.
 const SOURCES_REMEMBERED: usize = 8;
 
-/// How many batches may be made or waiting at once, of the epoch under way and the one after it together.
-///
-/// Who waits for a place is woken when half of them are free, not for each: a consumer whose every step wakes other
-/// threads is one whose processor they take.
-#[derive(Clone, Debug)]
-pub(crate) struct Room(Arc<Places>);
-
-#[derive(Debug)]
-struct Places {
-    free: AtomicUsize,
-    enough: usize,
-    bell: Sender<()>,
-    ringing: Receiver<()>,
-}
-
-/// A place among them, given back when it is dropped.
-#[derive(Debug)]
-pub(crate) struct Place(Arc<Places>);
-
-impl Room {
-    pub(crate) fn new(places: usize) -> Self {
-        let (bell, ringing) = bounded(1);
-        Room(Arc::new(Places { free: places.into(), enough: places.div_ceil(2), bell, ringing }))
-    }
-
-    fn take(&self) -> Option<Place> {
-        let taken = self.0.free.fetch_update(AcqRel, Acquire, |free| free.checked_sub(1));
-        taken.is_ok().then(|| Place(self.0.clone()))
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.0.free.fetch_add(1, AcqRel) + 1 == self.0.enough {
-            // It rings already where this fails.
-            let _ = self.0.bell.try_send(());
-        }
-    }
-}
-
 /// A batch that is being made.
 pub(crate) struct Pending {
-    pub(crate) made: Receiver<Result<Made>>,
+    pub(crate) made: line::Receiver<Result<Made>>,
     /// The global row after it.
     pub(crate) end: u64,
     pub(crate) padded: u64,
@@ -105,11 +67,22 @@ pub(super) struct Assembly {
     pub(super) window: Window<Resident>,
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
     pub(super) gang: usize,
-    pub(super) hand_over: Sender<Pending>,
+    pub(super) hand_over: line::Sender<Pending>,
     /// Whether no batch was handed over yet.
     pub(super) is_first: bool,
-    /// What to do when so many steps are on their way.
-    pub(super) quarter: Option<(u64, Box<dyn FnOnce() + Send>)>,
+    /// A quarter of its steps.
+    pub(super) quarter: u64,
+    /// What to do when so many are on their way.
+    pub(super) then: Then,
+}
+
+/// What is left to do for an epoch that was begun.
+pub(super) type Then = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// Does what is left to do; whether there was anything.
+fn go_on(then: &Then) -> bool {
+    let then = then.lock().unwrap_or_else(PoisonError::into_inner).take();
+    then.map(|then| then()).is_some()
 }
 
 /// The rows of a step: where they come from, and source and row in it of each.
@@ -171,15 +144,27 @@ impl From<Error> for Stop {
 impl Assembly {
     pub(super) fn run(mut self, walk: Walk) {
         // Ends when the work is done, or when nobody wants it any more.
-        let _ = self.follow(walk);
+        let followed = self.follow(walk);
         self.watch.assembled();
+        if followed.is_ok() {
+            let (opened, stopped, then) = (self.opened.clone(), self.stopped.clone(), self.then.clone());
+            drop(self);
+            let is_begun = select! {
+                recv(opened) -> _ => true,
+                recv(stopped) -> _ => false,
+            };
+            if is_begun {
+                go_on(&then);
+            }
+        }
     }
 
     fn follow(&mut self, walk: Walk) -> Result<(), Stop> {
+        let mut goes_on = false;
         let mut gang = Gang::default();
         for (steps, step) in (0..).zip(walk) {
-            if let Some((_, reached)) = self.quarter.take_if(|(quarter, _)| steps >= *quarter) {
-                reached();
+            if !goes_on && steps >= self.quarter && self.is_begun() {
+                goes_on = go_on(&self.then);
             }
             let (end, padded) = (step.end, step.padded);
             let full = gang.members.len() >= self.gang;
@@ -196,7 +181,7 @@ impl Assembly {
                 Err(Stop::Left) => return Err(Stop::Left),
                 Err(Stop::Failed(error)) => {
                     self.launch(gang)?;
-                    let (send, made) = bounded(1);
+                    let (send, made) = line();
                     let _ = send.send(Err(error));
                     return self.pass_on(Pending { made, end, padded, place: None });
                 }
@@ -214,7 +199,7 @@ impl Assembly {
         let (sends, pending): (Vec<_>, Vec<_>) = members
             .into_iter()
             .map(|Member { rows, end, padded }| {
-                let (send, made) = bounded(1);
+                let (send, made) = line();
                 ((rows, send), Pending { made, end, padded, place: None })
             })
             .unzip();
@@ -325,11 +310,10 @@ impl Assembly {
         }
         let _blocked = self.watch.blocked();
         loop {
-            select! {
-                recv(self.room.0.ringing) -> _ => {}
-                recv(self.stopped) -> _ => return Err(Stop::Left),
+            if self.off.load(Relaxed) {
+                return Err(Stop::Left);
             }
-            if let Some(place) = self.room.take() {
+            if let Some(place) = self.room.wait() {
                 return Ok(place);
             }
         }

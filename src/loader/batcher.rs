@@ -9,10 +9,10 @@ use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
-use crossbeam_channel::Sender;
 use rayon::ThreadPool;
 
 use super::images::{Encoded, tensor};
+use super::line::Sender;
 use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, gather};

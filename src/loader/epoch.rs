@@ -147,8 +147,8 @@ impl Epoch {
         }
         let Some(Pending { made, .. }) = &self.pending else { return Err(RecvTimeoutError::Disconnected) };
         match made.try_recv() {
-            Ok(made) => Ok(made),
-            Err(_) => {
+            Some(made) => Ok(made),
+            None => {
                 flow.watch.making();
                 made.recv_timeout(left())
             }

@@ -9,22 +9,24 @@
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 //!
-//! Once an epoch's row groups are fetched and a quarter of its steps are on their way, the next epoch is prepared: its row
+//! Once a quarter of an epoch's steps are on their way and its row groups are fetched, the next epoch is prepared: its row
 //! groups are fetched into what the budget has free, and its first batch is made. As soon as the present one has no more
 //! batches to make, the next one's take their places.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crossbeam_channel::{Receiver, Sender, bounded, never, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::assembly::{Assembly, Pending, Room};
+use super::assembly::{Assembly, Pending, Then};
 use super::batcher::Recipe;
 use super::feed::{Feed, FeedKey, Scout, Source};
+use super::line::{self, line};
+use super::room::Room;
 use super::threads::{self, Border};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
@@ -65,33 +67,33 @@ impl UnderWay {
 /// An epoch that is ready to be begun.
 struct Prepared {
     key: FeedKey,
-    batches: Receiver<Pending>,
+    batches: line::Receiver<Pending>,
     switch: Arc<Switch>,
     watch: Watch,
     /// Says when all row groups are fetched.
     fetched: oneshot::Receiver<()>,
-    /// Says when a quarter of the steps are on their way.
-    quarter: oneshot::Receiver<()>,
     /// Closed when it has no more batches to make.
     over: Receiver<()>,
 }
 
 /// Begins and ends the work of one epoch.
-#[derive(Debug)]
 struct Switch {
     off: Arc<AtomicBool>,
     /// Whether all of it was handed over, so that what is fetched after it is wanted.
     finished: AtomicBool,
-    /// Dropped to wake whoever waits for room.
+    /// Dropped to wake whoever waits for the beginning in vain.
     alive: Mutex<Option<Sender<()>>>,
     feed: CancellationToken,
     begun: Arc<AtomicBool>,
+    /// What is done when a quarter of the steps of an epoch that was begun are on their way.
+    then: Then,
     /// Dropped to wake who waits for the beginning.
     gate: Mutex<Option<Sender<()>>>,
 }
 
 impl Switch {
-    fn begin(&self) {
+    fn begin(&self, then: impl FnOnce() + Send + 'static) {
+        *self.then.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(then));
         self.begun.store(true, Relaxed);
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
@@ -132,7 +134,7 @@ pub(crate) struct Work {
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
 pub(crate) struct Flow {
-    pub(crate) batches: Receiver<Pending>,
+    pub(crate) batches: line::Receiver<Pending>,
     pub(crate) watch: Watch,
     switch: Arc<Switch>,
     engine: Arc<Engine>,
@@ -224,13 +226,26 @@ impl Engine {
                 prepare(epoch, &source, &recipe, (room.clone(), never()), async { true })?
             }
         };
-        let Prepared { batches, switch, watch, fetched, quarter, over, .. } = prepared;
-        switch.begin();
+        let Prepared { batches, switch, watch, fetched, over, .. } = prepared;
+        let (engine, begun) = (Arc::downgrade(self), Arc::downgrade(&switch));
+        let due = async { fetched.await.is_ok() };
+        switch.begin(move || {
+            Engine::follow_up(&engine, &begun, || prepare(next, &source, &recipe, (room, over), due))
+        });
         watch.begins();
         under_way.epoch = Some(switch.clone());
-        let due = async move { fetched.await.is_ok() && quarter.await.is_ok() };
-        under_way.next = Some(prepare(next, &source, &recipe, (room, over), due)?);
         Ok(Flow { batches, watch, switch, engine: self.clone() })
+    }
+
+    /// Prepares what comes after the epoch of `switch`, if that is still the one under way. The consumer does not do this
+    /// itself: whoever starts threads may lose the processor to them.
+    fn follow_up(engine: &Weak<Self>, switch: &Weak<Switch>, prepare: impl FnOnce() -> Result<Prepared>) {
+        let Some((engine, switch)) = engine.upgrade().zip(switch.upgrade()) else { return };
+        let mut under_way = engine.under_way();
+        if under_way.epoch.as_ref().is_some_and(|epoch| Arc::ptr_eq(epoch, &switch)) {
+            // What fails here fails again, where it is seen, when that epoch is begun.
+            under_way.next = prepare().ok();
+        }
     }
 }
 
@@ -246,7 +261,6 @@ fn prepare(
     let Planned { key, scout, walk, steps } = planned;
     let watch = Watch::new(&source.monitor);
     let Feed { arriving, gauge, end, fetched } = Feed::start(source, scout, due, watch.clone());
-    let (on_the_way, quarter) = oneshot::channel();
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let switch = Arc::new(Switch {
@@ -255,9 +269,10 @@ fn prepare(
         alive: Mutex::new(Some(alive)),
         feed: end,
         begun: begun.clone(),
+        then: Then::default(),
         gate: Mutex::new(Some(gate)),
     });
-    let ((hand_over, batches), (over, is_over)) = (unbounded(), bounded(0));
+    let ((hand_over, batches), (over, is_over)) = (line(), bounded(0));
     let assembly = Assembly {
         pool: source.pool.clone(),
         recipe: recipe.clone(),
@@ -278,10 +293,11 @@ fn prepare(
         gang: 1,
         hand_over,
         is_first: true,
-        quarter: Some((steps / 4, Box::new(move || _ = on_the_way.send(())))),
+        quarter: steps / 4,
+        then: switch.then.clone(),
     };
     threads::assembling(move || assembly.run(walk()))?;
-    Ok(Prepared { key, batches, switch, watch, fetched, quarter, over: is_over })
+    Ok(Prepared { key, batches, switch, watch, fetched, over: is_over })
 }
 
 impl Drop for Engine {

@@ -1,0 +1,135 @@
+//! A line from the threads that make batches to the loop that takes them.
+//!
+//! Channels in general spin and yield before they sleep. Where all processors decode, a thread that yields comes back
+//! after a time slice of several milliseconds; one that sleeps is woken as soon as there is something for it. So the
+//! consumer waits on a condition variable and on nothing else.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::RecvTimeoutError;
+
+/// A line without a limit. Either end may be dropped first.
+pub(crate) fn line<T>() -> (Sender<T>, Receiver<T>) {
+    let line = Arc::new(Line { state: Mutex::new((VecDeque::new(), Ends::Both)), some: Condvar::new() });
+    (Sender(line.clone()), Receiver(line))
+}
+
+/// Where values go in.
+pub(crate) struct Sender<T>(Arc<Line<T>>);
+
+/// Where they come out, in the same order.
+pub(crate) struct Receiver<T>(Arc<Line<T>>);
+
+struct Line<T> {
+    state: Mutex<(VecDeque<T>, Ends)>,
+    some: Condvar,
+}
+
+/// Which ends are still there.
+#[derive(PartialEq)]
+enum Ends {
+    Both,
+    One,
+}
+
+impl<T> Line<T> {
+    fn lock(&self) -> MutexGuard<'_, (VecDeque<T>, Ends)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Sender<T> {
+    /// Puts a value in; it comes back where nobody will ever take it.
+    pub(crate) fn send(&self, value: T) -> Result<(), T> {
+        let mut state = self.0.lock();
+        if state.1 == Ends::One {
+            return Err(value);
+        }
+        state.0.push_back(value);
+        drop(state);
+        self.0.some.notify_one();
+        Ok(())
+    }
+}
+
+impl<T> Receiver<T> {
+    /// The next value, if it is there.
+    pub(crate) fn try_recv(&self) -> Option<T> {
+        self.0.lock().0.pop_front()
+    }
+
+    /// Waits for the next value, at most for `patience`.
+    pub(crate) fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+        let mut state = self.0.lock();
+        let began = Instant::now();
+        loop {
+            if let Some(value) = state.0.pop_front() {
+                return Ok(value);
+            }
+            if state.1 == Ends::One {
+                return Err(RecvTimeoutError::Disconnected);
+            }
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(RecvTimeoutError::Timeout);
+            }
+            state = self.0.some.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.0.lock().1 = Ends::One;
+        self.0.some.notify_one();
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        // What nobody will take is dropped outside the lock: it may be large.
+        let left = {
+            let mut state = self.0.lock();
+            state.1 = Ends::One;
+            std::mem::take(&mut state.0)
+        };
+        drop(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn values_come_out_in_order_and_what_was_sent_outlives_the_sender() {
+        let (send, receive) = line();
+        assert_eq!(receive.try_recv(), None);
+        (0..3).for_each(|number| send.send(number).unwrap());
+        drop(send);
+        assert_eq!(receive.try_recv(), Some(0));
+        assert_eq!((receive.recv_timeout(LONG), receive.recv_timeout(LONG)), (Ok(1), Ok(2)));
+        assert_eq!(receive.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_a_value_and_by_the_senders_end() {
+        let (send, receive) = line();
+        let waiting = std::thread::spawn(move || (receive.recv_timeout(LONG), receive.recv_timeout(LONG)));
+        send.send(7).unwrap();
+        drop(send);
+        assert_eq!(waiting.join().unwrap(), (Ok(7), Err(RecvTimeoutError::Disconnected)));
+    }
+
+    #[test]
+    fn patience_ends_and_a_value_that_nobody_takes_comes_back() {
+        let (send, receive) = line::<u8>();
+        assert_eq!(receive.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
+        drop(receive);
+        assert_eq!(send.send(7), Err(7));
+    }
+}
