@@ -48,6 +48,10 @@ program: setup ## Build the program forebay
 wheel: setup ## Build the Python package into .venv
 	@$(STEP) "build the Python package" maturin develop --release --manifest-path python/Cargo.toml
 
+.PHONY: dist
+dist: setup ## What users install, into dist/: wheel and program for each level of processors
+	@$(STEP) "wheel and program" tools/dist
+
 # -- Testing ------------------------------------------------------------------------------------------------------
 
 .PHONY: test

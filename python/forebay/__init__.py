@@ -21,6 +21,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from . import _level
+
+_level.load(f"{__name__}._forebay")
+
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
 from .epoch import Epoch

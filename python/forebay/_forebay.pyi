@@ -8,6 +8,7 @@ import numpy as np
 from .column import Column as PublicColumn
 
 __version__: str
+__level__: str
 
 def main(arguments: list[str]) -> int: ...
 

@@ -5,6 +5,8 @@
 //! of its own: what is not about the border belongs in the library. The public names live in the Python package
 //! `forebay`, which wraps this module; nothing here is imported by users.
 
+#[path = "../../src/bin/forebay/allocator.rs"]
+mod allocator;
 mod batch;
 mod capsule;
 #[path = "../../src/bin/forebay/cli.rs"]
@@ -28,14 +30,12 @@ mod schema;
 
 use pyo3::prelude::*;
 
-/// The allocator of the whole wheel: batches are large, short-lived and made by many threads.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// The compiled half of the `forebay` package.
 #[pymodule]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    allocator::settle();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("__level__", cli::machine::LEVEL)?;
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;

@@ -9,7 +9,7 @@ mod console;
 mod doctor;
 mod inspect;
 mod location;
-mod machine;
+pub(crate) mod machine;
 mod options;
 mod plan;
 mod random;
@@ -28,7 +28,7 @@ const DONE: i32 = 0;
 /// Something failed that no other arguments would have prevented.
 const FAILED: i32 = 1;
 /// Arguments or data that can never work.
-const REFUSED: i32 = 2;
+pub(crate) const REFUSED: i32 = 2;
 
 /// Feeds GPU training straight from Parquet.
 #[derive(Parser)]

@@ -1,13 +1,18 @@
 //! The `forebay` program, as `cargo install` puts it in place; the wheel carries the same one.
 
+mod allocator;
 #[path = "cli.rs"]
 mod cli;
-
-/// Row groups of images are allocated and freed in blocks of many megabytes, which the system's allocator maps and
-/// faults in anew each time.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+mod level;
 
 fn main() {
-    std::process::exit(cli::run(std::env::args_os()));
+    allocator::settle();
+    let status = match level::take_over() {
+        Ok(()) => cli::run(std::env::args_os()),
+        Err(sentence) => {
+            eprintln!("forebay: {sentence}");
+            cli::REFUSED
+        }
+    };
+    std::process::exit(status);
 }

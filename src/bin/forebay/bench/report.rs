@@ -32,6 +32,8 @@ const SHOWN: f64 = 1e-3;
 #[derive(Serialize)]
 pub(super) struct Report {
     pub(super) version: &'static str,
+    /// The processors that it was compiled for.
+    pub(super) level: &'static str,
     pub(super) locations: Vec<String>,
     /// The published demand that this was a run of.
     pub(super) workload: Option<Held>,
@@ -120,6 +122,7 @@ impl Report {
         let traffic = loaders.first().map(|loader| loader.stats().traffic).unwrap_or_default();
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION"),
+            level: machine::LEVEL,
             locations: args.loader.location.shown(),
             workload: None,
             until: args.until,

@@ -1,0 +1,80 @@
+"""Chooses the compiled half of the package for this processor.
+
+A wheel for x86-64 may carry it several times: for any such processor, and for the levels that the x86-64 psABI defines,
+whose wider instructions scan Parquet about half as fast again. The highest level that the processor has is taken, before
+anything imports ``forebay._forebay``.
+
+``FOREBAY_LEVEL`` takes another: ``x86-64`` is the one that runs everywhere.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import platform
+import sys
+from pathlib import Path
+
+__all__: list[str] = []
+
+# What a level asks for beyond the one before it, as the kernel calls it in /proc/cpuinfo.
+# https://gitlab.com/x86-psABIs/x86-64-ABI
+_LEVELS = {
+    "x86-64-v3": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
+    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
+}
+
+
+def flags() -> set[str]:
+    """What the processor says that it has; nothing where that cannot be told."""
+    if platform.machine() != "x86_64":
+        return set()
+    try:
+        with open("/proc/cpuinfo", encoding="ascii", errors="replace") as lines:
+            return set(next((line for line in lines if line.startswith("flags")), "").split())
+    except OSError:
+        return set()
+
+
+def fitting(has: set[str]) -> list[str]:
+    """The levels that a processor with these flags can run, the highest first."""
+    levels: list[str] = []
+    for level, asks in _LEVELS.items():
+        if not has.issuperset(asks.split()):
+            break
+        levels.insert(0, level)
+    return levels
+
+
+def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
+    """The best library in a folder that may be loaded; none where that is the one for all processors.
+
+    Raises:
+        ImportError: The ``wanted`` level is not among those that this processor has and the package carries.
+    """
+    found = [(level, folder / f"_forebay.{level}.so") for level in levels]
+    found = [(level, path) for level, path in found if path.exists()]
+    if wanted is None:
+        return found[0][1] if found else None
+    if wanted == "x86-64":
+        return None
+    for level, path in found:
+        if level == wanted:
+            return path
+    possible = ", ".join(["x86-64", *(level for level, _ in found)])
+    raise ImportError(f"FOREBAY_LEVEL={wanted}: not for this processor or not in this package; there is {possible}")
+
+
+def load(name: str) -> None:
+    """Imports the fitting library as module ``name``; leaves it to Python where that is the one for all processors."""
+    wanted = os.environ.get("FOREBAY_LEVEL") or None
+    path = library(Path(__file__).parent, fitting(flags()), wanted)
+    if path is None:
+        return
+    loader = importlib.machinery.ExtensionFileLoader(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
