@@ -182,9 +182,15 @@ impl Selection {
                 }
                 bits.finish()
             }
-            Selection::Runs { rows, .. } => {
+            Selection::Runs { runs, rows } => {
                 let mut bits = BooleanBufferBuilder::new(*rows);
-                self.for_each(|source, row| bits.append(bit(source, row)));
+                for run in runs {
+                    let (start, rows) = (run.start as usize, run.rows as usize);
+                    match sources[run.source as usize] {
+                        None => bits.append_n(rows, true),
+                        Some(source) => bits.append_buffer(&source.slice(start, rows)),
+                    }
+                }
                 bits.finish()
             }
         }

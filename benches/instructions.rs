@@ -1,0 +1,121 @@
+//! The hot loops one by one, for counting their instructions: `instructions LOOP ROUNDS` runs one so many times, on one
+//! thread and the same input each time. `benches/instructions.py` runs it under callgrind.
+
+use std::hint::black_box;
+
+use arrow::array::Array;
+use forebay::batch::{Selection, gather};
+use forebay::decode::{RowKey, decode_into, encode_jpeg};
+use forebay::reader::rows::read_part;
+use forebay::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::{Image, Layout, PixelType, source};
+
+mod common;
+
+const WIDTH: u32 = 500;
+const HEIGHT: u32 = 375;
+const TINY: u32 = 32;
+const BATCH: usize = 8192;
+
+type Loop = Box<dyn FnMut(u64)>;
+
+/// A picture with edges, slopes and noise.
+fn picture(width: u32, height: u32) -> Vec<u8> {
+    let mut state = 1u32;
+    let mut pixel = |x: u32, y: u32, channel: u32| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let slope = (x * (channel + 1) + y) / 4;
+        let edge = if (x / 40 + y / 30).is_multiple_of(2) { 60 } else { 0 };
+        (slope + edge + (state >> 28)) as u8
+    };
+    let places = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
+    places
+        .flat_map(|(x, y)| [0, 1, 2].map(|channel| (x, y, channel)))
+        .map(|(x, y, c)| pixel(x, y, c))
+        .collect()
+}
+
+fn decode(image: Image, encoded: Vec<u8>) -> Loop {
+    let mut slot = vec![0; image.bytes_per_image()];
+    Box::new(move |round| {
+        decode_into(&image, &encoded, RowKey(round), &mut slot).expect("pixels");
+        black_box(&mut slot);
+    })
+}
+
+fn jpeg(image: Image) -> Loop {
+    decode(image, encode_jpeg(&picture(WIDTH, HEIGHT), WIDTH, HEIGHT, 93).expect("a JPEG"))
+}
+
+fn png() -> Loop {
+    let mut encoded = std::io::Cursor::new(Vec::new());
+    let pixels = image::RgbImage::from_raw(TINY, TINY, picture(TINY, TINY)).expect("an image");
+    pixels.write_to(&mut encoded, image::ImageFormat::Png).expect("a PNG");
+    decode(Image::resize(TINY, TINY), encoded.into_inner())
+}
+
+#[allow(clippy::disallowed_methods, reason = "there is no loader to wait in")]
+fn rows() -> Loop {
+    let dir = common::written(1);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let location = dir.path().to_string_lossy().into_owned();
+    let (store, catalog) =
+        runtime.block_on(source::open(&[location], &Default::default())).expect("the file that was written");
+    let projection = catalog.project_all().expect("columns that are read");
+    let ranges = catalog.byte_ranges(&catalog.groups[0], &projection);
+    let bytes = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges)).expect("bytes");
+    let chunks: Vec<_> = ranges.into_iter().zip(bytes).collect();
+    Box::new(move |_| {
+        black_box(read_part(&catalog, &projection, 0, None, chunks.clone(), u64::MAX).expect("rows"));
+    })
+}
+
+fn gathered(pick: impl Fn(u32) -> (u32, u32)) -> Loop {
+    let sources: Vec<_> = (0..4).map(common::table).collect();
+    let selection = Selection::new((0..BATCH as u32).map(pick).collect());
+    Box::new(move |_| {
+        for column in 0..common::COLUMNS {
+            let arrays: Vec<&dyn Array> =
+                sources.iter().map(|source| source.column(column).as_ref()).collect();
+            black_box(gather(&arrays, &selection, None).expect("numbers"));
+        }
+    })
+}
+
+fn plan() -> Loop {
+    let groups = vec![100; 1_000];
+    let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(8_192), &groups, 8, 0);
+    let shard = Shard::new(3, 8).expect("a rank of the world");
+    let split = Split { rows: 100_000, lanes: 8, shard, batch: 256, drop_last: false };
+    Box::new(move |round| {
+        let order = EpochOrder::new(&groups, &spec, round);
+        black_box(Walk::new(&order, split, 0).map(|step| step.rows).sum::<u64>());
+    })
+}
+
+fn main() {
+    let crop = || Image::random_resized_crop(224).flip();
+    let normalised = || {
+        let layout = crop().dtype(PixelType::F32).layout(Layout::Nchw);
+        layout.normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+    };
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let [name, rounds] = arguments.as_slice() else {
+        eprintln!("instructions LOOP ROUNDS");
+        return;
+    };
+    let mut run = match name.as_str() {
+        "jpeg-crop" => jpeg(crop()),
+        "jpeg-crop-float" => jpeg(normalised()),
+        "png-tiny" => png(),
+        "parquet-rows" => rows(),
+        "gather-stored" => gathered(|row| (0, row)),
+        "gather-shuffled" => {
+            gathered(|row| (row * 7 % 4, row.wrapping_mul(2_654_435_761) % common::GROUP as u32))
+        }
+        "plan-epoch" => plan(),
+        other => panic!("no loop is called {other}"),
+    };
+    (0..rounds.parse().expect("a number of rounds")).for_each(&mut run);
+}
