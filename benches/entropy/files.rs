@@ -5,11 +5,13 @@ use std::path::{Path, PathBuf};
 
 use turbojpeg_sys as tj;
 
-use crate::decoder::Frame;
+use crate::frame::Frame;
 use crate::{library, photos};
 
 /// Most files of one kind.
 const MOST: usize = 64;
+/// Pixels of the smallest that counts as a photograph; test images have fewer.
+const LEAST: usize = 256 * 256;
 /// What PNG files are encoded at.
 const QUALITY: i32 = 92;
 
@@ -41,11 +43,15 @@ pub(crate) fn sets(folder: Option<&str>) -> Vec<Set> {
     let files = folder.map(|folder| files(Path::new(folder))).unwrap_or_default();
     let jpeg: Vec<Photo> = read(&files, "jpg").map(Photo).collect();
     for chroma in ["4:2:0", "4:4:4"] {
-        let of = |photo: &&Photo| Frame::read(&photo.0).is_some_and(|frame| frame.chroma() == chroma);
+        let of = |photo: &&Photo| {
+            Frame::read(&photo.0)
+                .is_some_and(|frame| frame.chroma() == chroma && frame.width * frame.height >= LEAST)
+        };
         let photos = jpeg.iter().filter(of).take(MOST).map(|photo| Photo(photo.0.clone())).collect();
         sets.push(Set { name: format!("files, {chroma}"), photos });
     }
-    let png: Vec<_> = read(&files, "png").filter_map(|png| image::load_from_memory(&png).ok()).collect();
+    let mut png: Vec<_> = read(&files, "png").filter_map(|png| image::load_from_memory(&png).ok()).collect();
+    png.retain(|image| image.width() as usize * image.height() as usize >= LEAST);
     for (chroma, sampling) in [("4:2:0", tj::TJSAMP_TJSAMP_420), ("4:4:4", tj::TJSAMP_TJSAMP_444)] {
         let encode = |image: &image::DynamicImage| {
             let rgb = image.to_rgb8();

@@ -13,6 +13,7 @@
 mod bits;
 mod decoder;
 mod files;
+mod frame;
 mod library;
 #[path = "../common/photos.rs"]
 mod photos;
@@ -20,12 +21,14 @@ mod tables;
 mod turns;
 
 use std::hint::black_box;
+use std::sync::Arc;
 
-use decoder::{Block, Cursor, Frame, Tables};
+use decoder::{Block, Cursor};
 use files::{Photo, Set};
+use frame::{Frame, Tables};
 use library::{Library, Pixels, coefficients, with_restart_markers};
 use photos::Draws;
-use turns::Turns;
+use turns::{Turns, in_turns};
 
 const ROUNDS: usize = 40;
 
@@ -34,22 +37,35 @@ fn main() {
     let folder = folder.or_else(|| std::env::var("FOREBAY_TEST_DATA").ok());
     for set in files::sets(folder.as_deref()) {
         set.photos.iter().for_each(check);
-        println!("\n## {set}\n");
+        println!("\n## {set}");
         whole(&set);
         crops(&set);
         restarts(&set);
     }
 }
 
-fn opened(photo: &Photo) -> (Frame<'_>, Tables) {
-    let frame = Frame::read(&photo.0).expect("a baseline JPEG");
-    let tables = frame.tables().expect("its tables");
-    (frame, tables)
+type Opened<'a> = (&'a Photo, (Frame<'a>, Arc<Tables>));
+
+/// Photographs with the same definitions share their tables, so that these stay in the caches.
+fn opened(photos: &[Photo]) -> Vec<Opened<'_>> {
+    let mut known: Vec<(Vec<&[u8]>, Arc<Tables>)> = vec![];
+    let mut opened = vec![];
+    for photo in photos {
+        let frame = Frame::read(&photo.0).expect("a baseline JPEG");
+        let tables = match known.iter().find(|(definitions, _)| *definitions == frame.definitions) {
+            Some((_, tables)) => Arc::clone(tables),
+            None => Arc::new(frame.tables().expect("its tables")),
+        };
+        known.push((frame.definitions.clone(), Arc::clone(&tables)));
+        opened.push((photo, (frame, tables)));
+    }
+    opened
 }
 
 /// Panics unless the decoder gives the library's coefficients and passes over rows to where it decodes them.
 fn check(photo: &Photo) {
-    let (frame, tables) = opened(photo);
+    let frame = Frame::read(&photo.0).expect("a baseline JPEG");
+    let tables = frame.tables().expect("its tables");
     let expected = coefficients(&photo.0);
     let [mut ours, mut theirs] = [(); 2].map(|()| vec![[0; 64]; frame.blocks_per_row()]);
     let mut library = Library::new();
@@ -83,11 +99,11 @@ fn check(photo: &Photo) {
 fn whole(set: &Set) {
     let mut turns = Turns::new(["library", "library, skipped", "rust", "rust, skipped", "rust, its tables"]);
     let mut library = Library::new();
-    let opened: Vec<_> = set.photos.iter().map(opened).collect();
+    let opened = opened(&set.photos);
     for round in 0..ROUNDS {
-        for (photo, (frame, tables)) in set.photos.iter().zip(&opened) {
-            let mut blocks = vec![[0; 64]; frame.blocks_per_row()];
-            for turn in turns.begin(round) {
+        for index in 0..opened.len() {
+            for (turn, (photo, (frame, tables))) in in_turns(turns.begin(round), &opened, index) {
+                let mut blocks = vec![[0; 64]; frame.blocks_per_row()];
                 match turn {
                     0 | 1 => {
                         let mut scan = library.open(&photo.0);
@@ -122,21 +138,21 @@ fn crops(set: &Set) {
     let mut turns =
         Turns::new(["library, to pixels", "library, its entropy decoding", "rust", "rust, nothing skipped"]);
     let mut library = Library::new();
-    let opened: Vec<_> = set.photos.iter().map(opened).collect();
-    let most = opened.iter().map(|(frame, _)| frame.width * frame.height).max().unwrap_or(0);
+    let opened = opened(&set.photos);
+    let most = opened.iter().map(|(_, (frame, _))| frame.width * frame.height).max().unwrap_or(0);
     let mut pixels = Pixels::new(most);
     let (mut above, mut inside, mut all) = (0, 0, 0);
     for round in 0..ROUNDS {
-        for (index, (photo, (frame, tables))) in set.photos.iter().zip(&opened).enumerate() {
-            let key = (round * set.photos.len() + index) as u64;
-            let (x, y, w, h) = Draws(key).crop(frame.width as u32, frame.height as u32);
-            // An iMCU, as the library cuts.
-            let left = x / 16 * 16;
-            let lines = frame.mcu_height();
-            let (first, end) = (y as usize / lines, (y + h).div_ceil(lines as u32) as usize);
-            (above, inside, all) = (above + first, inside + end - first, all + frame.mcu_rows);
-            let mut blocks: Vec<Block> = vec![[0; 64]; frame.blocks_per_row()];
-            for turn in turns.begin(round) {
+        for index in 0..opened.len() {
+            let key = (round * opened.len() + index) as u64;
+            for (turn, (photo, (frame, tables))) in in_turns(turns.begin(round), &opened, index) {
+                let (x, y, w, h) = Draws(key).crop(frame.width as u32, frame.height as u32);
+                // An iMCU, as the library cuts.
+                let left = x / 16 * 16;
+                let lines = frame.mcu_height();
+                let (first, end) = (y as usize / lines, (y + h).div_ceil(lines as u32) as usize);
+                (above, inside, all) = (above + first, inside + end - first, all + frame.mcu_rows);
+                let mut blocks: Vec<Block> = vec![[0; 64]; frame.blocks_per_row()];
                 match turn {
                     0 => turns.time(turn, || pixels.decode(&photo.0, (left, y, x + w - left, h))),
                     1 => {
@@ -174,18 +190,18 @@ fn restarts(set: &Set) {
     photos.iter().for_each(check);
     let bytes = |photos: &[Photo]| photos.iter().map(|photo| photo.0.len()).sum::<usize>() as f64;
     let more = 100.0 * (bytes(&photos) / bytes(&set.photos) - 1.0);
-    let opened: Vec<_> = photos.iter().map(opened).collect();
+    let opened = opened(&photos);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("two threads");
-    let mut turns = Turns::new(["library", "rust", "rust, two threads", "two threads, nothing to do"]);
+    let mut turns = Turns::new(["library", "rust", "rust, two threads"]);
     let mut library = Library::new();
     for round in 0..ROUNDS {
-        for (photo, (frame, tables)) in photos.iter().zip(&opened) {
-            let intervals = frame.intervals();
-            assert_eq!(intervals.len(), frame.mcu_rows, "an interval for each MCU row:");
-            let half =
-                || (vec![[0; 64]; frame.blocks_per_row()], Cursor::new(frame, tables).expect("tables"));
-            let (mut upper, mut lower) = (half(), half());
-            for turn in turns.begin(round) {
+        for index in 0..opened.len() {
+            for (turn, (photo, (frame, tables))) in in_turns(turns.begin(round), &opened, index) {
+                assert_eq!(frame.intervals().len(), frame.mcu_rows, "an interval for each MCU row");
+                let half = || {
+                    (vec![[0; 64]; frame.blocks_per_row()], Cursor::new(frame, tables).expect("its tables"))
+                };
+                let (mut upper, mut lower) = (half(), half());
                 match turn {
                     0 => {
                         let mut scan = library.open(&photo.0);
@@ -194,7 +210,7 @@ fn restarts(set: &Set) {
                         });
                     }
                     1 => turns.time(turn, || decode_intervals(frame, &mut upper, &frame.intervals())),
-                    2 => pool.install(|| {
+                    _ => pool.install(|| {
                         turns.time(turn, || {
                             let intervals = frame.intervals();
                             let (top, bottom) = intervals.split_at(intervals.len() / 2);
@@ -204,7 +220,6 @@ fn restarts(set: &Set) {
                             );
                         });
                     }),
-                    _ => pool.install(|| turns.time(turn, || pool.join(|| {}, || {}).0)),
                 }
             }
         }

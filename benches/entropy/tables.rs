@@ -1,8 +1,8 @@
 //! What the next bits mean, looked up: two coefficients at a time to store them, as many as fit to pass over them.
 //!
-//! An entry says how many bits a code and its value take together, so that finding the next code waits for one load and
-//! one shift; the value's bits are cut out beside that. So do stb_image's "fast AC" and Fabian Giesen's "Reading bits in
-//! far too many ways". A code that is longer than the table's index is found by its length.
+//! An entry says how many bits its codes and their values take together, so that finding the next code waits for one load
+//! and one shift. So do the "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways", with one
+//! coefficient an entry. What is longer than the index is found in a second table, or by its length.
 
 /// Bits that look up coefficients: two tables of 8 KB leave room in the first-level cache.
 pub(crate) const PAIR: u32 = 10;
