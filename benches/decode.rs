@@ -8,80 +8,29 @@
 //! The contestants take turns image by image, and each is timed only for its own, so that a noisy neighbour or a change
 //! of clock meets all of them alike.
 
+#[path = "common/photos.rs"]
+mod photos;
+
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::decode::{RowKey, decode_into, encode_jpeg};
+use forebay::decode::{RowKey, decode_into};
 use forebay::{Image, Layout, PixelType};
+use photos::{PHOTOS, photo};
 
-/// The shape and about the bytes of an ImageNet photograph: 100 KB.
-const WIDTH: u32 = 500;
-const HEIGHT: u32 = 375;
-const QUALITY: u8 = 93;
-/// Different photographs, so that the branch predictor does not learn one.
-const PHOTOS: u64 = 32;
 const TARGET: u32 = 224;
 
 const MEAN: [f32; 3] = [0.485, 0.456, 0.406];
 const STD: [f32; 3] = [0.229, 0.224, 0.225];
-
-/// SplitMix64, as the library draws.
-struct Draws(u64);
-
-impl Draws {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, below: u32) -> u32 {
-        ((u128::from(self.next()) * u128::from(below)) >> 64) as u32
-    }
-}
-
-/// Noise of every size with amplitudes in proportion to it, as photographs have, per colour.
-fn photo(seed: u64) -> Vec<u8> {
-    const LARGEST: u32 = 256;
-    let mut draws = Draws(seed);
-    let mut levels = vec![128f64; (WIDTH * HEIGHT * 3) as usize];
-    let mut cell = LARGEST;
-    while cell >= 1 {
-        let (columns, rows) = (WIDTH / cell + 2, HEIGHT / cell + 2);
-        let amplitude = 34.0 * f64::from(cell).powf(0.2);
-        for (channel, share) in [1.0, 0.95, 0.9].into_iter().enumerate() {
-            let grid: Vec<f64> =
-                (0..columns * rows).map(|_| (draws.unit() - 0.5) * amplitude * share).collect();
-            let at = |x: u32, y: u32| grid[(y * columns + x) as usize];
-            for y in 0..HEIGHT {
-                let (row, down) = (y / cell, f64::from(y % cell) / f64::from(cell));
-                for x in 0..WIDTH {
-                    let (column, right) = (x / cell, f64::from(x % cell) / f64::from(cell));
-                    let top = at(column, row) * (1.0 - right) + at(column + 1, row) * right;
-                    let bottom = at(column, row + 1) * (1.0 - right) + at(column + 1, row + 1) * right;
-                    levels[((y * WIDTH + x) * 3) as usize + channel] += top * (1.0 - down) + bottom * down;
-                }
-            }
-        }
-        cell /= 2;
-    }
-    let pixels: Vec<u8> = levels.iter().map(|level| level.clamp(0.0, 255.0) as u8).collect();
-    encode_jpeg(&pixels, WIDTH, HEIGHT, QUALITY).expect("a JPEG")
-}
 
 /// The loop that nothing but the two libraries runs in.
 mod bare {
     // The bare loop is the foreign calls themselves; the library's own are in `decode::jpeg::ffi`.
     #![allow(unsafe_code)]
 
-    use super::{Draws, HEIGHT, MEAN, STD, TARGET, WIDTH};
+    use super::photos::{Draws, HEIGHT, WIDTH};
+    use super::{MEAN, STD, TARGET};
     use fast_image_resize as fir;
     use turbojpeg_sys as tj;
 
@@ -93,20 +42,6 @@ mod bare {
         resizer: fir::Resizer,
         pixels: Vec<u8>,
         target: Vec<u8>,
-    }
-
-    fn crop(draws: &mut Draws) -> (u32, u32, u32, u32) {
-        for _ in 0..10 {
-            let area = f64::from(WIDTH * HEIGHT) * (0.08 + 0.92 * draws.unit());
-            let (low, high) = ((3f64 / 4.0).ln(), (4f64 / 3.0).ln());
-            let aspect = (low + (high - low) * draws.unit()).exp();
-            let (w, h) = ((area * aspect).sqrt().round() as u32, (area / aspect).sqrt().round() as u32);
-            if w <= WIDTH && h <= HEIGHT {
-                let y = draws.below(HEIGHT - h + 1);
-                return (draws.below(WIDTH - w + 1), y, w, h);
-            }
-        }
-        (0, 0, WIDTH, HEIGHT)
     }
 
     impl Loop {
@@ -126,7 +61,7 @@ mod bare {
         pub(super) fn bytes(&mut self, encoded: &[u8], key: u64, in_decoder: bool, slot: &mut [u8]) {
             let mut draws = Draws(key);
             let flip = draws.unit() < 0.5;
-            let (x, y, w, h) = crop(&mut draws);
+            let (x, y, w, h) = draws.crop(WIDTH, HEIGHT);
             let (region_x, region_y, region_w, region_h) = match in_decoder {
                 true => (x / MCU * MCU, y, x + w - x / MCU * MCU, h),
                 false => (0, 0, WIDTH, HEIGHT),
