@@ -30,20 +30,23 @@ from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
 # In the order in which they take turns.
-PEERS = ["forebay", *sorted(file.stem for file in (HERE / "loaders").glob("*.py") if file.stem not in ("__init__", "forebay"))]
+FILES = sorted(file.stem for file in (HERE / "loaders").glob("[!_]*.py"))
+PEERS = sorted(FILES, key=lambda name: name != "forebay")
 CONVERSION_LIMIT = 1_800  # seconds
 
 
 def arguments():
-    parser = argparse.ArgumentParser(prog="peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="benches/peers", description=__doc__, formatter_class=raw)
     parser.add_argument("--data", type=Path, default=Path(".bench"), help="folder for what is made [%(default)s]")
     parser.add_argument("--runs", type=int, default=5, help="turns [%(default)s]")
     parser.add_argument("--seconds", type=float, default=4.0, help="window of a run [%(default)s]")
-    parser.add_argument("--check", type=float, default=20.0, help="most seconds to count the rows of an epoch [%(default)s]")
+    parser.add_argument("--check", type=float, default=20.0, help="seconds to count the rows of an epoch [%(default)s]")
     parser.add_argument("--limit", type=float, default=120.0, help="most seconds of a run [%(default)s]")
     parser.add_argument("--threads", type=int, default=2, help="threads or workers of each [%(default)s]")
     parser.add_argument("--only", default="", metavar="A,B", help="these contestants: " + ", ".join(PEERS))
-    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="interpreter of a contestant or an environment")
+    whose = "interpreter of a contestant, or of an environment that setup would make"
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help=whose)
     parser.add_argument("--program", default="forebay", help="the program forebay [%(default)s]")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all that was measured")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables in Markdown")
@@ -124,6 +127,10 @@ def task(name, work, options, folder=None, **more):
     }
 
 
+def launched(name, options, **words):
+    return launch(interpreter(options, name, None), options, task(name, options=options, **words))
+
+
 def contest(work, options):
     """All turns of all contestants of a workload: for each its runs, or the reason why it has none."""
     entries = []
@@ -167,13 +174,12 @@ def main():
         if name in WORKLOADS:
             work = prepared(WORKLOADS[name], options)
             entries = contest(work, options)
-            report["workloads"][name] = {"title": work.title, "unit": work.unit, "rows": work.rows, "contestants": entries}
+            told = {"title": work.title, "unit": work.unit, "rows": work.rows}
+            report["workloads"][name] = told | {"contestants": entries}
             print(tables.text(work, entries), flush=True)
         else:
-            measured = extras.handover if name == "handover" else extras.memory
-            works = {key: prepared(WORKLOADS[key], options) for key in ("w1", "w2") if name == "handover" or key == "w1"}
-            python = interpreter(options, "forebay", None)
-            report[name] = measured(works, options, lambda **words: launch(python, options, task("forebay", **words)))
+            works = {key: prepared(WORKLOADS[key], options) for key in extras.WORKLOADS[name]}
+            report[name] = extras.MEASURES[name](works, options, lambda **words: launched("forebay", options, **words))
             print(extras.text(name, report[name]), flush=True)
         if options.json:
             options.json.write_text(json.dumps(report, indent=2) + "\n")

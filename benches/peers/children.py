@@ -4,9 +4,12 @@ import json
 import os
 import signal
 import subprocess
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 MEASURE = Path(__file__).parent / "measure.py"
+LONGEST = 160  # characters of a cause
 # Contestants talk; none looks for a GPU or for something on the net.
 QUIET = {
     "TF_CPP_MIN_LOG_LEVEL": "3",
@@ -61,12 +64,12 @@ def launch(python, options, task, limit=None):
 
 def drain(child, printed, told, limit):
     """Collects what a child prints until it exits; false if it had to be stopped."""
-    import threading
 
-    readers = [
-        threading.Thread(target=lambda pipe=pipe, lines=lines: lines.extend(line for line in pipe if line.strip()), daemon=True)
-        for pipe, lines in ((child.stdout, printed), (child.stderr, told))
-    ]
+    def read(pipe, lines):
+        lines.extend(line for line in pipe if line.strip())
+
+    pipes = (child.stdout, printed), (child.stderr, told)
+    readers = [threading.Thread(target=read, args=pair, daemon=True) for pair in pipes]
     for reader in readers:
         reader.start()
     try:
@@ -75,10 +78,8 @@ def drain(child, printed, told, limit):
     except subprocess.TimeoutExpired:
         return False
     finally:
-        try:
+        with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         child.wait()
         for reader in readers:
             reader.join(10)
@@ -86,5 +87,5 @@ def drain(child, printed, told, limit):
 
 def cause(told):
     """The last line of an error that says something, short enough for a table."""
-    words = [line.strip() for line in told if ": " in line and not line.startswith(" ")] or [line.strip() for line in told]
-    return words[-1][:160] if words else "ended without a result"
+    errors = [line for line in told if ": " in line and not line.startswith(" ")] or told
+    return errors[-1].strip()[:LONGEST] if errors else "ended without a result"

@@ -25,7 +25,7 @@ def handover(works, options, launched):
     rates = {name: {"python": [], "rust": []} for name in works}
     for name, work in works.items():
         for _ in range(options.runs):
-            rates[name]["python"].append(launched(work=work, options=options)["rate"])
+            rates[name]["python"].append(launched(work=work)["rate"])
             rates[name]["rust"].append(rust(work, options))
     return rates
 
@@ -37,9 +37,13 @@ def memory(works, options, launched):
     whole = {"seconds": 0.0, "check": options.limit, "changes": {"batch": work.batch}}
     for budget in BUDGETS:
         settings = {"memory": budget, "window_rows": SMALL["window_rows"]}
-        runs = [launched(work=work, options=options, settings=settings, **whole) for _ in range(options.runs)]
+        runs = [launched(work=work, settings=settings, **whole) for _ in range(options.runs)]
         found["budgets"][budget] = [{"peak": run["peak"], "bare": run["bare"]} for run in runs]
     return found
+
+
+WORKLOADS = {"handover": ["w1", "w2"], "memory": ["w1"]}
+MEASURES = {"handover": handover, "memory": memory}
 
 
 def text(name, found):

@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -41,17 +42,15 @@ def processors():
     """Seconds that the processors worked so far: for the family, and for the whole machine."""
     own = 0
     for process in family():
-        try:
+        with suppress(OSError):
             own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
-        except OSError:
-            pass
     # user, nice, system, then idle and waiting, which are no work, then interrupts
     fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
     return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
 
 
 def memory():
-    """Peak resident bytes of the family, pages that processes share counted in each; and bytes that no file backs, now."""
+    """Peak resident bytes of the family, shared pages counted in each process; and bytes that no file backs, now."""
     peak = own = 0
     for process in family():
         try:
@@ -66,6 +65,8 @@ def memory():
 
 def verified(batch, work):
     """The number type and shape of what is delivered, if it is what the workload asks for."""
+    if work.column not in batch:
+        raise ValueError(f"its batches have no column {work.column}")
     column = batch[work.column]
     dtype, shape = str(column.dtype).removeprefix("torch."), tuple(column.shape)
     turned = (work.cell[2], *work.cell[:2]) if work.kind == "images" else work.cell
@@ -87,10 +88,11 @@ def measure(epoch, work, seconds, check):
     for number in itertools.count():
         in_epoch = 0
         for batch in epoch(number):
-            size, now = len(batch[work.column]), time.perf_counter()
-            in_epoch += size
+            now = time.perf_counter()
             if "first" not in found:
                 found |= {"first": now - began, "batch": verified(batch, work)}
+            size = len(batch[work.column])
+            in_epoch += size
             if "rate" in found:
                 if found["epochs"] or now - began > check:
                     return found

@@ -1,6 +1,6 @@
 """The pixel work of contestants that leave it to their user: OpenCV, the cheapest that Python has.
 
-It decodes the whole frame and resizes bilinearly without antialiasing, which is less work than forebay and torchvision do.
+The whole frame is decoded and resized bilinearly without antialiasing: less work than forebay and torchvision do.
 """
 
 import math

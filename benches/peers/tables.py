@@ -94,7 +94,8 @@ def notes(report):
         for entry in result["contestants"]:
             if not entry["runs"]:
                 continue
-            note = found.setdefault(entry["name"], {"reads": entry["reads"], "pixels": None, "conversions": {}, "versions": {}})
+            fresh = {"reads": entry["reads"], "pixels": None, "conversions": {}, "versions": {}}
+            note = found.setdefault(entry["name"], fresh)
             note["pixels"] = note["pixels"] or entry["pixels"]
             note["versions"] |= entry["runs"][0]["versions"]
             if entry["converted"] is not None:

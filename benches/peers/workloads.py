@@ -45,8 +45,13 @@ PHOTOGRAPHS = {
     "crops": True,
 }
 TINY = {"kind": "images", "batch": 128, "mixed": 10_000, "unit": "images/s"}
-# Several files, for contestants whose workers share out files.
-FIVE_FILES = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image")
+
+
+def tiny(data, side):
+    """Squares of PNG, in several files for contestants whose workers share out files."""
+    synth = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image", f"{side}x{side}")
+    return {"data": data, "synth": synth, "cell": (side, side, 3)}
+
 
 WORKLOADS = {
     work.name: work
@@ -78,8 +83,8 @@ WORKLOADS = {
             cell=(2_048,),
             per_row=2_048,
         ),
-        Workload("w4", "PNG of 32x32, decoded, batches of 128", data="w4", synth=(*FIVE_FILES, "32x32"), cell=(32, 32, 3), **TINY),
-        Workload("w4m", "PNG of 28x28, decoded, batches of 128", data="w4m", synth=(*FIVE_FILES, "28x28"), cell=(28, 28, 3), **TINY),
+        Workload("w4", "PNG of 32x32, decoded, batches of 128", **TINY, **tiny("w4", 32)),
+        Workload("w4m", "PNG of 28x28, decoded, batches of 128", **TINY, **tiny("w4m", 28)),
         Workload(
             "w4-raw",
             "the pixels of w4 as lists of 3,072 uint8 of fixed size, batches of 128",
