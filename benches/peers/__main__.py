@@ -48,6 +48,7 @@ def arguments():
     whose = "interpreter of a contestant, or of an environment that setup would make"
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help=whose)
     parser.add_argument("--program", default="forebay", help="the program forebay [%(default)s]")
+    parser.add_argument("--discard", action="store_true", help="remove converted files once their workloads are over")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all that was measured")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables in Markdown")
     parser.add_argument("what", nargs="*", metavar="what", help="workloads, handover or memory [all]")
@@ -101,7 +102,8 @@ def converted(name, peer, work, python, options):
     if not hasattr(peer, "convert"):
         return None, None
     # Named for the bytes that it was made of.
-    folder = options.data / "converted" / name / f"{work.data}-{inspected(work.folder, options)['fingerprint'][:8]}"
+    whose = getattr(peer, "CONVERTED", name)
+    folder = options.data / "converted" / whose / f"{work.data}-{inspected(work.folder, options)['fingerprint'][:8]}"
     note = folder / "converted.json"
     if not note.exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -110,6 +112,16 @@ def converted(name, peer, work, python, options):
         done = launch(python, options, task(name, work, options, folder, convert=True), limit=CONVERSION_LIMIT)
         note.write_text(json.dumps(done))
     return folder, json.loads(note.read_text())["seconds"]
+
+
+def shares(work, name):
+    """Whether the workload of that name has the same data."""
+    return name in WORKLOADS and WORKLOADS[name].data == work.data
+
+
+def discard(work, options):
+    for folder in options.data.glob(f"converted/*/{work.data}-????????"):
+        shutil.rmtree(folder)
 
 
 def task(name, work, options, folder=None, **more):
@@ -170,13 +182,15 @@ def main():
     report = {"machine": tables.machine(), "threads": options.threads, "runs": options.runs, "seconds": options.seconds}
     report |= {"load_before": os.getloadavg()[0], "platform": platform.platform(), "workloads": {}}
     print(tables.header(report), flush=True)
-    for name in options.what:
+    for at, name in enumerate(options.what):
         if name in WORKLOADS:
             work = prepared(WORKLOADS[name], options)
             entries = contest(work, options)
             told = {"title": work.title, "unit": work.unit, "rows": work.rows}
             report["workloads"][name] = told | {"contestants": entries}
             print(tables.text(work, entries), flush=True)
+            if options.discard and not any(shares(work, later) for later in options.what[at + 1 :]):
+                discard(work, options)
         else:
             works = {key: prepared(WORKLOADS[key], options) for key in extras.WORKLOADS[name]}
             report[name] = extras.MEASURES[name](works, options, lambda **words: launched("forebay", options, **words))

@@ -75,7 +75,7 @@ WORKLOADS = {
             "token lists, list<int32> of 2,048, batches of 16",
             kind="lists",
             data="w3",
-            synth=("--rows", "100000", "--rows-per-file", "20000", "--tokens", "2048"),
+            synth=("--rows", "50000", "--rows-per-file", "10000", "--tokens", "2048"),
             batch=16,
             mixed=1_000,
             unit="tokens/s",

@@ -8,6 +8,7 @@ READS         the format that it reads; one that is not Parquet is converted to,
 PIXELS        one sentence about its work on pixels
 epochs(work, threads[, converted])   a function from the number of an epoch to its batches
 convert(work, converted)             writes its format into the folder; absent where it reads Parquet
+CONVERTED     another contestant, whose converted files it reads; absent where it has its own
 """
 
 PHOTOGRAPHS = ("w1", "w1-float")

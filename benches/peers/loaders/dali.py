@@ -11,6 +11,7 @@ READS = spdl.READS
 PIXELS = "image_random_crop, which decodes the crop; bilinear with antialiasing"
 SHUFFLED = 1_000  # rows that its reader mixes
 
+CONVERTED = "spdl"  # whose files it reads
 convert = spdl.convert
 
 

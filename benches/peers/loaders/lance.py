@@ -33,7 +33,8 @@ class Taken:
         import numpy as np
 
         if self.rows is None:
-            self.rows, self.decode = lance.dataset(self.folder), pixels.Pixels(self.work)
+            self.rows = lance.dataset(self.folder)
+            self.decode = pixels.Pixels(self.work) if self.work.kind == "images" else None
         table = self.rows.take(chosen).combine_chunks()
         name = self.work.column
         columns = {other: table[other].to_numpy() for other in table.column_names if other != name}
