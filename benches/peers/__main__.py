@@ -75,7 +75,7 @@ def interpreter(options, name, environment):
 
 
 def prepared(work, options):
-    """The workload with its data, which is made if it is not there, and read once so that the page cache has it."""
+    """The workload with its data, which is made if it is not there."""
     folder = options.data / work.data
     if not any(folder.glob("*.parquet")):
         if work.synth:
@@ -86,11 +86,17 @@ def prepared(work, options):
             shutil.rmtree(making, ignore_errors=True)
             subprocess.run([interpreter(options, "raw", "main"), HERE / "raw.py", source, making], check=True)
             making.rename(folder)
-    for file in folder.glob("*.parquet"):
-        with open(file, "rb") as opened:
-            while opened.read(1 << 24):
-                pass
+    warm(folder)
     return replace(work, folder=folder, rows=inspected(folder, options)["rows"])
+
+
+def warm(folder):
+    """Reads all files once, so that the page cache has them."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as opened:
+                while opened.read(1 << 24):
+                    pass
 
 
 def inspected(folder, options):
@@ -111,6 +117,7 @@ def converted(name, peer, work, python, options):
         print(f"  {name}: converting {work.data}", flush=True)
         done = launch(python, options, task(name, work, options, folder, convert=True), limit=CONVERSION_LIMIT)
         note.write_text(json.dumps(done))
+    warm(folder)
     return folder, json.loads(note.read_text())["seconds"]
 
 

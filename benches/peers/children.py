@@ -9,6 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 MEASURE = Path(__file__).parent / "measure.py"
+# Which of the top modules among its arguments an interpreter lacks.
+FIND = """
+import importlib.util, json, sys
+tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
+print(json.dumps([top for top in tops if not importlib.util.find_spec(top)]))
+"""
 LONGEST = 160  # characters of a cause
 # Contestants talk; none looks for a GPU or for something on the net.
 QUIET = {
@@ -26,9 +32,8 @@ class Failed(Exception):
 
 def missing(python, needs):
     """The reason why a contestant cannot run, if there is one."""
-    find = "import importlib.util as u, json, sys; print(json.dumps([n for n in sys.argv[1:] if not u.find_spec(n)]))"
     try:
-        ran = subprocess.run([python, "-c", find, *needs], check=True, capture_output=True, text=True)
+        ran = subprocess.run([python, "-c", FIND, *needs], check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError):
         return f"{python} does not run"
     lacks = json.loads(ran.stdout)

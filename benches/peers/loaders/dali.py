@@ -1,6 +1,7 @@
 """DALI on processors alone."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, spdl
 
 NEEDS = ["nvidia.dali", "pyarrow"]

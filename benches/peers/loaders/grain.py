@@ -1,6 +1,7 @@
 """Grain over ArrayRecord, with reading threads."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["grain", "array_record", "cv2", "pyarrow"]

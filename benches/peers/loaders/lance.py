@@ -1,6 +1,7 @@
 """Lance: random rows taken a batch at a time by the workers of torch's DataLoader."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["lance", "torch", "cv2", "pyarrow"]

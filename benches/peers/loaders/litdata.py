@@ -3,6 +3,7 @@
 import os
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["litdata", "polars", "torch", "cv2"]

@@ -1,6 +1,7 @@
 """MosaicML streaming from a local folder of MDS shards, its own DataLoader."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["streaming", "torch", "cv2", "pyarrow"]

@@ -1,6 +1,7 @@
 """Petastorm: `make_batch_reader` with its thread pool, torch's BatchedDataLoader."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["petastorm", "torch", "cv2", "pyarrow"]

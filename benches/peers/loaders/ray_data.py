@@ -3,6 +3,7 @@
 import logging
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["ray", "cv2", "pyarrow", "pandas"]

@@ -1,6 +1,7 @@
 """SPDL: a pipeline of threads over a folder of files."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS
 
 NEEDS = ["spdl.pipeline", "cv2", "pyarrow"]

@@ -1,6 +1,7 @@
 """tf.data over TFRecord; the rows of a crop are all that is decoded of a JPEG."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["tensorflow", "pyarrow"]

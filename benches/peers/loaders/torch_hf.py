@@ -1,6 +1,7 @@
 """torch's DataLoader over a Hugging Face data set at hand (memory-mapped Arrow), with torchvision."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["torch", "torchvision", "datasets"]

@@ -1,6 +1,7 @@
 """WebDataset: tar files through a shuffle buffer, torch's DataLoader."""
 
 import pixels
+
 from loaders import PHOTOGRAPHS, TINY
 
 NEEDS = ["webdataset", "torch", "cv2", "pyarrow"]
