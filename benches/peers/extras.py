@@ -5,6 +5,7 @@ import statistics
 import subprocess
 from dataclasses import replace
 
+EPOCHS = {"w1": 2, "w2": 10}  # some seconds of each
 BUDGETS = ["96MiB", "128MiB", "256MiB"]
 # What a budget of 96 MiB has room for: batches and a window that are smaller than the usual.
 SMALL = {"batch": 32, "window_rows": 200}
@@ -14,8 +15,8 @@ MIB = 2**20
 def rust(work, options):
     """Rows a second of `forebay bench`: the Rust iterator over the same rows."""
     words = ["--image", "image=rrc224"] if work.kind == "images" else ["--window-rows", work.mixed]
-    words += ["--batch-size", work.batch, "--threads", options.threads, "--seconds", options.seconds, "--seed", 1]
-    command = [options.program, "bench", work.folder, *words, "--json", "-"]
+    words += ["--batch-size", work.batch, "--threads", options.threads, "--seed", 1]
+    command = [options.program, "bench", work.folder, *words, "--epochs", EPOCHS[work.name], "--json", "-"]
     ran = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     return json.loads(ran.stdout)["rows_per_second"]
 
@@ -25,7 +26,7 @@ def handover(works, options, launched):
     rates = {name: {"python": [], "rust": []} for name in works}
     for name, work in works.items():
         for _ in range(options.runs):
-            rates[name]["python"].append(launched(work=work)["rate"])
+            rates[name]["python"].append(launched(work=work, epochs=EPOCHS[name])["rate"])
             rates[name]["rust"].append(rust(work, options))
     return rates
 
@@ -33,11 +34,11 @@ def handover(works, options, launched):
 def memory(works, options, launched):
     """For each budget the peaks of whole epochs, and what the interpreter had before it began."""
     work = replace(works["w1"], batch=SMALL["batch"])
+    small = {"epochs": 1, "changes": {"batch": work.batch}}
     found = {"data": sum(file.stat().st_size for file in work.folder.glob("*.parquet")), "budgets": {}}
-    whole = {"seconds": 0.0, "check": options.limit, "changes": {"batch": work.batch}}
     for budget in BUDGETS:
         settings = {"memory": budget, "window_rows": SMALL["window_rows"]}
-        runs = [launched(work=work, settings=settings, **whole) for _ in range(options.runs)]
+        runs = [launched(work=work, settings=settings, **small) for _ in range(options.runs)]
         found["budgets"][budget] = [{"peak": run["peak"], "bare": run["bare"]} for run in runs]
     return found
 
