@@ -8,7 +8,7 @@ PACKAGES = ["forebay", "numpy"]
 ENVIRONMENT = None
 WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw")
 READS = "Parquet"
-PIXELS = "libjpeg-turbo on the rows of the crop, halved first where it is far too large; bilinear with antialiasing"
+PIXELS = "libjpeg-turbo, the crop alone, at a smaller scale where that suffices; bilinear with antialiasing"
 
 
 def image(work):
