@@ -18,6 +18,10 @@ FOREBAY := $(CARGO_TARGET_DIR)/release/forebay
 PYTHON_TESTS := python/tests
 STEP := tools/step
 DEMO := .demo
+BENCH := .bench
+# Words for benches/peers, and the environments that it installs; all if empty.
+PEERS ?=
+VENVS ?=
 
 .PHONY: help
 help: ## List the commands
@@ -86,6 +90,15 @@ test-python: wheel ## The tests of the Python package, the examples and the READ
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
 
+# -- Measuring ----------------------------------------------------------------------------------------------------
+
+.PHONY: bench-peers
+bench-peers: wheel ## forebay beside what people use instead (PEERS="w1 --only forebay,by_hand")
+	@benches/peers/setup $(BENCH)/venvs $(VENVS)
+	@python benches/peers --data $(BENCH) $(PEERS)
+
+# -- Cleaning -----------------------------------------------------------------------------------------------------
+
 .PHONY: clean
 clean: ## Remove what was built, installed and drawn
-	rm -rf target .venv .tools .demo
+	rm -rf target .venv .tools .demo .bench

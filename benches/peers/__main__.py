@@ -1,0 +1,213 @@
+"""forebay beside what people use instead: on the same rows, the same cores, in the same run.
+
+    python benches/peers [w1] [w2] ... [handover] [memory] [--only forebay,by_hand] [--json FILE] [--markdown FILE]
+
+Each contestant runs in a process of its own; contestants take turns (A B A B ...), so that a change of the machine's
+speed meets all alike. A figure is the median of the turns, with the least and the most. README.md beside this file says
+what is counted, `setup` installs the contestants; one that is not installed is listed with the reason.
+
+w1 w1-float w1-float16   photographs: random resized crop and flip; normalised; in half precision
+w2 w3 w4 w4m w4-raw      a table; token lists; tiny PNG; MNIST's size; the pixels of w4 as lists of numbers
+handover                 the Rust iterator (`forebay bench`) against the Python loop, w1 and w2
+memory                   peak memory of forebay on w1 under small budgets
+"""
+
+import argparse
+import importlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import extras
+import tables
+from children import Failed, launch, missing
+from workloads import WORKLOADS
+
+HERE = Path(__file__).parent
+# In the order in which they take turns.
+FILES = sorted(file.stem for file in (HERE / "loaders").glob("[!_]*.py"))
+PEERS = sorted(FILES, key=lambda name: name != "forebay")
+CONVERSION_LIMIT = 1_800  # seconds
+
+
+def arguments():
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(prog="benches/peers", description=__doc__, formatter_class=raw)
+    parser.add_argument("--data", type=Path, default=Path(".bench"), help="folder for what is made [%(default)s]")
+    parser.add_argument("--runs", type=int, default=5, help="turns [%(default)s]")
+    parser.add_argument("--seconds", type=float, default=4.0, help="window of a run [%(default)s]")
+    parser.add_argument("--check", type=float, default=20.0, help="seconds to count the rows of an epoch [%(default)s]")
+    parser.add_argument("--limit", type=float, default=120.0, help="most seconds of a run [%(default)s]")
+    parser.add_argument("--threads", type=int, default=2, help="threads or workers of each [%(default)s]")
+    parser.add_argument("--only", default="", metavar="A,B", help="these contestants: " + ", ".join(PEERS))
+    whose = "interpreter of a contestant, or of an environment that setup would make"
+    parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help=whose)
+    parser.add_argument("--program", default="forebay", help="the program forebay [%(default)s]")
+    parser.add_argument("--discard", action="store_true", help="remove converted files once their workloads are over")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="all that was measured")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="the tables in Markdown")
+    parser.add_argument("what", nargs="*", metavar="what", help="workloads, handover or memory [all]")
+    options = parser.parse_args()
+    options.data.mkdir(parents=True, exist_ok=True)
+    options.data = options.data.resolve()
+    options.what = options.what or [*WORKLOADS, "handover", "memory"]
+    options.only = options.only.split(",") if options.only else PEERS
+    options.python = dict(pair.split("=", 1) for pair in options.python)
+    for word in options.what:
+        if word not in (*WORKLOADS, "handover", "memory"):
+            parser.error(f"'{word}' is no workload (one of {', '.join(WORKLOADS)}, handover, memory)")
+    for word in options.only:
+        if word not in PEERS:
+            parser.error(f"'{word}' is no contestant (one of {', '.join(PEERS)})")
+    return options
+
+
+def interpreter(options, name, environment):
+    """The one that was named for a contestant or its environment, the environment's, or that of the harness."""
+    installed = options.data / "venvs" / (environment or "") / "bin" / "python"
+    default = str(installed) if environment and installed.exists() else sys.executable
+    return options.python.get(name, options.python.get(environment, default))
+
+
+def prepared(work, options):
+    """The workload with its data, which is made if it is not there."""
+    folder = options.data / work.data
+    if not any(folder.glob("*.parquet")):
+        if work.synth:
+            subprocess.run([options.program, "synth", folder, *work.synth], check=True)
+        else:
+            source = prepared(WORKLOADS["w4"], options).folder
+            making = folder.with_name(f"{folder.name}.part")
+            shutil.rmtree(making, ignore_errors=True)
+            subprocess.run([interpreter(options, "raw", "main"), HERE / "raw.py", source, making], check=True)
+            making.rename(folder)
+    warm(folder)
+    return replace(work, folder=folder, rows=inspected(folder, options)["rows"])
+
+
+def warm(folder):
+    """Reads all files once, so that the page cache has them."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            with open(file, "rb") as opened:
+                while opened.read(1 << 24):
+                    pass
+
+
+def inspected(folder, options):
+    return json.loads(subprocess.check_output([options.program, "inspect", folder, "--json", "-"]))
+
+
+def converted(name, peer, work, python, options):
+    """The folder with the contestant's own format, written where it is missing, and the seconds that took."""
+    if not hasattr(peer, "convert"):
+        return None, None
+    # Named for the bytes that it was made of.
+    whose = getattr(peer, "CONVERTED", name)
+    folder = options.data / "converted" / whose / f"{work.data}-{inspected(work.folder, options)['fingerprint'][:8]}"
+    note = folder / "converted.json"
+    if not note.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        print(f"  {name}: converting {work.data}", flush=True)
+        done = launch(python, options, task(name, work, options, folder, convert=True), limit=CONVERSION_LIMIT)
+        note.write_text(json.dumps(done))
+    warm(folder)
+    return folder, json.loads(note.read_text())["seconds"]
+
+
+def shares(work, name):
+    """Whether the workload of that name has the same data."""
+    return name in WORKLOADS and WORKLOADS[name].data == work.data
+
+
+def discard(work, options):
+    for folder in options.data.glob(f"converted/*/{work.data}-????????"):
+        shutil.rmtree(folder)
+
+
+def task(name, work, options, folder=None, **more):
+    """What `measure.py` is asked to do."""
+    return {
+        "peer": name,
+        "work": work.name,
+        "folder": str(work.folder),
+        "rows": work.rows,
+        "converted": folder and str(folder),
+        "threads": options.threads,
+        "seconds": options.seconds,
+        "check": 0.0,
+        **more,
+    }
+
+
+def launched(name, options, **words):
+    return launch(interpreter(options, name, None), options, task(name, options=options, **words))
+
+
+def contest(work, options):
+    """All turns of all contestants of a workload: for each its runs, or the reason why it has none."""
+    entries = []
+    for name in options.only:
+        peer = importlib.import_module(f"loaders.{name}")
+        if work.name not in peer.WORKLOADS:
+            continue
+        entry = {"name": name, "reads": peer.READS, "pixels": peer.PIXELS if work.kind == "images" else None}
+        entry |= {"runs": [], "converted": None, "reason": None}
+        entries.append(entry)
+        python = interpreter(options, name, peer.ENVIRONMENT)
+        try:
+            entry["reason"] = missing(python, peer.NEEDS)
+            if not entry["reason"]:
+                folder, entry["converted"] = converted(name, peer, work, python, options)
+                entry["launch"] = (python, folder)
+        except Failed as failed:
+            entry["reason"] = str(failed)
+    for turn in range(options.runs):
+        for entry in entries:
+            if entry["reason"]:
+                continue
+            python, folder = entry["launch"]
+            # Rows are counted in the first turn: one epoch of a slow contestant takes long.
+            check = 0.0 if turn else options.check
+            try:
+                entry["runs"].append(launch(python, options, task(entry["name"], work, options, folder, check=check)))
+            except Failed as failed:
+                entry["reason"] = str(failed)
+    for entry in entries:
+        entry.pop("launch", None)
+    return entries
+
+
+def main():
+    options = arguments()
+    report = {"machine": tables.machine(), "threads": options.threads, "runs": options.runs, "seconds": options.seconds}
+    report |= {"load_before": os.getloadavg()[0], "platform": platform.platform(), "workloads": {}}
+    print(tables.header(report), flush=True)
+    for at, name in enumerate(options.what):
+        if name in WORKLOADS:
+            work = prepared(WORKLOADS[name], options)
+            entries = contest(work, options)
+            told = {"title": work.title, "unit": work.unit, "rows": work.rows}
+            report["workloads"][name] = told | {"contestants": entries}
+            print(tables.text(work, entries), flush=True)
+            if options.discard and not any(shares(work, later) for later in options.what[at + 1 :]):
+                discard(work, options)
+        else:
+            works = {key: prepared(WORKLOADS[key], options) for key in extras.WORKLOADS[name]}
+            report[name] = extras.MEASURES[name](works, options, lambda **words: launched("forebay", options, **words))
+            print(extras.text(name, report[name]), flush=True)
+        if options.json:
+            options.json.write_text(json.dumps(report, indent=2) + "\n")
+        if options.markdown:
+            options.markdown.write_text(tables.markdown(report) + "\n")
+    print(tables.notes(report))
+
+
+if __name__ == "__main__":
+    main()

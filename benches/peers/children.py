@@ -1,0 +1,96 @@
+"""Starts the process of a contestant, and ends all that is left of it."""
+
+import json
+import os
+import signal
+import subprocess
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+MEASURE = Path(__file__).parent / "measure.py"
+# Which of the top modules among its arguments an interpreter lacks.
+FIND = """
+import importlib.util, json, sys
+tops = sorted({name.split(".")[0] for name in sys.argv[1:]})
+print(json.dumps([top for top in tops if not importlib.util.find_spec(top)]))
+"""
+LONGEST = 160  # characters of a cause
+# Contestants talk; none looks for a GPU or for something on the net.
+QUIET = {
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+    "PYTHONWARNINGS": "ignore",
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+}
+
+
+class Failed(Exception):
+    """A contestant gave no figure; the message says why."""
+
+
+def missing(python, needs):
+    """The reason why a contestant cannot run, if there is one."""
+    try:
+        ran = subprocess.run([python, "-c", FIND, *needs], check=True, capture_output=True, text=True)
+    except (OSError, subprocess.CalledProcessError):
+        return f"{python} does not run"
+    lacks = json.loads(ran.stdout)
+    return f"not installed: {', '.join(lacks)}" if lacks else None
+
+
+def launch(python, options, task, limit=None):
+    """The result of a task, from a process of its own."""
+    limit = limit or options.limit
+    home = options.data / "home"
+    home.mkdir(exist_ok=True)
+    # What they keep at home stays with the bench.
+    environment = os.environ | QUIET | {"XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
+    child = subprocess.Popen(
+        [python, MEASURE, json.dumps(task)],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    # Its workers hold the pipes open: the last line is waited for, not the end of the file.
+    printed, told = [], []
+    ended = drain(child, printed, told, limit)
+    if not ended:
+        raise Failed(f"no result within {limit:.0f} s")
+    try:
+        return json.loads(printed[-1])
+    except (IndexError, ValueError):
+        raise Failed(cause(told)) from None
+
+
+def drain(child, printed, told, limit):
+    """Collects what a child prints until it exits; false if it had to be stopped."""
+
+    def read(pipe, lines):
+        lines.extend(line for line in pipe if line.strip())
+
+    pipes = (child.stdout, printed), (child.stderr, told)
+    readers = [threading.Thread(target=read, args=pair, daemon=True) for pair in pipes]
+    for reader in readers:
+        reader.start()
+    try:
+        child.wait(limit)
+        return True
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        for reader in readers:
+            reader.join(10)
+
+
+def cause(told):
+    """The last line of an error that says something, short enough for a table."""
+    errors = [line for line in told if ": " in line and not line.startswith(" ")] or told
+    return errors[-1].strip()[:LONGEST] if errors else "ended without a result"

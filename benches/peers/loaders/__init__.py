@@ -1,0 +1,15 @@
+"""One file for each contestant.
+
+NEEDS         modules that must be importable, without which it is listed as missing
+PACKAGES      distributions whose versions are reported
+ENVIRONMENT   the virtual environment that `setup` makes for it; None is that of the harness
+WORKLOADS     the names of the workloads that it takes part in
+READS         the format that it reads; one that is not Parquet is converted to, once, and that is timed
+PIXELS        one sentence about its work on pixels
+epochs(work, threads[, converted])   a function from the number of an epoch to its batches
+convert(work, converted)             writes its format into the folder; absent where it reads Parquet
+CONVERTED     another contestant, whose converted files it reads; absent where it has its own
+"""
+
+PHOTOGRAPHS = ("w1", "w1-float")
+TINY = ("w4", "w4m")

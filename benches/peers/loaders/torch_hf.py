@@ -1,0 +1,74 @@
+"""torch's DataLoader over a Hugging Face data set at hand (memory-mapped Arrow), with torchvision."""
+
+import pixels
+
+from loaders import PHOTOGRAPHS, TINY
+
+NEEDS = ["torch", "torchvision", "datasets"]
+PACKAGES = ["torch", "torchvision", "datasets", "pyarrow"]
+ENVIRONMENT = "main"
+# No table: thousands of rows gathered one by one take seconds a batch. `hf_stream` reads it as is meant.
+WORKLOADS = (*PHOTOGRAPHS, "w3", *TINY, "w4-raw")
+READS = "Arrow files"
+PIXELS = "torchvision on tensors: the whole frame decoded, bilinear with antialiasing"
+
+
+def opened(work, **how):
+    import datasets
+
+    return datasets.load_dataset("parquet", data_files=work.files, split="train", **how)
+
+
+def convert(work, converted):
+    opened(work, cache_dir=str(converted))
+
+
+class Decoded:
+    """The transform of one image; an object, so that workers can be sent it."""
+
+    def __init__(self, work):
+        import torch
+        from torchvision.transforms import v2
+
+        steps = [v2.RandomResizedCrop(work.cell[:2], antialias=True), v2.RandomHorizontalFlip()] if work.crops else []
+        if work.dtype:
+            dtype = getattr(torch, work.dtype)
+            steps += [v2.ToDtype(dtype, scale=True), v2.Normalize(pixels.MEAN, pixels.STD)]
+        self.steps = steps
+
+    def __call__(self, blob):
+        import torch
+        from torchvision.io import ImageReadMode, decode_image
+
+        image = decode_image(torch.frombuffer(bytearray(blob), dtype=torch.uint8), mode=ImageReadMode.RGB)
+        for step in self.steps:
+            image = step(image)
+        return image
+
+
+class Images:
+    """Rows of the data set, decoded as they are asked for."""
+
+    def __init__(self, rows, decode):
+        self.rows, self.decode = rows, decode
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, at):
+        row = self.rows[at]
+        return {"image": self.decode(row["image"]), "label": row["label"]}
+
+
+def epochs(work, threads, converted):
+    from torch.utils.data import BatchSampler, DataLoader, RandomSampler
+
+    rows = opened(work, cache_dir=str(converted))
+    how = {"num_workers": threads, "persistent_workers": True}
+    if work.kind == "images":
+        loader = DataLoader(Images(rows, Decoded(work)), batch_size=work.batch, shuffle=True, **how)
+    else:
+        # A batch at a time, as arrays; whole batches are sampled.
+        sampler = BatchSampler(RandomSampler(rows), work.batch, drop_last=False)
+        loader = DataLoader(rows.with_format("numpy"), sampler=sampler, batch_size=None, **how)
+    return lambda number: iter(loader)

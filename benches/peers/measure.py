@@ -1,0 +1,167 @@
+"""One contestant's process: `python measure.py TASK`, a JSON object; its last line is the result, another one.
+
+The rate is that of a window which opens a second after the first batch and rolls on over the ends of epochs. What is
+measured beside it: the time to the first batch (imports apart), the memory of all processes of the contestant, and the
+processors that anybody else used meanwhile.
+"""
+
+import importlib
+import itertools
+import json
+import os
+import sys
+import time
+from contextlib import suppress
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from workloads import WORKLOADS
+
+WARM_UP = 1.0  # seconds after the first batch: what was prepared before it is not counted
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def family():
+    """This process and all that descend from it."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        try:
+            stat = Path("/proc", entry, "stat").read_text() if entry.isdigit() else ""
+        except OSError:  # it ended meanwhile
+            continue
+        if stat:
+            children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def processors():
+    """Seconds that the processors worked so far: for the family, and for the whole machine."""
+    own = 0
+    for process in family():
+        with suppress(OSError):
+            own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
+    # user, nice, system, then idle and waiting, which are no work, then interrupts
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
+    return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
+
+
+def memory():
+    """Peak resident bytes of the family, shared pages counted in each process; and bytes that no file backs, now."""
+    peak = own = 0
+    for process in family():
+        try:
+            status = Path(f"/proc/{process}/status").read_text().splitlines()
+            rollup = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        peak += sum(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+        own += sum(int(line.split()[1]) for line in rollup if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+    return peak * 1024, own * 1024
+
+
+def verified(batch, work):
+    """The number type and shape of what is delivered, if it is what the workload asks for."""
+    if work.column not in batch:
+        raise ValueError(f"its batches have no column {work.column}")
+    column = batch[work.column]
+    dtype, shape = str(column.dtype).removeprefix("torch."), tuple(column.shape)
+    turned = (work.cell[2], *work.cell[:2]) if work.kind == "images" else work.cell
+    right = shape[1:] == turned if work.dtype else shape[1:] in (work.cell, turned)
+    if work.kind == "images":
+        right = right and dtype == (work.dtype or "uint8")
+    if work.kind == "table":
+        right = right and len(batch) == 40
+    if not right or shape[0] > work.batch:
+        raise ValueError(f"a batch of {work.name} has {len(batch)} columns, {work.column} is {dtype} {shape}")
+    return f"{dtype} {shape}"
+
+
+def measure(epoch, work, seconds, check):
+    """Runs epochs until the window is over, and on to the end of the first for up to `check` seconds in all."""
+    began = time.perf_counter()
+    found = {"epochs": []}  # rows of each that came to its end
+    opened, before, rows = None, None, 0
+    for number in itertools.count():
+        in_epoch = 0
+        for batch in epoch(number):
+            now = time.perf_counter()
+            if "first" not in found:
+                found |= {"first": now - began, "batch": verified(batch, work)}
+            size = len(batch[work.column])
+            in_epoch += size
+            if "rate" in found:
+                if found["epochs"] or now - began > check:
+                    return found
+            elif opened is not None:
+                rows += size
+                if now - opened >= seconds:
+                    own, machine = (after - at for after, at in zip(processors(), before, strict=True))
+                    found["rate"] = rows * work.per_row / (now - opened)
+                    found["own_processors"] = own / (now - opened)
+                    found["foreign_processors"] = max(0.0, machine - own) / (now - opened)
+            elif now - began - found["first"] >= WARM_UP:
+                opened, before = now, processors()
+        found["epochs"].append(in_epoch)
+        if "rate" in found or "first" not in found:
+            return found
+
+
+def whole(epoch, work, epochs):
+    """Runs whole epochs; the rate is of what comes after the first batch, as `forebay bench` counts."""
+    opened, rows = None, 0
+    for number in range(epochs):
+        for batch in epoch(number):
+            if opened is None:
+                verified(batch, work)
+                opened = time.perf_counter()
+            else:
+                rows += len(batch[work.column])
+    return {"rate": rows * work.per_row / (time.perf_counter() - opened)}
+
+
+def versions(packages):
+    found = {"Python": ".".join(map(str, sys.version_info[:3]))}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
+
+
+def main():
+    task = json.loads(sys.argv[1])
+    changes = {"folder": Path(task["folder"]), "rows": task["rows"], **task.get("changes", {})}
+    work = replace(WORKLOADS[task["work"]], **changes)
+    peer = importlib.import_module(f"loaders.{task['peer']}")
+    began = time.perf_counter()
+    for name in peer.NEEDS:
+        importlib.import_module(name)
+    imported = time.perf_counter() - began
+    converted = [Path(task["converted"])] if task["converted"] else []
+    if task.get("convert"):
+        began = time.perf_counter()
+        peer.convert(work, *converted)
+        result = {"seconds": time.perf_counter() - began}
+    else:
+        bare, _ = memory()
+        epoch = peer.epochs(work, task["threads"], *converted, **task.get("settings", {}))
+        if task.get("epochs"):
+            result = whole(epoch, work, task["epochs"])
+        else:
+            result = measure(epoch, work, task["seconds"], task["check"])
+        peak, own = memory()
+        result |= {"imports": imported, "bare": bare, "peak": peak, "own": own, "versions": versions(peer.PACKAGES)}
+    print("\n" + json.dumps(result), flush=True)
+    if hasattr(peer, "close"):
+        peer.close()
+    # Workers of an epoch that was broken off are ended by who started this process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

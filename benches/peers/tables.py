@@ -1,0 +1,127 @@
+"""What was measured, as text for a terminal and as Markdown."""
+
+import os
+import platform
+import statistics
+from pathlib import Path
+
+DISTURBED = 0.25  # processors that others used, above which a run is marked
+MIB = 2**20
+HEADS = ["", "rate", "least to most", "forebay is … times that", "first batch", "memory", "rows", "others"]
+
+
+def machine():
+    """The processor, as far as the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.machine()
+    return f"{os.cpu_count()} processors of {model}"
+
+
+def header(report):
+    return (
+        f"{report['machine']}; {report['threads']} threads or workers each; medians of {report['runs']} runs in turns, "
+        f"windows of {report['seconds']:g} s, data warm in the page cache; load before: {report['load_before']:.2f}"
+    )
+
+
+def spread(values, form="{:,.0f}"):
+    return f"{form.format(min(values))} to {form.format(max(values))}"
+
+
+def middle(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def ratios(first, runs):
+    """The first contestant's rate over another's, run by run."""
+    return [one["rate"] / other["rate"] for one, other in zip(first, runs, strict=False)]
+
+
+def delivered(runs, rows):
+    """What the count of rows came to: all of them, how many too few or too many, or that no epoch ended in time."""
+    counts = [count for run in runs for count in run["epochs"]]
+    wrong = [count - rows for count in counts if count != rows]
+    if not counts:
+        return "not counted"
+    return f"{max(wrong, key=abs):+,}" if wrong else "all"
+
+
+def rows_of(work_rows, entries):
+    """The cells of the table, the fastest first, those without a figure last."""
+    first = next((entry["runs"] for entry in entries if entry["name"] == "forebay" and not entry["reason"]), [])
+    done = [entry for entry in entries if not entry["reason"]]
+    done.sort(key=lambda entry: -middle(entry["runs"], "rate"))
+    for entry in done:
+        runs = entry["runs"]
+        ratio = "" if entry["runs"] is first or not first else ratios(first, runs)
+        foreign = max(run["foreign_processors"] for run in runs)
+        yield entry["name"], [
+            f"{middle(runs, 'rate'):,.0f}",
+            spread([run["rate"] for run in runs]),
+            ratio and f"{statistics.median(ratio):.2f} ({spread(ratio, '{:.2f}')})",
+            f"{middle(runs, 'first'):.2f} s",
+            f"{middle(runs, 'peak') / MIB:,.0f} MiB",
+            delivered(runs, work_rows),
+            f"{foreign:.2f}" + ("!" if foreign > DISTURBED else ""),
+        ]
+    for entry in entries:
+        if entry["reason"]:
+            yield entry["name"], [entry["reason"]]
+
+
+def text(work, entries):
+    heads = [work.name, work.unit, *HEADS[2:]]
+    lines = [(name, *cells) for name, cells in rows_of(work.rows, entries)]
+    full = [line for line in lines if len(line) == len(heads)]
+    widths = [max(len(line[at]) for line in [heads, *full]) for at in range(len(heads))]
+    widths[0] = max(len(line[0]) for line in [heads, *lines])
+
+    def shown(line):
+        if len(line) == 2:
+            return f"{line[0]:{widths[0]}}  {line[1]}"
+        return "  ".join(f"{cell:{'<' if at == 0 else '>'}{widths[at]}}" for at, cell in enumerate(line))
+
+    return "\n".join(["", f"{work.name}: {work.title}; {work.rows:,} rows", shown(heads), *map(shown, lines)])
+
+
+def notes(report):
+    """One sentence for each contestant: versions, format, pixels."""
+    found = {}
+    for name, result in report["workloads"].items():
+        for entry in result["contestants"]:
+            if not entry["runs"]:
+                continue
+            fresh = {"reads": entry["reads"], "pixels": None, "conversions": {}, "versions": {}}
+            note = found.setdefault(entry["name"], fresh)
+            note["pixels"] = note["pixels"] or entry["pixels"]
+            note["versions"] |= entry["runs"][0]["versions"]
+            if entry["converted"] is not None:
+                note["conversions"][name] = entry["converted"]
+    lines = []
+    for name, note in found.items():
+        versions = ", ".join(f"{package} {number}" for package, number in note["versions"].items())
+        took = ", ".join(f"{work} in {seconds:.0f} s" for work, seconds in note["conversions"].items())
+        took = f" (converted: {took})" if took else ""
+        images = f"; images by {note['pixels']}" if note["pixels"] else ""
+        lines.append(f"{name}: reads {note['reads']}{took}{images}; {versions}")
+    return "\n".join(["", *lines])
+
+
+def markdown(report):
+    from extras import text as extra
+
+    lines = [header(report) + "."]
+    for name, result in report["workloads"].items():
+        lines += ["", f"**{name}**: {result['title']}; {result['rows']:,} rows", ""]
+        heads = ["", result["unit"], *HEADS[2:]]
+        lines += ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+        for contestant, cells in rows_of(result["rows"], result["contestants"]):
+            cells = cells + [""] * (len(heads) - 1 - len(cells))
+            lines.append(f"| {contestant} | " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    for name in ("handover", "memory"):
+        if name in report:
+            lines += ["", *(f"- {line.strip()}" for line in extra(name, report[name]).splitlines() if line.strip())]
+    return "\n".join([*lines, "", *(f"- {line}" for line in notes(report).splitlines() if line)])

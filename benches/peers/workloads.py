@@ -1,0 +1,97 @@
+"""What is asked of every contestant: the data, what a batch is, and how far rows are mixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+INPUTS = [f"I{at}" for at in range(1, 14)]  # the nullable float32 columns of a table
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One workload. Contestants read `folder` and give batches as dicts of arrays by column."""
+
+    name: str
+    title: str
+    kind: str  # "images", "table" or "lists"
+    data: str  # name of the data set; workloads may share one
+    synth: tuple[str, ...]  # how `forebay synth` makes it
+    batch: int
+    mixed: int  # rows that a contestant with a shuffle buffer mixes
+    unit: str
+    column: str = "image"  # the column whose cells are looked at
+    cell: tuple[int, ...] = ()  # shape of one of its cells; of images as height, width, channels
+    dtype: str | None = None  # number type of normalised pixels; None delivers what is stored
+    crops: bool = False  # random resized crop and flip, or the image as it is
+    per_row: int = 1  # units in a row
+    folder: Path = field(default=Path())  # where its Parquet files are
+    rows: int = 0  # rows in them
+
+    @property
+    def files(self) -> list[str]:
+        """The Parquet files, sorted."""
+        return sorted(str(file) for file in self.folder.glob("*.parquet"))
+
+
+PHOTOGRAPHS = {
+    "kind": "images",
+    "data": "w1",
+    "synth": ("--rows", "6000", "--image", "500x375"),
+    "batch": 256,
+    "mixed": 1_000,
+    "unit": "images/s",
+    "cell": (224, 224, 3),
+    "crops": True,
+}
+TINY = {"kind": "images", "batch": 128, "mixed": 10_000, "unit": "images/s"}
+
+
+def tiny(data, side):
+    """Squares of PNG, in several files for contestants whose workers share out files."""
+    synth = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image", f"{side}x{side}")
+    return {"data": data, "synth": synth, "cell": (side, side, 3)}
+
+
+WORKLOADS = {
+    work.name: work
+    for work in (
+        Workload("w1", "JPEG of about 500x375, random resized crop 224 and flip, uint8 batches of 256", **PHOTOGRAPHS),
+        Workload("w1-float", "the same, normalised, float32, channels first", **PHOTOGRAPHS, dtype="float32"),
+        Workload("w1-float16", "the same, normalised, float16, channels first", **PHOTOGRAPHS, dtype="float16"),
+        Workload(
+            "w2",
+            "a label, 13 nullable float32 and 26 int32 a row, shuffled batches of 8,192 as a dict of arrays",
+            kind="table",
+            data="w2",
+            synth=("--rows", "4000000", "--table"),
+            batch=8_192,
+            mixed=65_536,
+            unit="rows/s",
+            column="label",
+        ),
+        Workload(
+            "w3",
+            "token lists, list<int32> of 2,048, batches of 16",
+            kind="lists",
+            data="w3",
+            synth=("--rows", "50000", "--rows-per-file", "10000", "--tokens", "2048"),
+            batch=16,
+            mixed=1_000,
+            unit="tokens/s",
+            column="tokens",
+            cell=(2_048,),
+            per_row=2_048,
+        ),
+        Workload("w4", "PNG of 32x32, decoded, batches of 128", **TINY, **tiny("w4", 32)),
+        Workload("w4m", "PNG of 28x28, decoded, batches of 128", **TINY, **tiny("w4m", 28)),
+        Workload(
+            "w4-raw",
+            "the pixels of w4 as lists of 3,072 uint8 of fixed size, batches of 128",
+            data="w4-raw",
+            synth=(),  # made of w4 by raw.py
+            cell=(3_072,),
+            **{**TINY, "kind": "lists"},
+        ),
+    )
+}
