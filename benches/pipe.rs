@@ -7,9 +7,13 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::{Dataset, Shuffle};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 mod common;
+
+/// As the program has it, for both sides.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const GROUPS: usize = 10;
 const BATCH: u64 = 8192;
@@ -18,15 +22,17 @@ const THREADS: usize = 2;
 
 /// Decodes every row group, shared out among plain threads.
 fn scan(path: &std::path::Path) {
+    let open = || File::open(path).expect("the file that was written");
+    let metadata = ArrowReaderMetadata::load(&open(), Default::default()).expect("a Parquet file");
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
+            let metadata = &metadata;
             scope.spawn(move || {
                 for group in (thread..GROUPS).step_by(THREADS) {
-                    let file = File::open(path).expect("the file that was written");
-                    let reader = ParquetRecordBatchReaderBuilder::try_new(file).expect("a Parquet file");
+                    let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(open(), metadata.clone());
                     for batch in reader
                         .with_row_groups(vec![group])
-                        .with_batch_size(common::GROUP)
+                        .with_batch_size(BATCH as usize)
                         .build()
                         .expect("rows")
                     {
