@@ -1,8 +1,8 @@
 """Chooses the compiled half of the package for this processor.
 
-A wheel for x86-64 may carry it several times: for any such processor, and for the levels that the x86-64 psABI defines,
-whose wider instructions scan Parquet about half as fast again. The highest level that the processor has is taken, before
-anything imports ``forebay._forebay``.
+A wheel for x86-64 may carry it twice: for any such processor, and for level 3 that the x86-64 psABI defines, whose wider
+instructions scan tables about half as fast again. That is taken where the processor has it, before anything imports
+``forebay._forebay``.
 
 ``FOREBAY_LEVEL`` takes another: ``x86-64`` is the one that runs everywhere.
 """
@@ -18,11 +18,10 @@ from pathlib import Path
 
 __all__: list[str] = []
 
-# What a level asks for beyond the one before it, as the kernel calls it in /proc/cpuinfo.
+# What a level asks for, as the kernel calls it in /proc/cpuinfo; higher levels come first.
 # https://gitlab.com/x86-psABIs/x86-64-ABI
 _LEVELS = {
     "x86-64-v3": "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave",
-    "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
 }
 
 
@@ -39,12 +38,7 @@ def flags() -> set[str]:
 
 def fitting(has: set[str]) -> list[str]:
     """The levels that a processor with these flags can run, the highest first."""
-    levels: list[str] = []
-    for level, asks in _LEVELS.items():
-        if not has.issuperset(asks.split()):
-            break
-        levels.insert(0, level)
-    return levels
+    return [level for level, asks in _LEVELS.items() if has.issuperset(asks.split())]
 
 
 def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:

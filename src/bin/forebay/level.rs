@@ -1,7 +1,7 @@
 //! The program for this processor.
 //!
 //! Beside a program that runs on any x86-64 there may be one for a level of the x86-64 psABI, whose wider instructions scan
-//! Parquet about half as fast again: `forebay.x86-64-v3` beside `forebay`. The highest one that the processor has takes over.
+//! tables about half as fast again: `forebay.x86-64-v3` beside `forebay`. It takes over where the processor has the level.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -50,17 +50,7 @@ fn fitting() -> Vec<&'static str> {
         && is_x86_feature_detected!("fma")
         && is_x86_feature_detected!("lzcnt")
         && is_x86_feature_detected!("movbe");
-    let fourth = third
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512cd")
-        && is_x86_feature_detected!("avx512dq")
-        && is_x86_feature_detected!("avx512vl");
-    [("x86-64-v4", fourth), ("x86-64-v3", third)]
-        .into_iter()
-        .filter(|(_, has)| *has)
-        .map(|(level, _)| level)
-        .collect()
+    if third { vec!["x86-64-v3"] } else { Vec::new() }
 }
 
 #[cfg(not(target_arch = "x86_64"))]

@@ -8,8 +8,6 @@ const KIB: u64 = 1 << 10;
 /// The processors that this code was compiled for: all of an architecture, or a level of the x86-64 psABI.
 pub(crate) const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
     std::env::consts::ARCH
-} else if cfg!(all(target_feature = "avx512bw", target_feature = "avx512vl")) {
-    "x86-64-v4"
 } else if cfg!(all(target_feature = "avx2", target_feature = "bmi2", target_feature = "fma")) {
     "x86-64-v3"
 } else {
