@@ -40,7 +40,7 @@ def arguments():
     parser = argparse.ArgumentParser(prog="benches/peers", description=__doc__, formatter_class=raw)
     parser.add_argument("--data", type=Path, default=Path(".bench"), help="folder for what is made [%(default)s]")
     parser.add_argument("--runs", type=int, default=5, help="turns [%(default)s]")
-    parser.add_argument("--seconds", type=float, default=4.0, help="window of a run [%(default)s]")
+    parser.add_argument("--seconds", type=float, default=12.0, help="window of a run [%(default)s]")
     parser.add_argument("--check", type=float, default=20.0, help="seconds to count the rows of an epoch [%(default)s]")
     parser.add_argument("--limit", type=float, default=120.0, help="most seconds of a run [%(default)s]")
     parser.add_argument("--threads", type=int, default=2, help="threads or workers of each [%(default)s]")
