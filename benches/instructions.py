@@ -3,9 +3,9 @@
     cargo bench --bench instructions --no-run
     python benches/instructions.py [--save] [LOOP ...]
 
-Each loop runs a few rounds and then more, and the difference is what the rounds cost, start-up apart. Printed is the
-change against `benches/instructions.json`, which `--save` writes anew. Two per cent more is worth a look and makes the
-exit status 1. Counts depend on the compiler and on which vector instructions valgrind offers, so compare on one machine.
+Each loop runs a few rounds and then more: the difference is what the rounds cost, start-up apart. Printed is the change
+against `benches/instructions.json`, which `--save` writes anew. Two per cent more is worth a look and makes the
+exit status 1. Counts depend on the compiler and on the instructions that valgrind offers: compare on one machine.
 """
 
 import argparse

@@ -21,10 +21,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from . import _level
-
-_level.load(f"{__name__}._forebay")
-
+from . import _level  # noqa: F401  first: it chooses what is imported next
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
 from .epoch import Epoch

@@ -1,6 +1,6 @@
 """Chooses the compiled half of the package for this processor.
 
-A wheel for x86-64 may carry it twice: for any such processor, and for level 3 that the x86-64 psABI defines, whose wider
+A wheel for x86-64 may carry it twice: for any such processor, and for level 3 of the x86-64 psABI, whose wider
 instructions scan tables about half as fast again. That is taken where the processor has it, before anything imports
 ``forebay._forebay``.
 
@@ -60,7 +60,7 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
     raise ImportError(f"FOREBAY_LEVEL={wanted}: not for this processor or not in this package; there is {possible}")
 
 
-def load(name: str) -> None:
+def _load(name: str) -> None:
     """Imports the fitting library as module ``name``; leaves it to Python where that is the one for all processors."""
     wanted = os.environ.get("FOREBAY_LEVEL") or None
     path = library(Path(__file__).parent, fitting(flags()), wanted)
@@ -72,3 +72,6 @@ def load(name: str) -> None:
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
+
+
+_load(f"{__package__}._forebay")
