@@ -169,12 +169,16 @@ impl DiskCache {
         self.0.space.folder.given()
     }
 
-    /// Tells that an epoch begins. Entries that were not used in the one before may go from now on, and what killed
-    /// processes left half-written is removed.
+    /// Tells that an epoch begins. Entries that were not used in the one before may go from now on.
     pub fn epoch_begins(&self) {
-        self.0.note_use(Duration::from_secs(1));
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
+    }
+
+    /// What is to be done once in an epoch and looks at the folder: notes hits and misses in the ledger, and removes what
+    /// killed processes left half-written.
+    pub fn keep_house(&self) {
+        self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
     }
 

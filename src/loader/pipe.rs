@@ -230,6 +230,10 @@ impl Engine {
         let (engine, begun) = (Arc::downgrade(self), Arc::downgrade(&switch));
         let due = async { fetched.await.is_ok() };
         switch.begin(move || {
+            if let Some(shelf) = &source.fetcher.shelf {
+                let cache = shelf.cache().clone();
+                source.runtime.spawn_blocking(move || cache.keep_house());
+            }
             Engine::follow_up(&engine, &begun, || prepare(next, &source, &recipe, (room, over), due))
         });
         watch.begins();
