@@ -47,16 +47,15 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
     Raises:
         ImportError: The ``wanted`` level is not among those that this processor has and the package carries.
     """
-    found = [(level, folder / f"_forebay.{level}.so") for level in levels]
-    found = [(level, path) for level, path in found if path.exists()]
+    paths = {level: folder / f"_forebay.{level}.so" for level in levels}
+    found = {level: path for level, path in paths.items() if path.exists()}
     if wanted is None:
-        return found[0][1] if found else None
+        return next(iter(found.values()), None)
     if wanted == "x86-64":
         return None
-    for level, path in found:
-        if level == wanted:
-            return path
-    possible = ", ".join(["x86-64", *(level for level, _ in found)])
+    if wanted in found:
+        return found[wanted]
+    possible = ", ".join(["x86-64", *found])
     raise ImportError(f"FOREBAY_LEVEL={wanted}: not for this processor or not in this package; there is {possible}")
 
 
