@@ -72,6 +72,20 @@ struct State {
     full_since: Option<Instant>,
 }
 
+/// Bytes of the disk that a folder lies on, as `df` counts them: what nobody but root may use is no part of it.
+struct Disk {
+    size: u64,
+    free: u64,
+}
+
+impl Disk {
+    fn of(folder: &Folder) -> io::Result<Disk> {
+        let disk = rustix::fs::statvfs(folder.root())?;
+        let used = disk.f_blocks.saturating_sub(disk.f_bfree);
+        Ok(Disk { size: (used + disk.f_bavail) * disk.f_frsize, free: disk.f_bavail * disk.f_frsize })
+    }
+}
+
 pub(super) fn keep_free(disk: u64) -> u64 {
     (disk / KEPT_FREE).max(KEPT_FREE_AT_LEAST)
 }
@@ -89,10 +103,8 @@ impl Space {
 
     /// The most bytes that files can come to when they are `total` now.
     pub(super) fn capacity(&self, total: Total) -> u64 {
-        let disk = self.keep_free.zip(rustix::fs::statvfs(self.folder.root()).ok());
-        let free = disk.map_or(u64::MAX, |(keep_free, disk)| {
-            (disk.f_bavail * disk.f_frsize).saturating_sub(keep_free(disk.f_blocks * disk.f_frsize))
-        });
+        let disk = self.keep_free.zip(Disk::of(&self.folder).ok());
+        let free = disk.map_or(u64::MAX, |(keep_free, disk)| disk.free.saturating_sub(keep_free(disk.size)));
         self.limit.min(total.bytes.saturating_add(free))
     }
 
@@ -153,9 +165,8 @@ impl Space {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);
         let Some(keep_free) = self.keep_free else { return Ok(over) };
-        let disk = rustix::fs::statvfs(self.folder.root())?;
-        let keep = keep_free(disk.f_blocks * disk.f_frsize);
-        Ok(over.max((keep + wanted).saturating_sub(disk.f_bavail * disk.f_frsize)))
+        let disk = Disk::of(&self.folder)?;
+        Ok(over.max((keep_free(disk.size) + wanted).saturating_sub(disk.free)))
     }
 
     /// Removes entries that may go until `short` bytes are free or none is left.
