@@ -132,9 +132,18 @@ pub(super) struct Opened<'a> {
     info: Info,
 }
 
-impl Opened<'_> {
+impl<'a> Opened<'a> {
     pub(super) fn info(&self) -> Info {
         self.info
+    }
+
+    pub(super) fn encoded(&self) -> &'a [u8] {
+        self.encoded
+    }
+
+    /// Gives the decompressor back without decoding.
+    pub(super) fn close(self) -> Decompressor {
+        self.decompressor
     }
 
     /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as long; without
@@ -197,13 +206,23 @@ pub(super) const HALVED_CHROMA: c_int = tj::TJSAMP_TJSAMP_420;
 #[cfg(test)]
 pub(super) const CHROMA_SAMPLINGS: c_int = tj::TJ_NUMSAMP as c_int;
 
-/// Encodes RGB pixels (`height * width * 3` bytes) as a baseline JPEG with one of TurboJPEG's chroma samplings.
+/// A setting of the encoder, and its value.
+pub(super) type Setting = (tj::TJPARAM, c_int);
+
+pub(super) fn quality(quality: u8) -> Setting {
+    (tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))
+}
+
+pub(super) fn chroma_sampling(sampling: c_int) -> Setting {
+    (tj::TJPARAM_TJPARAM_SUBSAMP, sampling)
+}
+
+/// Encodes RGB pixels (`height * width * 3` bytes) as a JPEG; quality and chroma sampling must be set.
 pub(super) fn compress(
     rgb: &[u8],
     width: u32,
     height: u32,
-    quality: u8,
-    sampling: c_int,
+    settings: &[Setting],
 ) -> Result<Vec<u8>, Message> {
     assert_eq!(
         rgb.len(),
@@ -211,9 +230,9 @@ pub(super) fn compress(
         "the pixels of a JPEG to be"
     );
     let handle = new_handle(tj::TJINIT_TJINIT_COMPRESS)?;
-    let set = |param: tj::TJPARAM, value: c_int| {
+    let set = |(param, value): &Setting| {
         // SAFETY: the handle is live; the library checks parameter and value.
-        if unsafe { tj::tj3Set(handle.as_ptr(), param as c_int, value) } == 0 {
+        if unsafe { tj::tj3Set(handle.as_ptr(), *param as c_int, *value) } == 0 {
             Ok(())
         } else {
             Err(message(handle))
@@ -221,8 +240,9 @@ pub(super) fn compress(
     };
     let mut encoded = std::ptr::null_mut();
     let mut length = 0;
-    let done = set(tj::TJPARAM_TJPARAM_QUALITY, c_int::from(quality))
-        .and_then(|()| set(tj::TJPARAM_TJPARAM_SUBSAMP, sampling))
+    let done = settings
+        .iter()
+        .try_for_each(set)
         .and_then(|()| {
             // SAFETY: the handle is live, `rgb` has `height` rows of `width` RGB pixels without padding, and the library
             // allocates the result.

@@ -3,6 +3,8 @@
 use image::metadata::Orientation;
 
 pub(super) const PREFIX: u8 = 0xFF;
+/// The first of eight restart markers.
+pub(super) const RST: u8 = 0xD0;
 pub(super) const SOI: u8 = 0xD8;
 pub(super) const EOI: u8 = 0xD9;
 pub(super) const SOS: u8 = 0xDA;
@@ -46,7 +48,7 @@ pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
     let marker = encoded[at];
     let body = at + 1;
     // 0 is a stuffed byte and not a marker; TEM, RST and SOI stand alone.
-    if matches!(marker, 0x00 | 0x01 | 0xD0..=SOI) {
+    if matches!(marker, 0x00 | 0x01 | RST..=SOI) {
         return Some(Segment { marker, content: &[], end: body });
     }
     let length = usize::from(u16::from_be_bytes(*encoded.get(body..)?.first_chunk()?));

@@ -4,6 +4,7 @@
 //! touched, columns beside it are not transformed. Everything else (progressive, several scans, unusual sampling, CMYK,
 //! turned by EXIF) is decoded whole.
 
+mod baseline;
 mod damage;
 mod ffi;
 mod markers;
@@ -22,6 +23,7 @@ use super::scratch::{Buffer, Scratch};
 use super::spec::{Image, LUMA, RGB};
 use super::{bad_row, check_size, pixels};
 use crate::error::{Error, ErrorKind, Result};
+use baseline::{Baseline, Request};
 use ffi::{Decompressor, Opened, Samples, Stored};
 use markers::Markers;
 use region::Part;
@@ -34,9 +36,10 @@ const MAX_SCANS: u32 = 192;
 const DECODER_BYTES_PER_PIXEL: u64 = 8;
 const MIB_SHIFT: u32 = 20;
 
-/// One thread's decompressor, made when first needed and again after a failure.
+/// One thread's decompressors, made when first needed and again after a failure.
 #[derive(Default)]
 pub(super) struct Decoder {
+    baseline: Baseline,
     idle: Option<Decompressor>,
     /// The memory limit that the idle one has.
     memory_mib: u32,
@@ -72,12 +75,23 @@ fn decode(
     };
     let count = part.rect.width as usize * part.rect.height as usize;
     let out = pixels.take(count * samples.per_pixel());
-    match opened.decompress(part.reduction, part.region(), samples, out) {
-        Ok(idle) => decoder.idle = Some(idle),
-        // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
-        Err(message)
-            if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
-        Err(message) => return Err(message),
+    let baseline = markers.one_scan() && opened.info().sequential && samples != Samples::Cmyk;
+    let request = Request {
+        encoded: opened.encoded(),
+        memory: (decoder.memory_mib as usize) << MIB_SHIFT,
+        reduction: part.reduction,
+        colours: samples.per_pixel(),
+    };
+    if baseline && decoder.baseline.decode(request, part.region(), out) {
+        decoder.idle = Some(opened.close());
+    } else {
+        match opened.decompress(part.reduction, part.region(), samples, out) {
+            Ok(idle) => decoder.idle = Some(idle),
+            // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
+            Err(message)
+                if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
+            Err(message) => return Err(message),
+        }
     }
     if samples == Samples::Cmyk {
         pixels::inverted_cmyk_to_rgb_in_place(out, count);
@@ -208,6 +222,7 @@ pub fn encode_jpeg(rgb: &[u8], width: u32, height: u32, quality: u8) -> Result<V
     if rgb.len() as u64 != u64::from(width) * u64::from(height) * RGB as u64 {
         return Err(Error::invalid(format!("{} bytes for {width}x{height} RGB pixels", rgb.len())));
     }
-    ffi::compress(rgb, width, height, quality, ffi::HALVED_CHROMA)
+    let settings = [ffi::quality(quality), ffi::chroma_sampling(ffi::HALVED_CHROMA)];
+    ffi::compress(rgb, width, height, &settings)
         .map_err(|message| Error::invalid(format!("JPEG encoder: {message}")))
 }

@@ -28,7 +28,8 @@ fn pixels() -> Vec<u8> {
 fn jpegs() -> Vec<Vec<u8>> {
     let pixels = pixels();
     (0..ffi::CHROMA_SAMPLINGS)
-        .map(|sampling| ffi::compress(&pixels, WIDTH, HEIGHT, 90, sampling).unwrap())
+        .map(|sampling| [ffi::quality(90), ffi::chroma_sampling(sampling)])
+        .map(|settings| ffi::compress(&pixels, WIDTH, HEIGHT, &settings).unwrap())
         .collect()
 }
 

@@ -1,0 +1,207 @@
+//! The door to `library.c`: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
+#![allow(unsafe_code)]
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::NonNull;
+
+use super::super::ffi::Region;
+use super::Request;
+use super::tables::Definition;
+
+/// Coefficients of a block, in natural order.
+pub(super) type Block = [i16; 64];
+
+/// Components of a scan.
+pub(super) const COMPONENTS: usize = 4;
+/// Blocks of an MCU.
+const BLOCKS: usize = 10;
+
+/// What `library.c` calls `forebay_library`.
+#[repr(C)]
+struct Raw {
+    _private: [u8; 0],
+}
+
+/// What `library.c` calls `forebay_scan`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawScan {
+    begin: usize,
+    width: c_uint,
+    height: c_uint,
+    mcus_per_row: c_uint,
+    mcu_rows: c_uint,
+    restart_interval: c_uint,
+    components: c_uint,
+    blocks_in_mcu: c_uint,
+    component_of_block: [c_uint; BLOCKS],
+    dc: [*const Definition; COMPONENTS],
+    ac: [*const Definition; COMPONENTS],
+}
+
+#[repr(C)]
+struct RawRegion {
+    x: c_uint,
+    y: c_uint,
+    width: c_uint,
+    height: c_uint,
+}
+
+type Decode = unsafe extern "C" fn(state: *mut c_void, blocks: *mut *mut Block);
+
+unsafe extern "C" {
+    fn forebay_library_new() -> *mut Raw;
+    fn forebay_library_free(library: *mut Raw);
+    fn forebay_library_give_up(library: *mut Raw);
+    fn forebay_library_start(
+        library: *mut Raw,
+        encoded: *const u8,
+        length: usize,
+        memory: usize,
+        reduction: c_uint,
+        colours: c_uint,
+        scan: *mut RawScan,
+    ) -> c_int;
+    fn forebay_library_read(
+        library: *mut Raw,
+        region: RawRegion,
+        decode: Decode,
+        state: *mut c_void,
+        out: *mut u8,
+    ) -> c_int;
+}
+
+/// A decompressor, for one thread at a time.
+pub(super) struct Library(NonNull<Raw>);
+
+impl Library {
+    pub(super) fn new() -> Option<Library> {
+        // SAFETY: no precondition; the result is null or a live decompressor.
+        NonNull::new(unsafe { forebay_library_new() }).map(Library)
+    }
+
+    /// Reads what stands before the scan; `None` if that is not of a sound baseline JPEG of one scan.
+    pub(super) fn start<'a>(&'a mut self, request: Request<'a>) -> Option<Scan<'a>> {
+        let Request { encoded, memory, reduction, colours } = request;
+        let mut raw = RawScan {
+            begin: 0,
+            width: 0,
+            height: 0,
+            mcus_per_row: 0,
+            mcu_rows: 0,
+            restart_interval: 0,
+            components: 0,
+            blocks_in_mcu: 0,
+            component_of_block: [0; BLOCKS],
+            dc: [std::ptr::null(); COMPONENTS],
+            ac: [std::ptr::null(); COMPONENTS],
+        };
+        // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again when dropped.
+        let started = unsafe {
+            forebay_library_start(
+                self.0.as_ptr(),
+                encoded.as_ptr(),
+                encoded.len(),
+                memory,
+                reduction,
+                colours as c_uint,
+                &raw mut raw,
+            )
+        };
+        (started != 0).then_some(Scan { library: self, request, raw })
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // SAFETY: the decompressor is live and not used after this.
+        unsafe { forebay_library_free(self.0.as_ptr()) }
+    }
+}
+
+/// A scan that can be decoded.
+pub(super) struct Scan<'a> {
+    library: &'a mut Library,
+    request: Request<'a>,
+    raw: RawScan,
+}
+
+impl<'a> Scan<'a> {
+    /// The scan's data, and whatever follows them.
+    pub(super) fn data(&self) -> &'a [u8] {
+        &self.request.encoded[self.raw.begin..]
+    }
+
+    pub(super) fn mcus(&self) -> usize {
+        self.raw.mcus_per_row as usize * self.raw.mcu_rows as usize
+    }
+
+    /// MCUs between restart markers; 0: none.
+    pub(super) fn restart_interval(&self) -> usize {
+        self.raw.restart_interval as usize
+    }
+
+    /// The tables of each component: for DC, and for AC.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = (&Definition, &Definition)> {
+        let all = self.raw.dc.iter().zip(&self.raw.ac).take(self.raw.components as usize);
+        // SAFETY: the library has decoded these tables for as many components; they live until the scan is dropped.
+        all.map(|(dc, ac)| unsafe { (&**dc, &**ac) })
+    }
+
+    /// The component of each block of an MCU.
+    pub(super) fn blocks(&self) -> ([u8; BLOCKS], usize) {
+        (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
+    }
+
+    /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
+    /// first to the last that is needed: with its blocks, all zeros, or with none where only what follows is needed.
+    /// Whether the library had nothing to complain about.
+    pub(super) fn read<F>(self, region: Option<Region>, mut decode: F, out: &mut [u8]) -> bool
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        let RawScan { width, height, blocks_in_mcu, .. } = self.raw;
+        let Region { x, y, width, height } = region.unwrap_or(Region { x: 0, y: 0, width, height });
+        let inside = u64::from(x) + u64::from(width) <= u64::from(self.raw.width)
+            && u64::from(y) + u64::from(height) <= u64::from(self.raw.height);
+        let bytes = width as usize * height as usize * self.request.colours;
+        if !inside || out.len() != bytes {
+            return false;
+        }
+        let mut state = State { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
+        // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
+        // which has room for exactly these, and calls back only during this call and with this state.
+        let read = unsafe {
+            forebay_library_read(
+                self.library.0.as_ptr(),
+                RawRegion { x, y, width, height },
+                call::<F>,
+                (&raw mut state).cast(),
+                out.as_mut_ptr(),
+            )
+        };
+        read != 0
+    }
+}
+
+impl Drop for Scan<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the decompressor is live; this makes it idle, also if it is.
+        unsafe { forebay_library_give_up(self.library.0.as_ptr()) }
+    }
+}
+
+struct State<'a, F> {
+    decode: &'a mut F,
+    blocks_in_mcu: usize,
+}
+
+unsafe extern "C" fn call<F: FnMut(Option<&mut [&mut Block]>)>(state: *mut c_void, blocks: *mut *mut Block) {
+    // SAFETY: `read` has handed in this state, of the same `F`, and waits.
+    let State { decode, blocks_in_mcu } = unsafe { &mut *state.cast::<State<'_, F>>() };
+    let blocks = NonNull::new(blocks).map(|blocks| {
+        // SAFETY: the library hands in as many pointers as an MCU has blocks, to blocks that lie one behind the other.
+        unsafe { std::slice::from_raw_parts_mut(blocks.as_ptr().cast::<&mut Block>(), *blocks_in_mcu) }
+    });
+    decode(blocks);
+}

@@ -1,0 +1,262 @@
+//! What the next bits mean, looked up, two coefficients at a time.
+//!
+//! An entry says how many bits its codes and their values take together, so that finding the next code waits for one load
+//! and one shift. So do the "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways", with one
+//! coefficient an entry. What is longer than the index is looked up alone, or found by its length.
+
+use std::rc::Rc;
+
+/// Bits that look up coefficients: two tables of 8 KB leave room in the first-level cache.
+const PAIR: u32 = 10;
+/// Bits that look up a difference of DC.
+const DIFFERENCE: u32 = 9;
+/// Bits of the longest code.
+const LONGEST: u32 = 16;
+
+/// Distance to behind any block: the end-of-block code.
+const END: u8 = 64;
+/// Zeros of the code that has no value.
+const ZEROS: u8 = 16;
+/// More bits than these a baseline value does not have (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
+const LARGEST_DC: u8 = 11;
+const LARGEST_AC: u8 = 10;
+
+/// A table as a file defines it, and as the library keeps it (`JHUFF_TBL`).
+#[repr(C)]
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Definition {
+    /// How many codes there are of each length, from 0 on.
+    counts: [u8; 17],
+    /// In the order of their codes; zeros behind the last.
+    symbols: [u8; 256],
+}
+
+/// A code with the value that follows it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Symbol {
+    /// Bits before the value; 0: no code that is looked up.
+    start: u8,
+    /// Bits of the value.
+    size: u8,
+    /// Coefficients that it goes forward.
+    advance: u8,
+}
+
+impl Symbol {
+    fn ac((length, symbol): (u8, u8)) -> Symbol {
+        let (run, size) = (symbol >> 4, symbol & 15);
+        let advance = match (run, size) {
+            (15, 0) => ZEROS,
+            (_, 0) => END,
+            _ => run + 1,
+        };
+        Symbol { start: length, size, advance }
+    }
+
+    fn dc((length, size): (u8, u8)) -> Symbol {
+        Symbol { start: length, size, advance: 0 }
+    }
+
+    /// Whether the bits are no code at all.
+    pub(super) fn is_none(self) -> bool {
+        self.start == 0
+    }
+
+    pub(super) fn end(self) -> u8 {
+        self.start + self.size
+    }
+
+    /// The value among `bits`, which the symbol begins.
+    pub(super) fn value(self, bits: u64) -> i32 {
+        let from = bits << self.start;
+        let magnitude = ((from >> 1) >> (63 - self.size)) as i32;
+        let negative = !((from as i64) >> 63) as i32;
+        magnitude - (negative & ((1 << self.size) - 1))
+    }
+
+    /// As a pair without a second.
+    pub(super) fn alone(self, bits: u64) -> Pair {
+        let (first, length) = (self.value(bits) as i16, self.end());
+        Pair { first, to_first: self.advance, first_length: length, length, ..Pair::default() }
+    }
+}
+
+/// Up to two coefficients.
+#[derive(Clone, Copy, Default)]
+#[repr(C, align(8))]
+pub(super) struct Pair {
+    /// Values; 0 for a second that is not there.
+    pub(super) first: i16,
+    pub(super) second: i16,
+    /// Coefficients that each goes forward.
+    pub(super) to_first: u8,
+    pub(super) to_second: u8,
+    /// Bits of the first, and of both; 0: not even the first is all within the index.
+    pub(super) first_length: u8,
+    pub(super) length: u8,
+}
+
+/// The codes of a definition, by length (ITU-T T.81, annex C).
+struct Codes {
+    /// First code of each length, first index of its symbols, and how many.
+    lengths: [(u32, usize, u32); LONGEST as usize + 1],
+    symbols: [u8; 256],
+}
+
+impl Codes {
+    /// `None` if there are more codes than there can be.
+    fn new(definition: &Definition) -> Option<Codes> {
+        let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); LONGEST as usize + 1]);
+        for (length, count) in definition.counts.iter().enumerate().skip(1) {
+            lengths[length] = (code, index, u32::from(*count));
+            code += u32::from(*count);
+            index += usize::from(*count);
+            if code > 1 << length || index > definition.symbols.len() {
+                return None;
+            }
+            code <<= 1;
+        }
+        Some(Codes { lengths, symbols: definition.symbols })
+    }
+
+    /// The code of more than `shorter` bits that begins `bits`: its length and its symbol.
+    fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
+        (shorter + 1..=LONGEST).find_map(|length| {
+            let (first, index, count) = self.lengths[length as usize];
+            let offset = ((bits >> (64 - length)) as u32).wrapping_sub(first);
+            (offset < count).then(|| (length as u8, self.symbols[index + offset as usize]))
+        })
+    }
+
+    /// Every code of at most `MOST` bits, for all continuations up to `1 << MOST` = `N`.
+    fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
+        let most = N.trailing_zeros();
+        let mut all = Box::new([Symbol::default(); N]);
+        for length in 1..=most {
+            let (first, index, count) = self.lengths[length as usize];
+            for offset in 0..count {
+                let from = ((first + offset) << (most - length)) as usize;
+                let code = (length as u8, self.symbols[index + offset as usize]);
+                all[from..from + (1 << (most - length))].fill(symbol(code));
+            }
+        }
+        all
+    }
+}
+
+/// What is made of a definition.
+pub(super) trait Table: Sized {
+    /// `None` if it is not of a baseline JPEG.
+    fn new(definition: &Definition) -> Option<Self>;
+}
+
+pub(super) struct DcTable {
+    codes: Codes,
+    short: Box<[Symbol; 1 << DIFFERENCE]>,
+}
+
+impl Table for DcTable {
+    fn new(definition: &Definition) -> Option<DcTable> {
+        if definition.symbols.iter().any(|size| *size > LARGEST_DC) {
+            return None;
+        }
+        let codes = Codes::new(definition)?;
+        Some(DcTable { short: codes.spread(Symbol::dc), codes })
+    }
+}
+
+impl DcTable {
+    #[inline(always)]
+    pub(super) fn symbol(&self, bits: u64) -> Symbol {
+        let short = self.short[(bits >> (64 - DIFFERENCE)) as usize];
+        if short.is_none() { self.long(bits) } else { short }
+    }
+
+    #[cold]
+    fn long(&self, bits: u64) -> Symbol {
+        self.codes.find(bits, DIFFERENCE).map(Symbol::dc).unwrap_or_default()
+    }
+}
+
+pub(super) struct AcTable {
+    codes: Codes,
+    symbols: Box<[Symbol; 1 << PAIR]>,
+    pairs: Box<[Pair; 1 << PAIR]>,
+}
+
+impl Table for AcTable {
+    fn new(definition: &Definition) -> Option<AcTable> {
+        if definition.symbols.iter().any(|symbol| symbol & 15 > LARGEST_AC) {
+            return None;
+        }
+        let codes = Codes::new(definition)?;
+        let symbols = codes.spread(Symbol::ac);
+        Some(AcTable { codes, pairs: pairs(&symbols), symbols })
+    }
+}
+
+impl AcTable {
+    #[inline(always)]
+    pub(super) fn pair(&self, bits: u64) -> Pair {
+        self.pairs[(bits >> (64 - PAIR)) as usize]
+    }
+
+    /// The symbol by itself, however long. Bits that are no code end the block without being read.
+    #[inline(always)]
+    pub(super) fn symbol(&self, bits: u64) -> Symbol {
+        let symbol = self.symbols[(bits >> (64 - PAIR)) as usize];
+        if symbol.is_none() { self.long(bits) } else { symbol }
+    }
+
+    #[cold]
+    fn long(&self, bits: u64) -> Symbol {
+        let none = Symbol { advance: END, ..Symbol::default() };
+        self.codes.find(bits, PAIR).map(Symbol::ac).unwrap_or(none)
+    }
+}
+
+fn pairs(symbols: &[Symbol; 1 << PAIR]) -> Box<[Pair; 1 << PAIR]> {
+    let mut pairs = Box::new([Pair::default(); 1 << PAIR]);
+    for (index, (pair, first)) in pairs.iter_mut().zip(symbols).enumerate() {
+        if first.is_none() || u32::from(first.end()) > PAIR {
+            continue;
+        }
+        let bits = (index as u64) << (64 - PAIR);
+        *pair = first.alone(bits);
+        let second = symbols[(index << first.end()) & ((1 << PAIR) - 1)];
+        let length = first.end() + second.end();
+        if first.advance != END && !second.is_none() && u32::from(length) <= PAIR {
+            pair.second = second.value(bits << first.end()) as i16;
+            pair.to_second = second.advance;
+            pair.length = length;
+        }
+    }
+    pairs
+}
+
+/// Tables that are kept, since most files have the same: those that libjpeg's encoder begins with.
+pub(super) struct Known<T>(Vec<(Definition, Rc<T>)>);
+
+/// Tables of each kind that are kept, more than an image has.
+const KEPT: usize = 8;
+
+impl<T> Default for Known<T> {
+    fn default() -> Self {
+        Known(Vec::with_capacity(KEPT))
+    }
+}
+
+impl<T: Table> Known<T> {
+    /// The table of a definition, made if it was not used lately; `None` if it is not of a baseline JPEG.
+    pub(super) fn table(&mut self, definition: &Definition) -> Option<Rc<T>> {
+        match self.0.iter().position(|(known, _)| known == definition) {
+            Some(at) => self.0[..=at].rotate_right(1),
+            None => {
+                let table = Rc::new(T::new(definition)?);
+                self.0.truncate(KEPT - 1);
+                self.0.insert(0, (definition.clone(), table));
+            }
+        }
+        self.0.first().map(|(_, table)| Rc::clone(table))
+    }
+}

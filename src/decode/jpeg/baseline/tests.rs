@@ -1,0 +1,152 @@
+//! What is decoded here must be what the library decodes, and nothing that it would not decode.
+
+use turbojpeg_sys as tj;
+
+use super::super::ffi::{self, Decompressor, Samples, Setting};
+use super::*;
+use crate::decode::RowKey;
+use crate::decode::draws::Draws;
+
+const MEMORY: u32 = 64;
+const SCANS: u32 = 10;
+const REDUCTIONS: [u32; 4] = [1, 2, 4, 8];
+
+/// How often a test of chance is repeated: `few`, or `many` with `FOREBAY_LONG=1`.
+fn rounds(few: usize, many: usize) -> usize {
+    if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
+}
+
+/// Something for every part of a decoder: flat areas, slopes, edges, and noise of some strength.
+fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
+    let noise = 1 + draws.below(200);
+    let flat = draws.below(60);
+    let mut pixels = Vec::new();
+    for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+        let edge = if (x / 13 + y / 7) % 2 == 0 { 60 } else { 0 };
+        let noise = if x < flat { 0 } else { draws.below(noise) };
+        pixels.extend([x + edge, y + noise, (x + y) / 2 + edge + noise].map(|level| level.min(255) as u8));
+    }
+    pixels
+}
+
+/// A JPEG of some size, quality and sampling, with or without restart markers and tables of its own.
+fn jpeg(draws: &mut Draws) -> Vec<u8> {
+    let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
+    let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
+    let settings: [Setting; 4] = [
+        ffi::quality(1 + draws.below(100) as u8),
+        ffi::chroma_sampling(draws.below(6) as i32),
+        (tj::TJPARAM_TJPARAM_OPTIMIZE, draws.below(2) as i32),
+        (restarts[draws.below(2) as usize], draws.below(3) as i32),
+    ];
+    ffi::compress(&picture(width, height, draws), width, height, &settings).unwrap()
+}
+
+/// Something of the image that can be asked for: its reduction, region and samples, and bytes.
+fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Samples, usize)> {
+    let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
+    let reduction = REDUCTIONS[draws.below(4) as usize];
+    let [width, height] = [info.width, info.height].map(|pixels| pixels.div_ceil(reduction));
+    let region = (draws.below(3) > 0).then(|| {
+        let step = info.mcu_width.unwrap_or(width).max(reduction) / reduction;
+        let x = draws.below(width) / step * step;
+        let y = draws.below(height);
+        Region { x, y, width: 1 + draws.below(width - x), height: 1 + draws.below(height - y) }
+    });
+    let samples = match info.stored {
+        ffi::Stored::Luma => Samples::Luma,
+        _ => Samples::Rgb,
+    };
+    let (width, height) = region.map_or((width, height), |region| (region.width, region.height));
+    Some((reduction, region, samples, width as usize * height as usize * samples.per_pixel()))
+}
+
+/// The same by the baseline decoder and by the library; `None` where one declines.
+fn both(baseline: &mut Baseline, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 2] {
+    let Some((reduction, region, samples, bytes)) = part(encoded, draws) else { return [None, None] };
+    let (mut ours, mut theirs) = (vec![1; bytes], vec![2; bytes]);
+    let memory = (MEMORY as usize) << 20;
+    let request = Request { encoded, memory, reduction, colours: samples.per_pixel() };
+    let decoded = baseline.decode(request, region, &mut ours);
+    let library = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
+    let library = library.and_then(|opened| opened.decompress(reduction, region, samples, &mut theirs));
+    [decoded.then_some(ours), library.is_ok().then_some(theirs)]
+}
+
+#[test]
+fn pixels_are_those_of_the_library() {
+    let mut draws = Draws::new(RowKey(1));
+    let mut baseline = Baseline::default();
+    for round in 0..rounds(1_500, 100_000) {
+        let encoded = jpeg(&mut draws);
+        let [ours, theirs] = both(&mut baseline, &encoded, &mut draws);
+        assert!(ours.is_some(), "declined in round {round}");
+        assert!(ours == theirs, "other pixels in round {round}");
+    }
+}
+
+#[test]
+fn what_the_library_refuses_is_declined() {
+    let mut draws = Draws::new(RowKey(2));
+    let mut baseline = Baseline::default();
+    let [mut decoded, mut declined] = [0; 2];
+    for round in 0..rounds(6_000, 1_000_000) {
+        let mut encoded = jpeg(&mut draws);
+        for _ in 0..=draws.below(3) {
+            let at = draws.below(encoded.len() as u32) as usize;
+            match draws.below(5) {
+                0 => encoded.truncate(at + 1),
+                1 => encoded.insert(at, draws.below(256) as u8),
+                2 => encoded[at] = 0xFF,
+                3 => drop(encoded.remove(at)),
+                _ => encoded[at] ^= 1 << draws.below(8),
+            }
+            if encoded.is_empty() {
+                break;
+            }
+        }
+        let [ours, theirs] = both(&mut baseline, &encoded, &mut draws);
+        match (&ours, &theirs) {
+            (Some(_), _) => decoded += 1,
+            (None, None) => declined += 1,
+            (None, Some(_)) => {}
+        }
+        assert!(ours.is_none() || ours == theirs, "round {round}");
+    }
+    assert!(decoded > 0 && declined > 0, "{decoded} decoded, {declined} declined by both");
+}
+
+#[test]
+fn an_image_with_its_own_tables_does_not_disturb_the_next() {
+    let mut draws = Draws::new(RowKey(3));
+    let mut baseline = Baseline::default();
+    let settings: [Setting; 3] =
+        [ffi::quality(90), ffi::chroma_sampling(2), (tj::TJPARAM_TJPARAM_OPTIMIZE, 1)];
+    let own: Vec<_> =
+        (0..12).map(|_| ffi::compress(&picture(90, 70, &mut draws), 90, 70, &settings).unwrap()).collect();
+    for _ in 0..40 {
+        let encoded = &own[draws.below(12) as usize];
+        let [ours, theirs] = both(&mut baseline, encoded, &mut draws);
+        assert!(ours.is_some() && ours == theirs);
+    }
+}
+
+#[test]
+fn progressive_images_are_declined() {
+    let mut draws = Draws::new(RowKey(4));
+    let settings: [Setting; 3] =
+        [ffi::quality(90), ffi::chroma_sampling(2), (tj::TJPARAM_TJPARAM_PROGRESSIVE, 1)];
+    let encoded = ffi::compress(&picture(64, 64, &mut draws), 64, 64, &settings).unwrap();
+    let mut out = vec![0; 64 * 64 * 3];
+    let request = Request { encoded: &encoded, memory: 1 << 26, reduction: 1, colours: 3 };
+    assert!(!Baseline::default().decode(request, None, &mut out));
+}
+
+#[test]
+fn a_buffer_of_another_size_is_declined() {
+    let encoded = jpeg(&mut Draws::new(RowKey(5)));
+    let request = Request { encoded: &encoded, memory: 1 << 26, reduction: 1, colours: 3 };
+    assert!(!Baseline::default().decode(request, None, &mut [0; 5]));
+    let beyond = Region { x: 0, y: 0, width: 4000, height: 4000 };
+    assert!(!Baseline::default().decode(request, Some(beyond), &mut vec![0; 48_000_000]));
+}
