@@ -6,9 +6,11 @@ use std::io::{Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buffers::Buffers;
 use super::remote::{Pin, changed};
 use crate::catalog::FileVersion;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -26,14 +28,14 @@ pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
 /// Fails with `DatasetChanged` if the file has another size or time of change after the read, with `NotFound` if it is
 /// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
 /// clock, to the same size, goes unnoticed here.
-pub(super) fn read(pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+pub(super) fn read(pin: &Pin, ranges: &[Range<u64>], buffers: &Arc<Buffers>) -> Result<Vec<Bytes>> {
     let (path, size) = (filesystem_path(&pin.path), pin.size);
     if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
         let cause = format!("bytes {}..{} were asked of a file of {size}", beyond.start, beyond.end);
         return Err(Error::new(ErrorKind::Internal, cause));
     }
     let file = fs::File::open(path)?;
-    let read = ranges.iter().map(|range| read_range(&file, range)).collect::<Result<Vec<_>>>();
+    let read = ranges.iter().map(|range| read_range(&file, range, buffers)).collect::<Result<Vec<_>>>();
     // After the read, so that a change during it is seen as well.
     let metadata = file.metadata()?;
     if metadata.len() != size {
@@ -46,7 +48,7 @@ pub(super) fn read(pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
     read
 }
 
-fn read_range(mut file: &fs::File, range: &Range<u64>) -> Result<Bytes> {
+fn read_range(mut file: &fs::File, range: &Range<u64>, buffers: &Arc<Buffers>) -> Result<Bytes> {
     let length = range.end.saturating_sub(range.start);
     let length = usize::try_from(length)
         .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
@@ -54,13 +56,13 @@ fn read_range(mut file: &fs::File, range: &Range<u64>) -> Result<Bytes> {
         Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
     };
     // Into room that is not zeroed first: this is every byte of the data set.
-    let mut buffer = Vec::with_capacity(length);
+    let mut lent = buffers.take(length);
     file.seek(SeekFrom::Start(range.start)).map_err(|error| failed(&error))?;
-    file.take(length as u64).read_to_end(&mut buffer).map_err(|error| failed(&error))?;
-    if buffer.len() < length {
-        return Err(failed(&format!("the file ends after {} of them", buffer.len())));
+    file.take(length as u64).read_to_end(&mut lent.buffer).map_err(|error| failed(&error))?;
+    if lent.buffer.len() < length {
+        return Err(failed(&format!("the file ends after {} of them", lent.buffer.len())));
     }
-    Ok(buffer.into())
+    Ok(lent.into_bytes())
 }
 
 /// The path on disk of a catalogued file.

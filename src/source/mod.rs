@@ -10,6 +10,7 @@
 //! A [`Store`] is one or more volumes: the local disk ([`local`]), or an object store that is read through [`remote`], whose
 //! client comes from [`clouds`] and speaks over [`wire`].
 
+mod buffers;
 mod clouds;
 mod footer;
 mod glob;

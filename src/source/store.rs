@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::buffers::Buffers;
 use super::local;
 use super::remote::{Pin, Remote};
 use super::traffic::{Traffic, TrafficStats};
@@ -20,6 +21,8 @@ const LOCAL_AT_ONCE: usize = 4;
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
+    /// For reads of the local disk.
+    buffers: Arc<Buffers>,
 }
 
 /// One of the places that files lie in.
@@ -33,7 +36,7 @@ pub(super) enum Volume {
 
 impl Store {
     pub(super) fn new(volumes: Vec<Volume>, traffic: Arc<Traffic>) -> Self {
-        Store { volumes: volumes.into(), traffic }
+        Store { volumes: volumes.into(), traffic, buffers: Arc::default() }
     }
 
     /// The same stores over new connections.
@@ -67,8 +70,8 @@ impl Store {
                 let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
                 self.traffic.requests.add(ranges.len() as u64);
                 self.traffic.wanted.add(bytes);
-                let (pin, ranges) = (pin.clone(), ranges.to_vec());
-                let read = self.blocking(move || local::read(&pin, &ranges)).await?;
+                let (pin, ranges, buffers) = (pin.clone(), ranges.to_vec(), self.buffers.clone());
+                let read = self.blocking(move || local::read(&pin, &ranges, &buffers)).await?;
                 self.traffic.received.add(bytes);
                 Ok(read)
             }

@@ -1,0 +1,120 @@
+//! Buffers of large reads, used again.
+//!
+//! A column chunk of images is tens of megabytes. Taken from the allocator each time, its pages are faulted in and cleared
+//! once per read, which costs as much as copying the bytes; kept, they are written and nothing else.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// Smaller ones are left to the allocator, which keeps those itself.
+const LEAST_BYTES: usize = 1 << 20;
+/// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
+/// rows, whose memory it waited for.
+const KEPT_BYTES: usize = 32 << 20;
+/// How many times larger than its read a buffer may be.
+const LARGEST: usize = 2;
+
+/// Buffers that nobody uses, the longest unused first.
+#[derive(Debug, Default)]
+pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
+
+impl Buffers {
+    /// A buffer with room for `bytes`, and nothing in it.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Lent {
+        let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits = |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(LARGEST)).contains(&buffer.capacity());
+        let best = free.iter().filter(fits).map(Vec::capacity).min();
+        let kept = best.and_then(|best| free.iter().position(|buffer| buffer.capacity() == best));
+        let kept = kept.map(|at| free.remove(at));
+        drop(free);
+        Lent { buffer: kept.unwrap_or_else(|| Vec::with_capacity(bytes)), home: Arc::clone(self) }
+    }
+}
+
+/// A buffer that goes back when its last user drops it.
+#[derive(Debug)]
+pub(super) struct Lent {
+    pub(super) buffer: Vec<u8>,
+    home: Arc<Buffers>,
+}
+
+impl Lent {
+    pub(super) fn into_bytes(self) -> Bytes {
+        Bytes::from_owner(self)
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.buffer
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if buffer.capacity() < LEAST_BYTES {
+            return;
+        }
+        buffer.clear();
+        // Dropped after the lock is free. (A forked child finds the lock taken at worst.)
+        let mut surplus = vec![];
+        if let Ok(mut free) = self.home.0.try_lock() {
+            free.push(buffer);
+            let mut kept: usize = free.iter().map(Vec::capacity).sum();
+            while kept > KEPT_BYTES && free.len() > 1 {
+                let longest_unused = free.remove(0);
+                kept -= longest_unused.capacity();
+                surplus.push(longest_unused);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1 << 20;
+
+    fn kept(buffers: &Buffers) -> usize {
+        buffers.0.lock().unwrap().iter().map(Vec::capacity).sum()
+    }
+
+    #[test]
+    fn a_buffer_comes_back_when_its_last_user_is_gone() {
+        let buffers = Arc::new(Buffers::default());
+        let mut lent = buffers.take(3 * MIB);
+        lent.buffer.extend([7; 10]);
+        let at = lent.buffer.as_ptr();
+        let bytes = lent.into_bytes();
+        let part = bytes.slice(2..5);
+        drop(bytes);
+        assert_ne!(buffers.take(3 * MIB).buffer.as_ptr(), at, "somebody still reads it");
+        assert_eq!(part, [7; 3].as_slice());
+        drop(part);
+        let again = buffers.take(2 * MIB);
+        assert_eq!((again.buffer.as_ptr(), again.buffer.len()), (at, 0));
+    }
+
+    #[test]
+    fn one_that_is_much_larger_or_too_small_is_not_taken() {
+        let buffers = Arc::new(Buffers::default());
+        drop(buffers.take(8 * MIB));
+        assert_eq!(buffers.take(3 * MIB).buffer.capacity(), 3 * MIB);
+        assert_eq!(buffers.take(9 * MIB).buffer.capacity(), 9 * MIB);
+    }
+
+    #[test]
+    fn few_are_kept_and_no_small_ones() {
+        let buffers = Arc::new(Buffers::default());
+        let all: Vec<Lent> = (1..=20).map(|_| buffers.take(3 * MIB)).collect();
+        drop(all);
+        assert_eq!(kept(&buffers), 30 * MIB);
+        drop(buffers.take(MIB / 2));
+        assert_eq!(kept(&buffers), 30 * MIB);
+        drop(buffers.take(100 * MIB));
+        assert_eq!(kept(&buffers), 100 * MIB, "a large one alone");
+    }
+}
