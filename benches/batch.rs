@@ -28,13 +28,14 @@ fn all_columns(sources: &[RecordBatch], selection: &Selection) {
 }
 
 fn batch(c: &mut Criterion) {
-    let sources: Vec<RecordBatch> = (0..4).map(common::table).collect();
+    let sources: Vec<RecordBatch> = (0..16).map(common::table).collect();
     let mut group = c.benchmark_group("batch");
     for (name, rows, picks) in [
         ("stored order, 8,192 rows", BATCH, (0..BATCH as u32).map(|row| (0, row)).collect()),
         ("random rows of one row group, 8,192 rows", BATCH, scattered(BATCH, 1)),
         ("random rows of one row group, 12 batches at once", 12 * BATCH, scattered(12 * BATCH, 1)),
         ("random rows of four row groups, 8,192 rows", BATCH, scattered(BATCH, 4)),
+        ("random rows of sixteen row groups, 6 batches at once", 6 * BATCH, scattered(6 * BATCH, 16)),
     ] {
         let selection = Selection::new(picks);
         group.throughput(Throughput::Elements(rows as u64));

@@ -7,219 +7,18 @@
 mod bytes;
 mod fixed;
 mod lists;
+mod selection;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray};
+use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use fixed::pattern as fill_pattern;
+pub use selection::{Run, Selection};
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// Rows to gather, in output order.
-pub enum Selection {
-    /// A source, and a row in it.
-    Rows(Vec<(u32, u32)>),
-    /// Rows in any order, many of one source before the next: half as much to read for each value as a pair is.
-    Stretches {
-        /// In output order.
-        rows: Vec<u32>,
-        /// A source, and where in `rows` its stretch ends.
-        stretches: Vec<(u32, usize)>,
-    },
-    /// Consecutive rows of a source.
-    Runs {
-        /// In output order.
-        runs: Vec<Run>,
-        /// How many rows they have together.
-        rows: usize,
-    },
-}
-
-/// Consecutive rows of one source.
-#[derive(Clone, Copy)]
-pub struct Run {
-    /// Which source.
-    pub source: u32,
-    /// Its first row.
-    pub start: u32,
-    /// How many.
-    pub rows: u32,
-}
-
-/// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
-const WORTHWHILE_RUN: usize = 8;
-
-/// Below this many rows of one source on average before the next, a stretch costs more than it saves.
-const WORTHWHILE_STRETCH: usize = 64;
-
-/// Columns smaller than this lie in the first cache anyway.
-const STREAMED: usize = 32 << 10;
-
-impl Selection {
-    /// The given sources and rows in them, in whichever form is fastest to copy.
-    pub fn new(picks: Vec<(u32, u32)>) -> Self {
-        let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
-        let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
-        if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
-            return Selection::scattered(picks);
-        }
-        let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
-        for &(source, row) in &picks {
-            match runs.last_mut() {
-                Some(run) if run.source == source && run.start + run.rows == row => run.rows += 1,
-                _ => runs.push(Run { source, start: row, rows: 1 }),
-            }
-        }
-        Selection::Runs { runs, rows: picks.len() }
-    }
-
-    fn scattered(picks: Vec<(u32, u32)>) -> Self {
-        let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
-        if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
-            return Selection::Rows(picks);
-        }
-        let mut end = 0;
-        let stretches = picks.chunk_by(|a, b| a.0 == b.0).map(|stretch| {
-            end += stretch.len();
-            (stretch[0].0, end)
-        });
-        let stretches = stretches.collect();
-        Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches }
-    }
-
-    fn len(&self) -> usize {
-        match self {
-            Selection::Rows(picks) => picks.len(),
-            Selection::Stretches { rows, .. } => rows.len(),
-            Selection::Runs { rows, .. } => *rows,
-        }
-    }
-
-    /// Visits source and row of each selected row.
-    fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
-        match self {
-            Selection::Rows(picks) => {
-                picks.iter().for_each(|&(source, row)| visit(source as usize, row as usize))
-            }
-            Selection::Stretches { rows, stretches } => {
-                let mut from = 0;
-                for &(source, to) in stretches {
-                    rows[from..to].iter().for_each(|&row| visit(source as usize, row as usize));
-                    from = to;
-                }
-            }
-            Selection::Runs { runs, .. } => {
-                for run in runs {
-                    (run.start..run.start + run.rows)
-                        .for_each(|row| visit(run.source as usize, row as usize));
-                }
-            }
-        }
-    }
-
-    /// Appends the selected values of fixed-size items, `stride` of them to a row.
-    fn copy<T: Copy>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
-        out.reserve(self.len() * stride);
-        match self {
-            Selection::Runs { runs, .. } => {
-                for run in runs {
-                    let from = run.start as usize * stride;
-                    out.extend_from_slice(
-                        &sources[run.source as usize][from..from + run.rows as usize * stride],
-                    );
-                }
-            }
-            Selection::Stretches { rows, stretches } => {
-                let mut from = 0;
-                for &(source, to) in stretches {
-                    let (source, rows) = (sources[source as usize], &rows[from..to]);
-                    stream(source, rows.len() * stride);
-                    match stride {
-                        1 => out.extend(rows.iter().map(|&row| source[row as usize])),
-                        _ => rows.iter().map(|&row| row as usize * stride).for_each(|at| {
-                            out.extend_from_slice(&source[at..at + stride]);
-                        }),
-                    }
-                    from = to;
-                }
-            }
-            Selection::Rows(picks) if stride == 1 => {
-                out.extend(picks.iter().map(|&(source, row)| sources[source as usize][row as usize]));
-            }
-            Selection::Rows(picks) => {
-                for &(source, row) in picks {
-                    let from = row as usize * stride;
-                    out.extend_from_slice(&sources[source as usize][from..from + stride]);
-                }
-            }
-        }
-    }
-
-    /// The selected bits; a source without bits has ones.
-    fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
-        let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
-        match self {
-            Selection::Rows(picks) => {
-                BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
-            }
-            Selection::Stretches { rows, stretches } => {
-                let mut bits = BooleanBufferBuilder::new(rows.len());
-                let mut from = 0;
-                for &(source, to) in stretches {
-                    match sources[source as usize] {
-                        None => bits.append_n(to - from, true),
-                        Some(source) => {
-                            let rows = &rows[from..to];
-                            let stretch =
-                                BooleanBuffer::collect_bool(rows.len(), |at| source.value(rows[at] as usize));
-                            bits.append_buffer(&stretch);
-                        }
-                    }
-                    from = to;
-                }
-                bits.finish()
-            }
-            Selection::Runs { runs, rows } => {
-                let mut bits = BooleanBufferBuilder::new(*rows);
-                for run in runs {
-                    let (start, rows) = (run.start as usize, run.rows as usize);
-                    match sources[run.source as usize] {
-                        None => bits.append_n(rows, true),
-                        Some(source) => bits.append_buffer(&source.slice(start, rows)),
-                    }
-                }
-                bits.finish()
-            }
-        }
-    }
-
-    /// The validity of the selected rows; `None` where all are valid.
-    fn nulls(&self, sources: &[&dyn Array]) -> Option<NullBuffer> {
-        let nulls: Vec<Option<&NullBuffer>> = sources.iter().map(|source| source.nulls()).collect();
-        if nulls.iter().all(|nulls| nulls.is_none_or(|nulls| nulls.null_count() == 0)) {
-            return None;
-        }
-        let bits: Vec<Option<&BooleanBuffer>> =
-            nulls.iter().map(|nulls| nulls.map(NullBuffer::inner)).collect();
-        let nulls = NullBuffer::new(self.bits(&bits));
-        (nulls.null_count() > 0).then_some(nulls)
-    }
-}
-
-/// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
-/// full speed, at random it waits for line after line.
-fn stream<T: Copy>(source: &[T], wanted: usize) {
-    const LINE: usize = 64;
-    const WORTHWHILE_SHARE: usize = 4;
-    if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= STREAMED {
-        source.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|value| {
-            std::hint::black_box(*value);
-        });
-    }
-}
 
 /// The field as a batch delivers it, for a field as row groups hold it.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
@@ -278,6 +77,41 @@ mod tests {
     use super::*;
     use arrow::array::*;
     use arrow::datatypes::{Float32Type, Int32Type};
+
+    /// So does what is picked from all over large row groups, which is read in the order in which it lies.
+    #[test]
+    fn rows_from_all_over_are_those_that_arrow_interleaves() {
+        const ROWS: u32 = 90_000;
+        let numbers = |from: u32| (from..from + ROWS).map(|i| (i % 7 != 0).then_some(i as i32));
+        let columns: Vec<Vec<ArrayRef>> = vec![
+            (0..3).map(|i| Arc::new(Int32Array::from_iter(numbers(i * ROWS))) as ArrayRef).collect(),
+            (0..3)
+                .map(|i| {
+                    let values =
+                        (i * ROWS..(i + 1) * ROWS).map(|i| [i as u8, (i >> 8) as u8, (i >> 16) as u8]);
+                    Arc::new(FixedSizeBinaryArray::try_from_iter(values).unwrap()) as ArrayRef
+                })
+                .collect(),
+            (0..3)
+                .map(|i| {
+                    Arc::new(StringViewArray::from_iter(numbers(i * ROWS).map(|n| n.map(|n| n.to_string()))))
+                        as ArrayRef
+                })
+                .collect(),
+        ];
+        // Of the second source none; the others in no order.
+        let picks: Vec<(u32, u32)> =
+            (0..20_000u32).map(|i| (2 * (i % 2), i.wrapping_mul(2_654_435_761) % ROWS)).collect();
+        let indices: Vec<(usize, usize)> = picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
+        let selection = Selection::new(picks);
+        assert!(matches!(selection, Selection::Spread { .. }));
+        for column in columns {
+            let arrays: Vec<&dyn Array> = column.iter().map(AsRef::as_ref).collect();
+            let got = gather(&arrays, &selection, None).unwrap();
+            let expected = arrow::compute::interleave(&arrays, &indices).unwrap();
+            assert_eq!(&got, &arrow::compute::cast(&expected, got.data_type()).unwrap());
+        }
+    }
 
     /// Every type, gathered scattered and in runs, equals arrow's own `interleave` of the same rows.
     #[test]

@@ -48,6 +48,8 @@ fn the_commands_and_the_example_run() {
     let example = forebay.with_file_name("examples").join("train");
     assert!(example.exists(), "build it first: cargo build --release --example train");
     let stats = run(&example, &[], &dir);
-    let decoded = stats.lines().map(|line| line.split_whitespace().take(2).collect::<Vec<_>>());
-    assert!(decoded.into_iter().any(|words| words == ["decode", "400"]), "{stats}");
+    let decoded = stats.lines().find_map(|line| line.trim_start().strip_prefix("decode"));
+    let images: u64 = decoded.unwrap().split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
+    // The next epoch's first images may have been decoded meanwhile.
+    assert!(images >= 400, "{stats}");
 }

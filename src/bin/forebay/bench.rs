@@ -28,7 +28,7 @@ use self::drive::{Course, Run, drive};
 use self::live::Live;
 use self::pressure::Pressure;
 use self::report::Report;
-use super::console::Console;
+use super::console::{self, Console};
 
 pub(crate) use self::args::Args;
 
@@ -75,7 +75,13 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     if args.step_ms.is_some() {
         report.set_margin(&unthrottled(&loaders, report.next_epoch(), args.free_time(), &pressure)?);
     }
-    drop(loaders);
+    for loader in loaders {
+        // The trace is written now.
+        loader.close();
+        if let Some(warning) = loader.take_warning() {
+            console::note(warning);
+        }
+    }
     report.thread_sweep = sweep::measure(args, &pressure, console)?;
     drop(pressure);
     report.order_check = check::check(args, console)?;

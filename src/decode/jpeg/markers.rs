@@ -8,6 +8,8 @@ pub(super) const RST: u8 = 0xD0;
 pub(super) const SOI: u8 = 0xD8;
 pub(super) const EOI: u8 = 0xD9;
 pub(super) const SOS: u8 = 0xDA;
+const DHT: u8 = 0xC4;
+const DQT: u8 = 0xDB;
 const DRI: u8 = 0xDD;
 pub(super) const APP0: u8 = 0xE0;
 const APP1: u8 = 0xE1;
@@ -31,6 +33,25 @@ pub(super) struct Markers<'a> {
     exif: Option<&'a [u8]>,
     /// Where the first scan's data begin.
     pub(super) scan: usize,
+    /// Largest horizontal sampling factor.
+    widest: u8,
+    /// Tables that were defined, and those that the frame and its first scan name.
+    defined: Tables,
+    named: Tables,
+}
+
+/// A bit for each table: four of quantization, four for DC, four for AC.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tables(u16);
+
+impl Tables {
+    const QUANTIZATION: u8 = 0;
+    const DC: u8 = 4;
+    const AC: u8 = 8;
+
+    fn add(&mut self, kind: u8, number: u8) {
+        self.0 |= 1u16.checked_shl(u32::from(kind + number)).unwrap_or(0);
+    }
 }
 
 /// One segment: its marker, and its content without the length.
@@ -69,22 +90,60 @@ impl<'a> Markers<'a> {
                 SOS => {
                     found.in_first_scan = *content.first()?;
                     found.scan = end;
+                    for [_, tables] in content[1..].as_chunks().0.iter().take(found.in_first_scan.into()) {
+                        found.named.add(Tables::DC, tables >> 4);
+                        found.named.add(Tables::AC, tables & 15);
+                    }
                     return Some(found);
                 }
+                DHT => found.define_huffman(content),
+                DQT => found.define_quantization(content),
                 DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
                 APP1 if found.exif.is_none() => found.exif = content.strip_prefix(EXIF),
                 // Every start of frame; the three others of the range are DHT, JPG and DAC.
-                0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => {
+                0xC0..=0xCF if !matches!(marker, DHT | 0xC8 | 0xCC) => {
                     let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
                     let [height, width] =
                         [[h1, h0], [w1, w0]].map(|pair| u32::from(u16::from_be_bytes(pair)));
                     found.size = Some((width, height));
                     found.components = components;
+                    for [_, sampling, table] in content[6..].as_chunks().0.iter().take(components.into()) {
+                        found.widest = found.widest.max(sampling >> 4);
+                        found.named.add(Tables::QUANTIZATION, *table);
+                    }
                     found.progressive = matches!(marker, 0xC2 | 0xC6 | 0xCA | 0xCE);
                 }
                 _ => {}
             }
         }
+    }
+
+    fn define_huffman(&mut self, mut content: &[u8]) {
+        while let Some(([table, counts @ ..], rest)) = content.split_first_chunk::<17>() {
+            let kind = if table >> 4 == 0 { Tables::DC } else { Tables::AC };
+            self.defined.add(kind, table & 15);
+            let symbols: usize = counts.iter().map(|count| usize::from(*count)).sum();
+            content = rest.get(symbols..).unwrap_or_default();
+        }
+    }
+
+    fn define_quantization(&mut self, mut content: &[u8]) {
+        while let Some((table, rest)) = content.split_first() {
+            self.defined.add(Tables::QUANTIZATION, table & 15);
+            let bytes = if table >> 4 == 0 { 64 } else { 128 };
+            content = rest.get(bytes..).unwrap_or_default();
+        }
+    }
+
+    /// Whether the frame and its first scan name only tables that were defined: libjpeg takes those of an earlier image else.
+    pub(super) fn has_its_tables(&self) -> bool {
+        self.named.0 & !self.defined.0 == 0
+    }
+
+    /// Pixels across an iMCU, the unit of crops.
+    pub(super) fn mcu_width(&self) -> u32 {
+        const BLOCK: u32 = 8;
+        if self.components == 1 { BLOCK } else { BLOCK * u32::from(self.widest) }
     }
 
     /// All components come in one scan, whose rows can be decoded one after the other.

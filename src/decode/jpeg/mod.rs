@@ -47,17 +47,29 @@ pub(super) struct Decoder {
 
 impl Decoder {
     /// Reads a header with a decompressor that is limited for `max_pixels`.
-    fn open<'a>(&mut self, encoded: &'a [u8], max_pixels: u64) -> Result<Opened<'a>, ffi::Message> {
+    ///
+    /// A decompressor keeps its tables. So one that was used before is taken only where the image has all of its own.
+    fn open<'a>(
+        &mut self,
+        encoded: &'a [u8],
+        markers: &Markers<'_>,
+        max_pixels: u64,
+    ) -> Result<Opened<'a>, ffi::Message> {
         let memory_mib = (max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL) >> MIB_SHIFT)
             .clamp(1, i32::MAX as u64) as u32;
         match self.idle.take() {
-            Some(idle) if self.memory_mib == memory_mib => idle.open(encoded),
+            Some(idle) if self.memory_mib == memory_mib && has_its_tables(markers) => idle.open(encoded),
             _ => {
                 self.memory_mib = memory_mib;
                 Decompressor::new(MAX_SCANS, memory_mib)?.open(encoded)
             }
         }
     }
+}
+
+/// Whether nothing of an image depends on tables that another one defined. What later scans name is not looked at.
+fn has_its_tables(markers: &Markers<'_>) -> bool {
+    markers.one_scan() && markers.has_its_tables()
 }
 
 /// Decodes a part of an image into `pixels`, as RGB or luma, and hands the decompressor back to `decoder`.
@@ -75,7 +87,7 @@ fn decode(
     };
     let count = part.rect.width as usize * part.rect.height as usize;
     let out = pixels.take(count * samples.per_pixel());
-    let baseline = markers.one_scan() && opened.info().sequential && samples != Samples::Cmyk;
+    let baseline = has_its_tables(markers) && opened.info().sequential && samples != Samples::Cmyk;
     let request = Request {
         encoded: opened.encoded(),
         memory: (decoder.memory_mib as usize) << MIB_SHIFT,
@@ -172,7 +184,7 @@ fn decode_strictly(
         check_size(width, height, image.max_pixels)?;
     }
     check_structure(&markers, encoded)?;
-    let opened = scratch.decoder.open(encoded, image.max_pixels)?;
+    let opened = scratch.decoder.open(encoded, &markers, image.max_pixels)?;
     let info = opened.info();
     check_size(info.width, info.height, image.max_pixels)?;
 
@@ -190,7 +202,8 @@ fn decode_strictly(
         )?);
     }
     let frame = frame_of(info.width, info.height);
-    let part = if markers.one_scan() && info.sequential && info.stored != Stored::Cmyk {
+    let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
+    let part = if markers.one_scan() && info.sequential && croppable {
         Part::of(&info, &frame.sampling, image.size())
     } else {
         Part::whole(&info)

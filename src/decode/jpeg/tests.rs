@@ -36,9 +36,9 @@ fn jpegs() -> Vec<Vec<u8>> {
 fn decoded(encoded: &[u8], channels: usize, part: impl Fn(&ffi::Info) -> Part) -> (Part, Vec<u8>) {
     let mut decoder = Decoder::default();
     let mut pixels = Buffer::default();
-    let opened = decoder.open(encoded, 1 << 20).unwrap();
-    let part = part(&opened.info());
     let markers = Markers::read(encoded).unwrap();
+    let opened = decoder.open(encoded, &markers, 1 << 20).unwrap();
+    let part = part(&opened.info());
     decode(opened, &part, &markers, channels, (&mut decoder, &mut pixels)).unwrap();
     let bytes = part.rect.width as usize * part.rect.height as usize * channels;
     (part, pixels.get(bytes).to_vec())
@@ -146,6 +146,69 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
         }
     }
     assert!(decode(encoded).unwrap() == expected);
+}
+
+/// `encoded` without the segments of a kind.
+fn without(encoded: &[u8], kind: u8) -> Vec<u8> {
+    let scan = Markers::read(encoded).unwrap().scan;
+    let mut rest = encoded[..2].to_vec();
+    let mut at = 2;
+    while at < scan {
+        let segment = markers::segment(encoded, at).unwrap();
+        if segment.marker != kind {
+            rest.extend(&encoded[at..segment.end]);
+        }
+        at = segment.end;
+    }
+    rest.extend(&encoded[scan..]);
+    rest
+}
+
+#[test]
+fn no_image_depends_on_the_one_before() {
+    use turbojpeg_sys::TJPARAM_TJPARAM_OPTIMIZE as OPTIMIZE;
+    const DQT: u8 = 0xDB;
+    const DHT: u8 = 0xC4;
+    let settings = [ffi::quality(70), ffi::chroma_sampling(2), (OPTIMIZE, 1)];
+    let before = ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap();
+    let image = Image::resize(HEIGHT, WIDTH);
+    let mut scratch = Scratch::default();
+    let mut decode = |bytes: &[u8]| {
+        let mut slot = vec![0; image.bytes_per_image()];
+        let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(0));
+        decode_into(&image, bytes, &frame_of, &mut slot, &mut scratch).map(|()| slot)
+    };
+    for encoded in jpegs() {
+        decode(&before).unwrap();
+        assert!(decode(&without(&encoded, DQT)).unwrap_err().cause().contains("uantization table"));
+        decode(&before).unwrap();
+        // Without tables of its own, as the frames of motion JPEG are, it has the standard ones.
+        assert!(decode(&without(&encoded, DHT)).unwrap() == decode(&encoded).unwrap());
+    }
+}
+
+/// Factors that say no more than smaller ones do, as some cameras write them.
+#[test]
+fn sampling_factors_that_could_be_halved_are_decoded() {
+    let mut encoded =
+        ffi::compress(&pixels(), WIDTH, HEIGHT, &[ffi::quality(90), ffi::chroma_sampling(0)]).unwrap();
+    let frame = encoded.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    let grey = jpegs().swap_remove(3);
+    assert_eq!(Markers::read(&grey).unwrap().mcu_width(), 8);
+    assert_eq!(Markers::read(&encoded).unwrap().mcu_width(), 8);
+    for component in 0..3 {
+        encoded[frame + 11 + 3 * component] = 0x21;
+    }
+    let image = Image::random_resized_crop(40);
+    let mut slot = vec![0; image.bytes_per_image()];
+    for key in 0..50 {
+        let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(key));
+        match decode_into(&image, &encoded, &frame_of, &mut slot, &mut Scratch::default()) {
+            Ok(()) => {}
+            // The scan was written for other MCUs, and may end early.
+            Err(error) => assert!(!error.cause().contains("mismatch"), "{error}"),
+        }
+    }
 }
 
 #[test]

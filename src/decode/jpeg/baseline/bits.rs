@@ -8,6 +8,8 @@ use super::super::markers::PREFIX;
 /// Bytes of the window, which stay in the first-level cache.
 const BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
+/// Bytes of the window that are filled at most: a word that begins before their end lies in the window.
+const MOST: usize = BYTES - WORD;
 /// Bytes of the largest MCU, ten blocks of 64 symbols of 27 bits, and the word that is loaded ahead.
 const MCU: usize = 10 * 64 * 27 / 8 + WORD;
 
@@ -30,7 +32,7 @@ pub(super) struct Bits<'a> {
     window: &'a mut Window,
     /// Bytes of the window that are the scan's.
     filled: usize,
-    /// A marker, or the end of the bytes, stands at `next`; zeros follow what is filled.
+    /// A marker stands at `next`, or what ends the scan before its time; zeros follow what is filled.
     ended: bool,
     head: Head,
 }
@@ -92,7 +94,7 @@ impl<'a> Bits<'a> {
         self.window.0.copy_within(self.head.at..self.filled, 0);
         self.filled -= self.head.at;
         self.head.at = 0;
-        while self.filled + 2 * WORD < BYTES && !self.ended {
+        while self.filled + WORD < MOST && !self.ended {
             self.copy_plain();
             self.copy_prefix();
         }
@@ -106,7 +108,7 @@ impl<'a> Bits<'a> {
     fn copy_plain(&mut self) {
         const ONES: u64 = u64::MAX / 0xFF;
         let from = self.scan[self.next..].as_chunks::<WORD>().0;
-        let to = self.window.0[self.filled..].as_chunks_mut::<WORD>().0;
+        let to = self.window.0[self.filled..MOST].as_chunks_mut::<WORD>().0;
         let mut plain = 0;
         for (to, from) in to.iter_mut().zip(from) {
             *to = *from;
@@ -125,13 +127,19 @@ impl<'a> Bits<'a> {
     /// Copies what stands behind: a stuffed 0xFF, or one of the last bytes.
     #[inline]
     fn copy_prefix(&mut self) {
-        if self.filled == BYTES {
+        if self.filled == MOST {
             return;
         }
         let (byte, length) = match self.scan[self.next..] {
             [PREFIX, 0, ..] => (PREFIX, 2),
-            [] | [PREFIX, ..] => {
+            [PREFIX, marker, ..] if marker != PREFIX => {
                 self.ended = true;
+                return;
+            }
+            // The end of the bytes, or filling, which is not met in a sound file but before a marker.
+            [] | [PREFIX] | [PREFIX, ..] => {
+                self.ended = true;
+                self.head.damaged = true;
                 return;
             }
             [byte, ..] => (byte, 1),
@@ -184,5 +192,91 @@ impl Reader<'_> {
     pub(super) fn consume(&mut self, bits: u8) {
         self.head.bits <<= bits;
         self.head.count -= u32::from(bits);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::markers::{EOI, RST};
+    use super::*;
+    use crate::decode::RowKey;
+    use crate::decode::draws::Draws;
+
+    /// Bytes with stuffing, and what they are without.
+    fn stuffed(length: usize, draws: &mut Draws) -> (Vec<u8>, Vec<u8>) {
+        let plain: Vec<u8> =
+            (0..length).map(|_| if draws.below(50) == 0 { PREFIX } else { draws.below(256) as u8 }).collect();
+        let scan = plain.iter().flat_map(|byte| if *byte == PREFIX { vec![PREFIX, 0] } else { vec![*byte] });
+        (scan.collect(), plain)
+    }
+
+    /// Reads all bits, some at a time and an MCU before each look for more.
+    fn read(bits: &mut Bits<'_>, plain: &[u8], draws: &mut Draws) {
+        let mut at = 0;
+        while at < plain.len() * 8 {
+            bits.prepare();
+            let mut reader = bits.reader();
+            for _ in 0..draws.below(10 * 64) {
+                let count = (1 + draws.below(27) as usize).min(plain.len() * 8 - at);
+                let expected = (at..at + count)
+                    .fold(0, |bits, at| bits << 1 | u64::from(plain[at / 8] >> (7 - at % 8) & 1));
+                if count == 0 {
+                    break;
+                }
+                reader.refill();
+                assert_eq!(reader.peek() >> (64 - count), expected, "bit {at} of {} bytes", plain.len());
+                reader.consume(count as u8);
+                at += count;
+            }
+            let head = reader.head;
+            bits.go_to(head);
+            assert!(bits.sound());
+        }
+    }
+
+    #[test]
+    fn all_bits_are_read_wherever_the_scan_ends() {
+        let (mut window, mut draws) = (Window::default(), Draws::new(RowKey(1)));
+        for length in (0..40).chain(MOST - 30..MOST + 30).chain(2 * MOST - 30..2 * MOST + 30) {
+            for _ in 0..8 {
+                let (mut scan, plain) = stuffed(length, &mut draws);
+                scan.extend([PREFIX, RST]);
+                let (rest, after) = stuffed(draws.below(9_000) as usize, &mut draws);
+                scan.extend(rest);
+                scan.extend([PREFIX, EOI]);
+                let mut bits = Bits::new(&scan, &mut window);
+                read(&mut bits, &plain, &mut draws);
+                assert!(!bits.stops_at(EOI));
+                assert!(bits.restart(RST));
+                read(&mut bits, &after, &mut draws);
+                assert!(bits.stops_at(EOI) && bits.sound());
+            }
+        }
+    }
+
+    #[test]
+    fn a_scan_without_a_marker_behind_it_is_not_sound() {
+        let mut window = Window::default();
+        for end in [&[][..], &[PREFIX], &[PREFIX, PREFIX]] {
+            let scan = [&[1, 2, 3], end].concat();
+            let mut bits = Bits::new(&scan, &mut window);
+            bits.prepare();
+            assert!(!bits.sound());
+        }
+    }
+
+    #[test]
+    fn more_bits_than_there_are_is_not_sound() {
+        let mut window = Window::default();
+        let mut bits = Bits::new(&[1, 2, PREFIX, EOI], &mut window);
+        bits.prepare();
+        for (count, sound) in [(16, true), (1, false)] {
+            let mut reader = bits.reader();
+            reader.refill();
+            reader.consume(count);
+            let head = reader.head;
+            bits.go_to(head);
+            assert_eq!(bits.sound(), sound);
+        }
     }
 }

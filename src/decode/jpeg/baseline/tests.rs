@@ -3,6 +3,7 @@
 use turbojpeg_sys as tj;
 
 use super::super::ffi::{self, Decompressor, Samples, Setting};
+use super::super::markers::Markers;
 use super::*;
 use crate::decode::RowKey;
 use crate::decode::draws::Draws;
@@ -47,8 +48,10 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
     let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
     let reduction = REDUCTIONS[draws.below(4) as usize];
     let [width, height] = [info.width, info.height].map(|pixels| pixels.div_ceil(reduction));
-    let region = (draws.below(3) > 0).then(|| {
-        let step = info.mcu_width.unwrap_or(width).max(reduction) / reduction;
+    let mcu_width =
+        info.mcu_width.filter(|mcu_width| *mcu_width == Markers::read(encoded).map_or(0, |m| m.mcu_width()));
+    let region = mcu_width.filter(|_| draws.below(3) > 0).map(|mcu_width| {
+        let step = mcu_width.max(reduction) / reduction;
         let x = draws.below(width) / step * step;
         let y = draws.below(height);
         Region { x, y, width: 1 + draws.below(width - x), height: 1 + draws.below(height - y) }
@@ -63,7 +66,10 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
 
 /// The same by the baseline decoder and by the library; `None` where one declines.
 fn both(baseline: &mut Baseline, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 2] {
-    let Some((reduction, region, samples, bytes)) = part(encoded, draws) else { return [None, None] };
+    let own_tables = Markers::read(encoded).is_some_and(|markers| markers.has_its_tables());
+    let Some((reduction, region, samples, bytes)) = part(encoded, draws).filter(|_| own_tables) else {
+        return [None, None];
+    };
     let (mut ours, mut theirs) = (vec![1; bytes], vec![2; bytes]);
     let memory = (MEMORY as usize) << 20;
     let request = Request { encoded, memory, reduction, colours: samples.per_pixel() };

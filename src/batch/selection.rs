@@ -1,0 +1,276 @@
+//! Which rows are gathered, in the form that is fastest to copy.
+
+use arrow::array::{Array, BooleanBufferBuilder};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+
+/// Rows to gather, in output order.
+pub enum Selection {
+    /// A source, and a row in it.
+    Rows(Vec<(u32, u32)>),
+    /// Rows in any order, many of one source before the next: half as much to read for each value as a pair is.
+    Stretches {
+        /// In output order.
+        rows: Vec<u32>,
+        /// A source, and where in `rows` its stretch ends.
+        stretches: Vec<(u32, usize)>,
+    },
+    /// Rows from all over more than the processor's cache holds. Values of fixed width are read in the order in which
+    /// they lie and written where they belong: what is written is small enough for the cache, what is read is not.
+    Spread {
+        /// In output order.
+        picks: Vec<(u32, u32)>,
+        /// A row and its place in the output, nearly in the order of the rows, source by source.
+        lying: Vec<(u32, u32)>,
+        /// A source, and where in `lying` its stretch ends.
+        stretches: Vec<(u32, usize)>,
+    },
+    /// Consecutive rows of a source.
+    Runs {
+        /// In output order.
+        runs: Vec<Run>,
+        /// How many rows they have together.
+        rows: usize,
+    },
+}
+
+/// Consecutive rows of one source.
+#[derive(Clone, Copy)]
+pub struct Run {
+    /// Which source.
+    pub source: u32,
+    /// Its first row.
+    pub start: u32,
+    /// How many.
+    pub rows: u32,
+}
+
+/// Below this many rows to a run on average, copying row by row is as fast and needs no list of runs.
+const WORTHWHILE_RUN: usize = 8;
+
+/// Below this many rows of one source on average before the next, a stretch costs more than it saves.
+const WORTHWHILE_STRETCH: usize = 64;
+
+/// Rows of all sources together from which on their columns are too large for the second cache, with what else is there.
+const SPREAD: usize = 1 << 17;
+/// Rows that are read together are as near as this: about a page of memory.
+const NEAR: u32 = 10;
+
+/// Columns smaller than this lie in the first cache anyway.
+const STREAMED: usize = 32 << 10;
+
+impl Selection {
+    /// The given sources and rows in them, in whichever form is fastest to copy.
+    pub fn new(picks: Vec<(u32, u32)>) -> Self {
+        let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
+        let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
+        if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
+            return Selection::scattered(picks);
+        }
+        let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
+        for &(source, row) in &picks {
+            match runs.last_mut() {
+                Some(run) if run.source == source && run.start + run.rows == row => run.rows += 1,
+                _ => runs.push(Run { source, start: row, rows: 1 }),
+            }
+        }
+        Selection::Runs { runs, rows: picks.len() }
+    }
+
+    fn scattered(picks: Vec<(u32, u32)>) -> Self {
+        let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
+        if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
+            return Selection::spread(picks);
+        }
+        let mut end = 0;
+        let stretches = picks.chunk_by(|a, b| a.0 == b.0).map(|stretch| {
+            end += stretch.len();
+            (stretch[0].0, end)
+        });
+        let stretches = stretches.collect();
+        Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches }
+    }
+
+    /// Sorts by counting, source by source and [`NEAR`] by near, where the sources are large.
+    fn spread(picks: Vec<(u32, u32)>) -> Self {
+        let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
+        let mut blocks = vec![0; sources];
+        for (source, row) in &picks {
+            let blocks: &mut usize = &mut blocks[*source as usize];
+            *blocks = (*blocks).max((row >> NEAR) as usize + 1);
+        }
+        let all: usize = blocks.iter().sum();
+        if all << NEAR < SPREAD || all > picks.len() {
+            return Selection::Rows(picks);
+        }
+        let first: Vec<usize> =
+            blocks.iter().scan(0, |next, blocks| Some(std::mem::replace(next, *next + blocks))).collect();
+        let block = |(source, row): (u32, u32)| first[source as usize] + (row >> NEAR) as usize;
+        let mut ends = vec![0; all];
+        picks.iter().for_each(|pick| ends[block(*pick)] += 1);
+        let mut begin = 0;
+        for end in &mut ends {
+            begin += std::mem::replace(end, begin);
+        }
+        let mut lying = vec![(0, 0); picks.len()];
+        for (place, pick) in picks.iter().enumerate() {
+            let at = &mut ends[block(*pick)];
+            lying[*at] = (pick.1, place as u32);
+            *at += 1;
+        }
+        let last = |source: usize| ends[first[source] + blocks[source] - 1];
+        let stretches =
+            (0..sources).filter(|source| blocks[*source] > 0).map(|source| (source as u32, last(source)));
+        let stretches = stretches.collect();
+        Selection::Spread { picks, lying, stretches }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Selection::Rows(picks) | Selection::Spread { picks, .. } => picks.len(),
+            Selection::Stretches { rows, .. } => rows.len(),
+            Selection::Runs { rows, .. } => *rows,
+        }
+    }
+
+    /// Visits source and row of each selected row.
+    pub(super) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
+        match self {
+            Selection::Rows(picks) | Selection::Spread { picks, .. } => {
+                picks.iter().for_each(|&(source, row)| visit(source as usize, row as usize))
+            }
+            Selection::Stretches { rows, stretches } => {
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    rows[from..to].iter().for_each(|&row| visit(source as usize, row as usize));
+                    from = to;
+                }
+            }
+            Selection::Runs { runs, .. } => {
+                for run in runs {
+                    (run.start..run.start + run.rows)
+                        .for_each(|row| visit(run.source as usize, row as usize));
+                }
+            }
+        }
+    }
+
+    /// Appends the selected values of fixed-size items, `stride` of them to a row.
+    pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
+        out.reserve(self.len() * stride);
+        match self {
+            Selection::Spread { lying, stretches, .. } => {
+                let begin = out.len();
+                out.resize(begin + lying.len() * stride, T::default());
+                let (out, mut from) = (&mut out[begin..], 0);
+                for &(source, to) in stretches {
+                    let (source, lying) = (sources[source as usize], &lying[from..to]);
+                    match stride {
+                        1 => {
+                            lying.iter().for_each(|&(row, place)| out[place as usize] = source[row as usize])
+                        }
+                        _ => lying
+                            .iter()
+                            .map(|&(row, place)| (row as usize * stride, place as usize * stride))
+                            .for_each(|(at, to)| {
+                                out[to..to + stride].copy_from_slice(&source[at..at + stride])
+                            }),
+                    }
+                    from = to;
+                }
+            }
+            Selection::Runs { runs, .. } => {
+                for run in runs {
+                    let from = run.start as usize * stride;
+                    out.extend_from_slice(
+                        &sources[run.source as usize][from..from + run.rows as usize * stride],
+                    );
+                }
+            }
+            Selection::Stretches { rows, stretches } => {
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    let (source, rows) = (sources[source as usize], &rows[from..to]);
+                    stream(source, rows.len() * stride);
+                    match stride {
+                        1 => out.extend(rows.iter().map(|&row| source[row as usize])),
+                        _ => rows.iter().map(|&row| row as usize * stride).for_each(|at| {
+                            out.extend_from_slice(&source[at..at + stride]);
+                        }),
+                    }
+                    from = to;
+                }
+            }
+            Selection::Rows(picks) if stride == 1 => {
+                out.extend(picks.iter().map(|&(source, row)| sources[source as usize][row as usize]));
+            }
+            Selection::Rows(picks) => {
+                for &(source, row) in picks {
+                    let from = row as usize * stride;
+                    out.extend_from_slice(&sources[source as usize][from..from + stride]);
+                }
+            }
+        }
+    }
+
+    /// The selected bits; a source without bits has ones.
+    pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
+        let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
+        match self {
+            Selection::Rows(picks) | Selection::Spread { picks, .. } => {
+                BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
+            }
+            Selection::Stretches { rows, stretches } => {
+                let mut bits = BooleanBufferBuilder::new(rows.len());
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    match sources[source as usize] {
+                        None => bits.append_n(to - from, true),
+                        Some(source) => {
+                            let rows = &rows[from..to];
+                            let stretch =
+                                BooleanBuffer::collect_bool(rows.len(), |at| source.value(rows[at] as usize));
+                            bits.append_buffer(&stretch);
+                        }
+                    }
+                    from = to;
+                }
+                bits.finish()
+            }
+            Selection::Runs { runs, rows } => {
+                let mut bits = BooleanBufferBuilder::new(*rows);
+                for run in runs {
+                    let (start, rows) = (run.start as usize, run.rows as usize);
+                    match sources[run.source as usize] {
+                        None => bits.append_n(rows, true),
+                        Some(source) => bits.append_buffer(&source.slice(start, rows)),
+                    }
+                }
+                bits.finish()
+            }
+        }
+    }
+
+    /// The validity of the selected rows; `None` where all are valid.
+    pub(super) fn nulls(&self, sources: &[&dyn Array]) -> Option<NullBuffer> {
+        let nulls: Vec<Option<&NullBuffer>> = sources.iter().map(|source| source.nulls()).collect();
+        if nulls.iter().all(|nulls| nulls.is_none_or(|nulls| nulls.null_count() == 0)) {
+            return None;
+        }
+        let bits: Vec<Option<&BooleanBuffer>> =
+            nulls.iter().map(|nulls| nulls.map(NullBuffer::inner)).collect();
+        let nulls = NullBuffer::new(self.bits(&bits));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
+/// full speed, at random it waits for line after line.
+fn stream<T: Copy>(source: &[T], wanted: usize) {
+    const LINE: usize = 64;
+    const WORTHWHILE_SHARE: usize = 4;
+    if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= STREAMED {
+        source.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|value| {
+            std::hint::black_box(*value);
+        });
+    }
+}
