@@ -28,11 +28,13 @@ pub(super) struct Mark {
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`; after so many batches each is begun anew, if that is said: what it reads then was read before.
+/// Runs epochs for `time`; after so many batches the same one is begun anew, if that is said and it has more: what it reads
+/// then was read before. What was fetched ahead of that is in vain, so epochs that end follow each other.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];
     let (mut batches, mut bytes, mut number) = (0, 0, 0);
+    let again_after = again_after.filter(|after| *after < loader.len());
     let started = Instant::now();
     while started.elapsed() < time {
         let mut epoch = loader.epoch(number);
