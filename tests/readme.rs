@@ -50,6 +50,6 @@ fn the_commands_and_the_example_run() {
     let stats = run(&example, &[], &dir);
     let decoded = stats.lines().find_map(|line| line.trim_start().strip_prefix("decode"));
     let images: u64 = decoded.unwrap().split_whitespace().next().unwrap().replace(',', "").parse().unwrap();
-    // The next epoch's first images may have been decoded meanwhile.
-    assert!(images >= 400, "{stats}");
+    // Images of the next epoch may have been decoded meanwhile.
+    assert!((400..=800).contains(&images), "{stats}");
 }

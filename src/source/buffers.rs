@@ -1,7 +1,7 @@
 //! Buffers of large reads, used again.
 //!
 //! A column chunk of images is tens of megabytes. Taken from the allocator each time, its pages are faulted in and cleared
-//! once per read, which costs as much as copying the bytes; kept, they are written and nothing else.
+//! once per read, which costs more than copying the bytes; kept, they are written and nothing else.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

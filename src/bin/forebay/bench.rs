@@ -78,7 +78,7 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     for loader in loaders {
         // The trace is written now.
         loader.close();
-        if let Some(warning) = loader.take_warning() {
+        while let Some(warning) = loader.take_warning() {
             console::note(warning);
         }
     }

@@ -189,7 +189,7 @@ fn no_image_depends_on_the_one_before() {
 
 /// Factors that say no more than smaller ones do, as some cameras write them.
 #[test]
-fn sampling_factors_that_could_be_halved_are_decoded() {
+fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut encoded =
         ffi::compress(&pixels(), WIDTH, HEIGHT, &[ffi::quality(90), ffi::chroma_sampling(0)]).unwrap();
     let frame = encoded.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();

@@ -137,7 +137,7 @@ impl<'a> Bits<'a> {
                 return;
             }
             // The end of the bytes, or filling, which is not met in a sound file but before a marker.
-            [] | [PREFIX] | [PREFIX, ..] => {
+            [] | [PREFIX, ..] => {
                 self.ended = true;
                 self.head.damaged = true;
                 return;

@@ -128,7 +128,7 @@ impl Codes {
         })
     }
 
-    /// Every code of at most `MOST` bits, for all continuations up to `1 << MOST` = `N`.
+    /// What any bits begin with, as many as index `N` symbols: the codes that are no longer than that.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
         let most = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
