@@ -15,7 +15,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray};
 use arrow::buffer::{BooleanBuffer, Buffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-pub(crate) use fixed::pattern as fill_pattern;
+pub(crate) use fixed::{fill, pattern as fill_pattern};
 pub use selection::{Run, Selection};
 
 use crate::error::{Error, ErrorKind, Result};

@@ -1,15 +1,37 @@
 //! A batch as a Python mapping from name to array.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::FieldRef;
+use arrow::datatypes::{FieldRef, Schema};
 use forebay::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyList};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
 
 use crate::errors;
-use crate::schema::{self, Schema};
-use crate::{capsule, numpy};
+use crate::{capsule, numpy, schema};
+
+/// The names of the columns, as Python has them: made once for all batches of an epoch.
+pub(crate) struct Names {
+    names: Py<PyTuple>,
+    /// The place of each.
+    places: Py<PyDict>,
+}
+
+impl Names {
+    pub(crate) fn new(py: Python<'_>, schema: &Schema) -> PyResult<Self> {
+        let names: Vec<_> = schema.fields().iter().map(|field| PyString::intern(py, field.name())).collect();
+        let places = PyDict::new(py);
+        names.iter().enumerate().try_for_each(|(place, name)| places.set_item(name, place))?;
+        Ok(Names { names: PyTuple::new(py, names)?.unbind(), places: places.unbind() })
+    }
+
+    fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+        self.places.bind(py).get_item(name)?.map(|place| place.extract()).transpose()
+    }
+}
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 ///
@@ -17,38 +39,57 @@ use crate::{capsule, numpy};
 #[pyclass(frozen, mapping, weakref, module = "forebay", name = "Batch")]
 pub(crate) struct Batch {
     batch: RecordBatch,
-    /// Arrays already made.
-    arrays: Py<PyDict>,
+    names: Arc<Names>,
+    /// One for each column.
+    arrays: Box<[PyOnceLock<Py<PyAny>>]>,
     /// Whom the arrays are made for.
     consumer: Option<Consumer>,
 }
 
 impl Batch {
-    pub(crate) fn new(py: Python<'_>, batch: RecordBatch, consumer: Option<Consumer>) -> Self {
+    pub(crate) fn new(batch: RecordBatch, names: Arc<Names>, consumer: Option<Consumer>) -> Self {
         consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
-        Batch { batch, arrays: PyDict::new(py).unbind(), consumer }
+        let arrays = (0..batch.num_columns()).map(|_| PyOnceLock::new()).collect();
+        Batch { batch, names, arrays, consumer }
+    }
+
+    /// The place of a column, or the error that names those there are.
+    fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let Some(place) = self.names.place(py, name)? else {
+            let name = name.cast::<PyString>()?.to_cow()?;
+            let schema = self.batch.schema_ref();
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            let error = Error::new(ErrorKind::UnknownColumn, format!("the batch has no column {name:?}"));
+            let hint = match forebay::error::nearest(&name, names.iter().copied()) {
+                Some(near) => format!("did you mean {near:?}?"),
+                None => format!("it has {}", names.join(", ")),
+            };
+            return Err(errors::raise(py, &error.hint(hint)));
+        };
+        Ok(place)
     }
 
     /// A column, or the error that names those there are.
-    pub(crate) fn lookup(&self, py: Python<'_>, name: &str) -> PyResult<(FieldRef, ArrayRef)> {
-        let schema = self.batch.schema_ref();
-        match schema.index_of(name) {
-            Ok(index) => Ok((schema.fields()[index].clone(), self.batch.column(index).clone())),
-            Err(_) => {
-                let names: Vec<&str> = self.names().collect();
-                let error = Error::new(ErrorKind::UnknownColumn, format!("the batch has no column {name:?}"));
-                let hint = match forebay::error::nearest(name, names.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("it has {}", names.join(", ")),
-                };
-                Err(errors::raise(py, &error.hint(hint)))
-            }
-        }
+    pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
+        let place = self.place(py, name)?;
+        Ok((&self.batch.schema_ref().fields()[place], self.batch.column(place)))
     }
 
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.batch.schema_ref().fields().iter().map(|field| field.name().as_str())
+    /// The array of the column at `place`, made anew.
+    fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
+        let (field, column) = (&self.batch.schema_ref().fields()[place], self.batch.column(place));
+        let Some(consumer) = &self.consumer else { return numpy::array(py, field, column) };
+        consumer.looks(Stage::HandOver, || Ok((numpy::array(py, field, column)?, bytes(column.as_ref()))))
     }
+}
+
+/// The bytes of a column's rows.
+fn bytes(column: &dyn Array) -> u64 {
+    let bytes = match column.data_type().primitive_width() {
+        Some(width) => width * column.len(),
+        None => column.to_data().get_slice_memory_size().unwrap_or(0),
+    };
+    bytes as u64
 }
 
 #[pymethods]
@@ -61,44 +102,31 @@ impl Batch {
 
     /// Names and types of its columns.
     #[getter]
-    fn schema(&self) -> Schema {
-        Schema::new(self.batch.schema())
+    fn schema(&self) -> schema::Schema {
+        schema::Schema::new(self.batch.schema())
     }
 
     /// A column as an object that speaks DLPack and Arrow.
-    fn column<'py>(slf: Bound<'py, Self>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    fn column<'py>(slf: Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("forebay.column")?.getattr("Column")?.call1((slf, name))
     }
 
-    fn __getitem__<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
-        let arrays = self.arrays.bind(py);
-        if let Some(array) = arrays.get_item(name)? {
-            return Ok(array);
-        }
-        let (field, column) = self.lookup(py, name)?;
-        // Two threads may both make it; both get the one that was first.
-        let array = match &self.consumer {
-            Some(consumer) => {
-                let array = consumer.looks(Stage::HandOver, || numpy::array(py, &field, &column))?;
-                let bytes = column.to_data().get_slice_memory_size().unwrap_or(0);
-                consumer.count(Stage::HandOver, 0, bytes as u64);
-                array
-            }
-            None => numpy::array(py, &field, &column)?,
-        };
-        arrays.call_method1("setdefault", (name, array))
+    fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let place = self.place(py, name)?;
+        let array = self.arrays[place].get_or_try_init(py, || self.array(py, place).map(Bound::unbind))?;
+        Ok(array.bind(py).clone())
     }
 
     fn __len__(&self) -> usize {
         self.batch.num_columns()
     }
 
-    fn __contains__(&self, name: &Bound<'_, PyAny>) -> bool {
-        name.extract::<String>().is_ok_and(|name| self.names().any(|column| column == name))
+    fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> bool {
+        self.names.place(py, name).is_ok_and(|place| place.is_some())
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        PyList::new(py, self.names())?.try_iter()
+        self.names.names.bind(py).try_iter()
     }
 
     /// The names of the columns.
@@ -124,8 +152,8 @@ impl Batch {
         name: &Bound<'py, PyAny>,
         default: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self.__contains__(name) {
-            true => Ok(Some(self.__getitem__(py, &name.extract::<String>()?)?)),
+        match self.__contains__(py, name) {
+            true => Ok(Some(self.__getitem__(py, name)?)),
             false => Ok(default),
         }
     }

@@ -21,9 +21,9 @@ pub(crate) struct Column {
 impl Column {
     /// The column `name` of `batch`.
     #[new]
-    fn new(batch: &crate::batch::Batch, name: &str, py: Python<'_>) -> PyResult<Self> {
-        let (field, array) = batch.lookup(py, name)?;
-        Ok(Column { field, array })
+    fn new(batch: &crate::batch::Batch, name: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (field, array) = batch.lookup(name.py(), name)?;
+        Ok(Column { field: field.clone(), array: array.clone() })
     }
 
     /// Its name.
@@ -34,7 +34,7 @@ impl Column {
 
     /// The type of an element as numpy writes it, or "bfloat16"; `None` where the column is no block of memory.
     #[getter]
-    fn element(&self) -> Option<String> {
+    fn element(&self) -> Option<&'static str> {
         dense::layout(&self.field).map(|(element, _)| element.name())
     }
 

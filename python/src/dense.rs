@@ -28,9 +28,9 @@ pub(crate) enum Element {
     Float(u8),
     /// The upper half of a 32-bit float.
     BFloat16,
-    /// A point in time, in 64 bits.
+    /// A point in time, in 64 bits, as numpy writes it.
     DateTime(&'static str),
-    /// A span of time, in 64 bits.
+    /// A span of time, in 64 bits, as numpy writes it.
     TimeDelta(&'static str),
 }
 
@@ -46,25 +46,29 @@ impl Element {
     }
 
     /// The type as numpy writes it, or "bfloat16".
-    pub(crate) fn name(self) -> String {
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Element::BFloat16 => "bfloat16".to_owned(),
+            Element::BFloat16 => "bfloat16",
             other => other.typestr(),
         }
     }
 
     /// The type as numpy's array interface writes it. numpy has no bfloat16: its bits, as an integer.
-    pub(crate) fn typestr(self) -> String {
+    pub(crate) fn typestr(self) -> &'static str {
         match self {
-            Element::Bool => "|b1".to_owned(),
-            Element::Int(1) => "|i1".to_owned(),
-            Element::UInt(1) => "|u1".to_owned(),
-            Element::Int(n) => format!("<i{n}"),
-            Element::UInt(n) => format!("<u{n}"),
-            Element::Float(n) => format!("<f{n}"),
-            Element::BFloat16 => "<u2".to_owned(),
-            Element::DateTime(unit) => format!("<M8[{unit}]"),
-            Element::TimeDelta(unit) => format!("<m8[{unit}]"),
+            Element::Bool => "|b1",
+            Element::Int(1) => "|i1",
+            Element::Int(2) => "<i2",
+            Element::Int(4) => "<i4",
+            Element::Int(_) => "<i8",
+            Element::UInt(1) => "|u1",
+            Element::UInt(2) | Element::BFloat16 => "<u2",
+            Element::UInt(4) => "<u4",
+            Element::UInt(_) => "<u8",
+            Element::Float(2) => "<f2",
+            Element::Float(4) => "<f4",
+            Element::Float(_) => "<f8",
+            Element::DateTime(typestr) | Element::TimeDelta(typestr) => typestr,
         }
     }
 }
@@ -155,11 +159,11 @@ pub(crate) fn element(data_type: &DataType) -> Option<Element> {
         DataType::Float16 => Element::Float(2),
         DataType::Float32 => Element::Float(4),
         DataType::Float64 => Element::Float(8),
-        DataType::Date32 => Element::DateTime("D"),
-        DataType::Date64 => Element::DateTime("ms"),
-        DataType::Timestamp(unit, _) => Element::DateTime(unit_name(*unit)),
+        DataType::Date32 => Element::DateTime("<M8[D]"),
+        DataType::Date64 => Element::DateTime("<M8[ms]"),
+        DataType::Timestamp(unit, _) => Element::DateTime(datetime(*unit)),
         DataType::Time32(unit) | DataType::Time64(unit) | DataType::Duration(unit) => {
-            Element::TimeDelta(unit_name(*unit))
+            Element::TimeDelta(timedelta(*unit))
         }
         DataType::Interval(IntervalUnit::YearMonth | IntervalUnit::DayTime | IntervalUnit::MonthDayNano) => {
             return None;
@@ -168,12 +172,21 @@ pub(crate) fn element(data_type: &DataType) -> Option<Element> {
     })
 }
 
-fn unit_name(unit: TimeUnit) -> &'static str {
+fn datetime(unit: TimeUnit) -> &'static str {
     match unit {
-        TimeUnit::Second => "s",
-        TimeUnit::Millisecond => "ms",
-        TimeUnit::Microsecond => "us",
-        TimeUnit::Nanosecond => "ns",
+        TimeUnit::Second => "<M8[s]",
+        TimeUnit::Millisecond => "<M8[ms]",
+        TimeUnit::Microsecond => "<M8[us]",
+        TimeUnit::Nanosecond => "<M8[ns]",
+    }
+}
+
+fn timedelta(unit: TimeUnit) -> &'static str {
+    match unit {
+        TimeUnit::Second => "<m8[s]",
+        TimeUnit::Millisecond => "<m8[ms]",
+        TimeUnit::Microsecond => "<m8[us]",
+        TimeUnit::Nanosecond => "<m8[ns]",
     }
 }
 

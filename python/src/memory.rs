@@ -1,8 +1,9 @@
 //! Arrow memory as an object that numpy can look into.
 
 use arrow::buffer::Buffer;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::dense::Dense;
 
@@ -34,10 +35,10 @@ impl Memory {
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let interface = PyDict::new(py);
         let read_only = false;
-        interface.set_item("data", (self.dense.buffer.as_ptr() as usize, read_only))?;
-        interface.set_item("shape", PyTuple::new(py, &self.dense.shape)?)?;
-        interface.set_item("typestr", self.dense.element.typestr())?;
-        interface.set_item("version", 3)?;
+        interface.set_item(intern!(py, "data"), (self.dense.buffer.as_ptr() as usize, read_only))?;
+        interface.set_item(intern!(py, "shape"), PyTuple::new(py, &self.dense.shape)?)?;
+        interface.set_item(intern!(py, "typestr"), PyString::intern(py, self.dense.element.typestr()))?;
+        interface.set_item(intern!(py, "version"), 3)?;
         Ok(interface)
     }
 

@@ -4,6 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Field};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::dense::{self, Dense, Element};
 use crate::memory::Memory;
@@ -11,11 +12,9 @@ use crate::{nulls, objects, ragged};
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    if dense::layout(field).is_some() {
+    if let Some(dense) = dense::dense(field, column.as_ref()) {
         nulls::refuse(py, field, column.as_ref())?;
-        if let Some(dense) = dense::dense(field, column.as_ref()) {
-            return view(py, dense);
-        }
+        return view(py, dense);
     }
     if let DataType::LargeList(item) = column.data_type()
         && let Some(element) = dense::element(item.data_type())
@@ -38,7 +37,8 @@ pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
 
 /// numpy's view of `memory`.
 pub(crate) fn asarray(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    py.import("numpy")?.call_method1("asarray", (Bound::new(py, memory)?,))
+    static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    ASARRAY.import(py, "numpy", "asarray")?.call1((Bound::new(py, memory)?,))
 }
 
 /// The bits of bfloat16 as `ml_dtypes.bfloat16` where that is installed (JAX and Keras bring it), else as they are.

@@ -13,7 +13,7 @@ pub(crate) struct Schema {
 }
 
 /// Name, kind, type of an element, shape of a row.
-type ColumnLayout<'py> = (String, &'static str, Option<String>, Bound<'py, PyTuple>);
+type ColumnLayout<'py> = (String, &'static str, Option<&'static str>, Bound<'py, PyTuple>);
 
 impl Schema {
     pub(crate) fn new(schema: SchemaRef) -> Self {
@@ -69,7 +69,7 @@ impl Schema {
     }
 }
 
-fn layout(field: &FieldRef) -> (&'static str, Option<String>, Vec<usize>) {
+fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) {
     if let Some((element, shape)) = dense::layout(field) {
         return ("dense", Some(element.name()), shape);
     }

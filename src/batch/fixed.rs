@@ -1,7 +1,7 @@
 //! Columns whose values all have one width: numbers, dates, times, decimals.
 
 use arrow::array::{Array, ArrayData, ArrayRef, make_array};
-use arrow::buffer::Buffer;
+use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use half::f16;
 
@@ -25,6 +25,44 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
+/// The column with its nulls replaced, where its memory is nobody else's; as it is where not.
+///
+/// # Errors
+/// `value` is not one of its type.
+pub(crate) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
+    let bits = pattern(column.data_type(), value)?;
+    match column.data_type().primitive_width() {
+        Some(1) => overwrite(column, bits as u8),
+        Some(2) => overwrite(column, bits as u16),
+        Some(4) => overwrite(column, bits as u32),
+        _ => overwrite(column, bits),
+    }
+}
+
+fn overwrite<T: ArrowNativeType>(column: ArrayRef, fill: T) -> Result<ArrayRef> {
+    if column.null_count() == 0 {
+        return Ok(column);
+    }
+    let data = column.to_data();
+    drop(column);
+    let (data_type, rows, nulls, offset, buffers, _) = data.into_parts();
+    let builder = ArrayData::builder(data_type).len(rows).offset(offset);
+    let values = buffers.into_iter().next().unwrap_or_default();
+    let builder = match values.into_mutable() {
+        Ok(mut values) => {
+            let rows = &mut values.typed_data_mut::<T>()[offset..offset + rows];
+            nulls.iter().for_each(|present| write_nulls(rows, present, fill));
+            builder.add_buffer(values.into())
+        }
+        Err(shared) => builder.nulls(nulls).add_buffer(shared),
+    };
+    Ok(make_array(builder.build()?))
+}
+
+fn write_nulls<T: Copy>(values: &mut [T], present: &NullBuffer, fill: T) {
+    (!present.inner()).set_indices().for_each(|null| values[null] = fill);
+}
+
 fn words<T: ArrowNativeType>(
     sources: &[&dyn Array],
     selection: &Selection,
@@ -36,7 +74,7 @@ fn words<T: ArrowNativeType>(
     selection.copy(&values, 1, &mut out);
     let mut nulls = selection.nulls(sources);
     if let (Some(fill), Some(present)) = (fill, &nulls) {
-        (!present.inner()).set_indices().for_each(|null| out[null] = fill);
+        write_nulls(&mut out, present, fill);
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(out.len()).nulls(nulls);

@@ -55,9 +55,12 @@ impl Consumer {
         self.watch.count(stage, items, bytes);
     }
 
-    /// Runs what is left of a stage's work until somebody looks at a batch. If that is the consumer, it waits meanwhile.
-    pub fn looks<T>(&self, stage: Stage, work: impl FnOnce() -> T) -> T {
-        let _looking = self.watch.looks(stage);
-        work()
+    /// Runs what is left of a stage's work until somebody looks at a batch, which says how many bytes it made. If that is
+    /// the consumer, it waits meanwhile.
+    pub fn looks<T, E>(&self, stage: Stage, work: impl FnOnce() -> Result<(T, u64), E>) -> Result<T, E> {
+        let mut looking = self.watch.looks(stage);
+        let (made, bytes) = work()?;
+        looking.made(bytes);
+        Ok(made)
     }
 }

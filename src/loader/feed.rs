@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::batcher::Recipe;
 use super::tiers::Tiers;
 use super::{caught, images};
 use crate::error::{Error, ErrorKind, Result};
@@ -158,6 +159,8 @@ pub(super) struct Source {
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<Selected>,
+    /// What becomes of the rows.
+    pub(super) recipe: Arc<Recipe>,
     pub(super) monitor: Arc<Monitor>,
     /// Bytes that one row group may decode to.
     pub(super) limit: u64,
@@ -282,7 +285,7 @@ impl Reading {
 
     /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
     fn read(&self, part: Part, found: Found, permit: Permit) -> Result<Read> {
-        let Source { fetcher, selected, limit, .. } = &self.source;
+        let Source { fetcher, selected, recipe, limit, .. } = &self.source;
         let (chunks, keeping) = match found {
             Found::Rows(kept, keeping) => {
                 let resident = Resident::kept(fetcher, selected, part, &kept, permit);
@@ -305,7 +308,9 @@ impl Reading {
             tiers.observe(rows);
         }
         match (read, keeping) {
-            (Ok(rows), None) => Ok(Resident::new(fetcher, selected, part, rows, permit).into()),
+            (Ok(rows), None) => {
+                Ok(Resident::new(fetcher, selected, part, recipe.filled(rows)?, permit).into())
+            }
             (Ok(whole), Some((keeping, _))) => {
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
                 Ok(Read { resident, keep: Some((keeping, whole)) })

@@ -142,6 +142,7 @@ impl Inner {
             pool,
             fetcher: Fetcher { shelf, ..self.fetcher.clone() },
             selected: self.selected.clone(),
+            recipe: self.recipe.clone(),
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             // Pixels are several times what memory was planned for: they are used from the cache.
@@ -211,7 +212,6 @@ impl Loader {
                         epoch: planned(number, start),
                         next: planned(number.saturating_add(1), 0),
                         source: inner.source(spec.is_exact())?,
-                        recipe: inner.recipe.clone(),
                         ahead: inner.sizing.ahead,
                     })
                 })

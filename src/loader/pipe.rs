@@ -23,7 +23,6 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Pending, Then};
-use super::batcher::Recipe;
 use super::feed::{Feed, FeedKey, Scout, Source};
 use super::line::{self, line};
 use super::room::Room;
@@ -127,7 +126,6 @@ pub(crate) struct Work {
     /// The one after it, from its beginning.
     pub(crate) next: Planned,
     pub(crate) source: Source,
-    pub(crate) recipe: Arc<Recipe>,
     /// Batches that may be made or waiting at once.
     pub(crate) ahead: usize,
 }
@@ -215,7 +213,7 @@ impl Engine {
             under_way.forget_next();
             under_way.room = None;
         }
-        let Work { epoch, next, source, recipe, ahead } = work()?;
+        let Work { epoch, next, source, ahead } = work()?;
         let room = under_way.room.get_or_insert_with(|| Room::new(ahead)).clone();
         let prepared = match under_way.next.take() {
             Some(prepared) if prepared.key == epoch.key => prepared,
@@ -223,7 +221,7 @@ impl Engine {
                 if let Some(unwanted) = other {
                     unwanted.switch.turn_off();
                 }
-                prepare(epoch, &source, &recipe, (room.clone(), never()), async { true })?
+                prepare(epoch, &source, (room.clone(), never()), async { true })?
             }
         };
         let Prepared { batches, switch, watch, fetched, over, .. } = prepared;
@@ -234,7 +232,7 @@ impl Engine {
                 let cache = shelf.cache().clone();
                 source.runtime.spawn_blocking(move || cache.keep_house());
             }
-            Engine::follow_up(&engine, &begun, || prepare(next, &source, &recipe, (room, over), due))
+            Engine::follow_up(&engine, &begun, || prepare(next, &source, (room, over), due))
         });
         watch.begins();
         under_way.epoch = Some(switch.clone());
@@ -258,7 +256,6 @@ impl Engine {
 fn prepare(
     planned: Planned,
     source: &Source,
-    recipe: &Arc<Recipe>,
     (room, before): (Room, Receiver<()>),
     due: impl Future<Output = bool> + Send + 'static,
 ) -> Result<Prepared> {
@@ -279,7 +276,7 @@ fn prepare(
     let ((hand_over, batches), (over, is_over)) = (line(), bounded(0));
     let assembly = Assembly {
         pool: source.pool.clone(),
-        recipe: recipe.clone(),
+        recipe: source.recipe.clone(),
         watch: watch.clone(),
         number: key.epoch,
         off,

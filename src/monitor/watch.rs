@@ -222,7 +222,7 @@ impl Watch {
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())
             .then(|| self.enter(|ledger, now| ledger.looks(self.0.id, now, stage)));
-        Looking { watch: self, stage, look }
+        Looking { watch: self, stage, look, bytes: 0 }
     }
 
     /// Counts what a stage put out.
@@ -269,13 +269,24 @@ pub(crate) struct Looking<'a> {
     watch: &'a Watch,
     stage: Stage,
     look: Option<Look>,
+    bytes: u64,
+}
+
+impl Looking<'_> {
+    /// Counts what it made.
+    pub(crate) fn made(&mut self, bytes: u64) {
+        self.bytes += bytes;
+    }
 }
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
         if let Some(look) = self.look {
-            let Looking { watch, stage, .. } = self;
-            watch.enter(|ledger, now| ledger.looked(watch.0.id, now, *stage, look));
+            let Looking { watch, stage, bytes, .. } = *self;
+            watch.enter(|ledger, now| {
+                ledger.looked(watch.0.id, now, stage, look);
+                ledger.work[stage as usize].bytes += bytes;
+            });
         }
     }
 }
