@@ -11,8 +11,8 @@ mod selection;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, FixedSizeBinaryArray};
-use arrow::buffer::{BooleanBuffer, Buffer};
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use fixed::{fill, pattern as fill_pattern};
@@ -31,7 +31,7 @@ pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
 }
 
-/// Gathers one column. `fill` replaces nulls of numeric columns.
+/// Gathers one column. `fill` replaces nulls of numeric columns, and the bytes of binary nulls of fixed length.
 ///
 /// # Errors
 /// The type is not one that is delivered, or `fill` is not a value of it.
@@ -44,7 +44,7 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) 
         DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection),
         DataType::List(_) | DataType::LargeList(_) => lists::gather(sources, selection),
         DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection),
-        DataType::FixedSizeBinary(width) => fixed_bytes(sources, selection, *width),
+        DataType::FixedSizeBinary(width) => fixed::gather_bytes(sources, selection, (*width, fill)),
         _ => fixed::gather(sources, selection, fill),
     }
 }
@@ -54,14 +54,6 @@ fn booleans(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     let values: Vec<Option<&BooleanBuffer>> = arrays.iter().map(|array| Some(array.values())).collect();
     let values = selection.bits(&values);
     Ok(Arc::new(BooleanArray::new(values, selection.nulls(sources))))
-}
-
-fn fixed_bytes(sources: &[&dyn Array], selection: &Selection, width: i32) -> Result<ArrayRef> {
-    let arrays: Vec<&FixedSizeBinaryArray> = downcast(sources)?;
-    let values: Vec<&[u8]> = arrays.iter().map(|array| array.value_data()).collect();
-    let mut out = Vec::new();
-    selection.copy(&values, width as usize, &mut out);
-    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(out), selection.nulls(sources))?))
 }
 
 /// The sources as arrays of one concrete type.
@@ -197,5 +189,36 @@ mod tests {
         let filled = gather(&[&array], &selection(), Some(-1.0)).unwrap();
         assert_eq!(filled.as_primitive::<Int32Type>(), &Int32Array::from(vec![-1, 3]));
         assert_eq!(gather(&[&array], &selection(), Some(0.5)).unwrap_err().kind(), ErrorKind::Invalid);
+        let cells = [Some([1, 2]), None, Some([5, 6])];
+        let cells = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells.into_iter(), 2).unwrap();
+        let filled = gather(&[&cells], &selection(), Some(255.0)).unwrap();
+        assert_eq!(filled.as_fixed_size_binary().value_data(), [255, 255, 5, 6]);
+        assert_eq!(filled.null_count(), 0);
+    }
+
+    /// What is filled beforehand, in place, is what gathering would have filled; memory that is shared stays as it is.
+    #[test]
+    fn a_fill_in_place_leaves_what_others_read() {
+        let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));
+        let cells = (0..100u8).map(|i| (i % 7 != 0).then_some([i, i + 1, i + 2]));
+        let bytes = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 3).unwrap();
+        let columns: [ArrayRef; 2] = [Arc::new(Float32Array::from_iter(numbers())), Arc::new(bytes)];
+        for (column, value) in columns.into_iter().zip([f64::NAN, 9.0]) {
+            for column in [column.slice(5, 60), column] {
+                let picks = (0..column.len() as u32).map(|row| (0, row)).collect();
+                let expected = gather(&[&column], &Selection::new(picks), Some(value)).unwrap();
+                let shared = fill(column.clone(), value).unwrap();
+                assert_eq!(&shared, &column);
+                let rows = UInt32Array::from_iter_values(0..column.len() as u32);
+                let own = arrow::compute::take(&column, &rows, None).unwrap();
+                drop((shared, column));
+                let filled = fill(own, value).unwrap();
+                assert_eq!(filled.null_count(), 0);
+                assert_eq!(
+                    filled.to_data().buffers()[0].as_slice(),
+                    expected.to_data().buffers()[0].as_slice()
+                );
+            }
+        }
     }
 }

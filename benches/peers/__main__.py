@@ -7,7 +7,8 @@ speed meets all alike. A figure is the median of the turns, with the least and t
 what is counted, `setup` installs the contestants; one that is not installed is listed with the reason.
 
 w1 w1-float w1-float16   photographs: random resized crop and flip; normalised; in half precision
-w2 w3 w4 w4m w4-raw      a table; token lists; tiny PNG; MNIST's size; the pixels of w4 as lists of numbers
+w2 w3 w4 w4m             a table; token lists; tiny PNG; MNIST's size
+w4-raw w4-bytes          the pixels of w4 as lists of numbers, as binary
 handover                 the Rust iterator (`forebay bench`) against the Python loop, w1 and w2
 memory                   peak memory of forebay on w1 under small budgets
 """
@@ -84,7 +85,8 @@ def prepared(work, options):
             source = prepared(WORKLOADS["w4"], options).folder
             making = folder.with_name(f"{folder.name}.part")
             shutil.rmtree(making, ignore_errors=True)
-            subprocess.run([interpreter(options, "raw", "main"), HERE / "raw.py", source, making], check=True)
+            form = "lists" if work.name == "w4-raw" else "binary"
+            subprocess.run([interpreter(options, "raw", "main"), HERE / "raw.py", form, source, making], check=True)
             making.rename(folder)
     warm(folder)
     return replace(work, folder=folder, rows=inspected(folder, options)["rows"])

@@ -53,6 +53,12 @@ def tiny(data, side):
     return {"data": data, "synth": synth, "cell": (side, side, 3)}
 
 
+def raw(name, form):
+    """The pixels of tiny images, made of those of w4 by raw.py."""
+    how = {"data": name, "synth": (), "cell": (3_072,), **TINY, "kind": "lists"}
+    return Workload(name, f"the pixels of w4 as {form}, batches of 128", **how)
+
+
 WORKLOADS = {
     work.name: work
     for work in (
@@ -85,13 +91,7 @@ WORKLOADS = {
         ),
         Workload("w4", "PNG of 32x32, decoded, batches of 128", **TINY, **tiny("w4", 32)),
         Workload("w4m", "PNG of 28x28, decoded, batches of 128", **TINY, **tiny("w4m", 28)),
-        Workload(
-            "w4-raw",
-            "the pixels of w4 as lists of 3,072 uint8 of fixed size, batches of 128",
-            data="w4-raw",
-            synth=(),  # made of w4 by raw.py
-            cell=(3_072,),
-            **{**TINY, "kind": "lists"},
-        ),
+        raw("w4-raw", "lists of 3,072 uint8 of fixed size"),
+        raw("w4-bytes", "binary of 3,072 bytes"),
     )
 }

@@ -18,8 +18,9 @@ class Batch(Mapping[str, Any]):
 
     An array is a view of the batch's memory, which it keeps alive; it is made when it is first asked for, and is the
     same object from then on. It is writable, because the batch owns its memory alone. Text, binary and nested columns
-    are arrays of Python objects, and lists of differing lengths are :class:`forebay.Ragged`. A column with nulls raises
-    :class:`forebay.NullError`; ``pyarrow.record_batch(batch)`` has them.
+    are arrays of Python objects, binary of fixed length is ``uint8``, and lists of differing lengths are
+    :class:`forebay.Ragged`. A column with nulls raises :class:`forebay.NullError`; ``pyarrow.record_batch(batch)`` has
+    them.
     """
 
     @property

@@ -46,7 +46,7 @@ class Loader:
         threads: Threads that decode. Default: as many as there are processors.
         storage_options: For the store, as in pandas and fsspec.
         on_bad_row: ``"raise"``, or ``forebay.Skip(at_most=...)`` to leave out and count.
-        fill_null: Values instead of nulls: ``{"x": 0.0}``.
+        fill_null: Values instead of nulls: ``{"x": 0.0}``. Of binary of fixed length, each byte of them.
         trace: A file for a timeline of what the loader did, written when it is closed; Perfetto and chrome://tracing
             open it. Of a long run it holds the end. Default: none, which costs nothing.
 

@@ -95,6 +95,7 @@ pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<usize>)> {
             let length = usize::try_from(*length).ok()?;
             Some((element, tensor_shape(field, length).unwrap_or_else(|| vec![length])))
         }
+        DataType::FixedSizeBinary(width) => Some((Element::UInt(1), vec![usize::try_from(*width).ok()?])),
         scalar => Some((element(scalar)?, Vec::new())),
     }
 }
@@ -110,6 +111,11 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
             let length = usize::try_from(*length).ok()?;
             // `values` is already cut to the rows of a sliced list.
             block(list.values().as_ref(), list.len() * length)?
+        }
+        DataType::FixedSizeBinary(width) => {
+            let cells = array.as_fixed_size_binary();
+            Buffer::from(cells.values().clone())
+                .slice_with_length(0, cells.len() * usize::try_from(*width).ok()?)
         }
         _ => block(array, array.len())?,
     };

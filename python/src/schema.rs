@@ -79,9 +79,7 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
             None => ("object", None, Vec::new()),
         },
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ("text", None, Vec::new()),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            ("bytes", None, Vec::new())
-        }
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ("bytes", None, Vec::new()),
         _ => ("object", None, Vec::new()),
     }
 }

@@ -37,6 +37,7 @@ def table() -> pa.Table:
             "words": pa.array((list(range(i % 5)) for i in rows), pa.list_(pa.int32())),
             "pairs": pa.array(([i, i + 1] for i in rows), pa.list_(pa.int64())),
             "vector": pa.array(([i, i / 2, -i] for i in rows), pa.list_(pa.float32(), 3)),
+            "cell": pa.array((bytes([i % 256, 255 - i % 256]) for i in rows), pa.binary(2)),
         }
     )
 

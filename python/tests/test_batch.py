@@ -39,6 +39,8 @@ def test_every_kind_of_column_arrives_as_arrow_has_it(batch: fb.Batch, table: pa
     assert batch["blob"].tolist() == table["blob"].to_pylist()
     assert batch["vector"].shape == (ROWS, 3)
     assert batch["vector"].tolist() == table["vector"].to_pylist()
+    assert (batch["cell"].dtype, batch["cell"].shape) == (np.uint8, (ROWS, 2))
+    assert [row.tobytes() for row in batch["cell"]] == table["cell"].to_pylist()
 
 
 def test_a_batch_is_a_mapping(batch: fb.Batch, table: pa.Table) -> None:
@@ -131,6 +133,11 @@ def test_a_null_is_refused_with_both_remedies(tmp_path: Path) -> None:
     assert pa.record_batch(batch)["x"].to_pylist() == [1.0, None, 3.0]
     with fb.Loader(tmp_path, columns=["x"], batch_size=3, fill_null={"x": -1}) as loader:
         assert next(iter(loader))["x"].tolist() == [1.0, -1.0, 3.0]
+    pq.write_table(pa.table({"c": pa.array([b"ab", None], pa.binary(2))}), tmp_path / "n.parquet")
+    with fb.Loader(tmp_path, fill_null={"c": 7}) as loader:
+        assert next(iter(loader))["c"].tolist() == [[97, 98], [7, 7]]
+    with pytest.raises(fb.InvalidError, match="256 is not a value"):
+        fb.Loader(tmp_path, fill_null={"c": 256})
 
 
 def test_floats_keep_their_bits(tmp_path: Path) -> None:
@@ -196,7 +203,7 @@ def test_torch_takes_every_number_without_a_warning(batch: fb.Batch) -> None:
     torch = pytest.importorskip("torch")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector"):
+        for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector", "cell"):
             tensor = torch.from_numpy(batch[name])
             assert tensor.data_ptr() == batch[name].ctypes.data
             assert torch.equal(torch.from_dlpack(batch.column(name)), tensor)

@@ -56,7 +56,7 @@ def test_torch_takes_every_column(plain: Path) -> None:
     with small(plain) as train, small(plain) as again:
         for batch, tensors in zip(again, fb.torch.batches(train, device="cpu"), strict=True):
             assert list(tensors) == list(batch)
-            for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector"):
+            for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector", "cell"):
                 assert isinstance(tensors[name], torch.Tensor)
                 assert tensors[name].tolist() == batch[name].tolist()
             assert [row.tolist() for row in tensors["words"].unbind()] == [list(row) for row in batch["words"]]
@@ -193,7 +193,7 @@ def test_jax_gets_arrays(plain: Path, photos: Path) -> None:
     jax = pytest.importorskip("jax")
     with small(plain) as train, small(plain) as again:
         for batch, arrays in zip(again, fb.jax.batches(train, device=jax.devices("cpu")[0]), strict=True):
-            for name in ("id", "u8", "f16", "f32", "flag", "vector"):
+            for name in ("id", "u8", "f16", "f32", "flag", "vector", "cell"):
                 assert isinstance(arrays[name], jax.Array)
                 assert np.asarray(arrays[name]).tolist() == batch[name].tolist()
             assert isinstance(arrays["words"], fb.Ragged)

@@ -1,6 +1,8 @@
-//! Columns whose values all have one width: numbers, dates, times, decimals.
+//! Columns whose values all have one width: numbers, dates, times, decimals, binary of fixed length.
 
-use arrow::array::{Array, ArrayData, ArrayRef, make_array};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, FixedSizeBinaryArray, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use half::f16;
@@ -25,21 +27,44 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
+/// Gathers binary values of one width. `fill` is for each byte of a null.
+pub(super) fn gather_bytes(
+    sources: &[&dyn Array],
+    selection: &Selection,
+    (width, fill): (i32, Option<f64>),
+) -> Result<ArrayRef> {
+    let arrays: Vec<&FixedSizeBinaryArray> = super::downcast(sources)?;
+    let values: Vec<&[u8]> = arrays.iter().map(|array| array.value_data()).collect();
+    let (mut out, stride) = (Vec::new(), width as usize);
+    selection.copy(&values, stride, &mut out);
+    let mut nulls = selection.nulls(sources);
+    if let (Some(fill), Some(present)) = (fill, &nulls) {
+        let byte = pattern(sources[0].data_type(), fill)? as u8;
+        write_nulls(&mut out, stride, present, byte);
+        nulls = None;
+    }
+    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(out), nulls)?))
+}
+
 /// The column with its nulls replaced, where its memory is nobody else's; as it is where not.
 ///
 /// # Errors
 /// `value` is not one of its type.
 pub(crate) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
     let bits = pattern(column.data_type(), value)?;
-    match column.data_type().primitive_width() {
-        Some(1) => overwrite(column, bits as u8),
-        Some(2) => overwrite(column, bits as u16),
-        Some(4) => overwrite(column, bits as u32),
-        _ => overwrite(column, bits),
+    match (column.data_type(), column.data_type().primitive_width()) {
+        (DataType::FixedSizeBinary(width), _) => {
+            let stride = *width as usize;
+            overwrite(column, stride, bits as u8)
+        }
+        (_, Some(1)) => overwrite(column, 1, bits as u8),
+        (_, Some(2)) => overwrite(column, 1, bits as u16),
+        (_, Some(4)) => overwrite(column, 1, bits as u32),
+        _ => overwrite(column, 1, bits),
     }
 }
 
-fn overwrite<T: ArrowNativeType>(column: ArrayRef, fill: T) -> Result<ArrayRef> {
+fn overwrite<T: ArrowNativeType>(column: ArrayRef, stride: usize, fill: T) -> Result<ArrayRef> {
     if column.null_count() == 0 {
         return Ok(column);
     }
@@ -50,8 +75,9 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, fill: T) -> Result<ArrayRef> 
     let values = buffers.into_iter().next().unwrap_or_default();
     let builder = match values.into_mutable() {
         Ok(mut values) => {
-            let rows = &mut values.typed_data_mut::<T>()[offset..offset + rows];
-            nulls.iter().for_each(|present| write_nulls(rows, present, fill));
+            let (first, count) = (offset * stride, rows * stride);
+            let values_of_rows = &mut values.typed_data_mut::<T>()[first..first + count];
+            nulls.iter().for_each(|present| write_nulls(values_of_rows, stride, present, fill));
             builder.add_buffer(values.into())
         }
         Err(shared) => builder.nulls(nulls).add_buffer(shared),
@@ -59,8 +85,11 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, fill: T) -> Result<ArrayRef> 
     Ok(make_array(builder.build()?))
 }
 
-fn write_nulls<T: Copy>(values: &mut [T], present: &NullBuffer, fill: T) {
-    (!present.inner()).set_indices().for_each(|null| values[null] = fill);
+/// Writes `fill` to the rows of `stride` values that are not present.
+fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, fill: T) {
+    (!present.inner())
+        .set_indices()
+        .for_each(|null| values[null * stride..][..stride].iter_mut().for_each(|value| *value = fill));
 }
 
 fn words<T: ArrowNativeType>(
@@ -74,17 +103,17 @@ fn words<T: ArrowNativeType>(
     selection.copy(&values, 1, &mut out);
     let mut nulls = selection.nulls(sources);
     if let (Some(fill), Some(present)) = (fill, &nulls) {
-        write_nulls(&mut out, present, fill);
+        write_nulls(&mut out, 1, present, fill);
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(out.len()).nulls(nulls);
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build()?))
 }
 
-/// The bits of `value` in a numeric type, in the low end of a word.
+/// The bits of `value` in a numeric type, in the low end of a word; of binary values of fixed length, those of a byte.
 ///
 /// # Errors
-/// The type is not numeric, or `value` is not one of its values.
+/// The type is none of these, or `value` is not one of its values.
 pub(crate) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
     let unfit = || Error::invalid(format!("fill_null value {value} is not a value of type {data_type}"));
     // Up to a bound of its own for each type: the largest 64-bit integers are not among the f64.
@@ -108,10 +137,12 @@ pub(crate) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
         DataType::Int16 => integer(f64::from(i16::MIN), f64::from(i16::MAX) + 1.0),
         DataType::Int32 => integer(f64::from(i32::MIN), f64::from(i32::MAX) + 1.0),
         DataType::Int64 => integer(i64::MIN as f64, i64::MAX as f64),
-        DataType::UInt8 => integer(0.0, f64::from(u8::MAX) + 1.0),
+        DataType::UInt8 | DataType::FixedSizeBinary(_) => integer(0.0, f64::from(u8::MAX) + 1.0),
         DataType::UInt16 => integer(0.0, f64::from(u16::MAX) + 1.0),
         DataType::UInt32 => integer(0.0, f64::from(u32::MAX) + 1.0),
         DataType::UInt64 => integer(0.0, u64::MAX as f64),
-        other => Err(Error::invalid(format!("fill_null takes numeric columns, not {other}"))),
+        other => Err(Error::invalid(format!(
+            "fill_null takes numeric columns and binary of fixed length, not {other}"
+        ))),
     }
 }

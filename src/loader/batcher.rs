@@ -102,7 +102,9 @@ struct State {
 /// The slots of an image column: taken apart among tasks, put back by each.
 struct Pixels {
     column: usize,
-    slab: Slab,
+    /// Taken by the first task. Batches that only wait for their turn then need none, and a buffer that was just let go
+    /// is used again at once.
+    slab: Option<Slab>,
     pieces: Vec<Option<BytesMut>>,
 }
 
@@ -111,7 +113,7 @@ enum Task {
     Gather(usize),
     /// Decodes the images of a piece of a column's slots: place of the column among the image columns, number of the
     /// piece.
-    Decode(usize, usize, BytesMut),
+    Decode(usize, usize),
 }
 
 impl Job {
@@ -123,18 +125,10 @@ impl Job {
         for (column, treatment) in recipe.treatments.iter().enumerate() {
             match treatment {
                 Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
-                Treatment::Image(image) => {
-                    let slot = image.bytes_per_image();
-                    let mut slab = recipe.slabs.take(slot * self.picks.len());
-                    let pieces = slab.split(slot * IMAGES_PER_TASK);
-                    let place = state.pixels.len();
-                    state.pixels.push(Pixels { column, slab, pieces: vec![None; pieces.len()] });
-                    tasks.extend(
-                        pieces
-                            .into_iter()
-                            .enumerate()
-                            .map(|(piece, slots)| Task::Decode(place, piece, slots)),
-                    );
+                Treatment::Image(_) => {
+                    let (place, pieces) = (state.pixels.len(), self.picks.len().div_ceil(IMAGES_PER_TASK));
+                    state.pixels.push(Pixels { column, slab: None, pieces: Vec::new() });
+                    tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
         }
@@ -213,6 +207,17 @@ impl Making {
         }
     }
 
+    /// The slots of a piece, of `slot` bytes each.
+    fn piece(&self, place: usize, piece: usize, slot: usize) -> Option<BytesMut> {
+        let mut state = self.lock();
+        let Pixels { slab, pieces, .. } = &mut state.pixels[place];
+        if slab.is_none() {
+            let taken = slab.insert(self.job.recipe.slabs.take(slot * self.job.picks.len()));
+            *pieces = taken.split(slot * IMAGES_PER_TASK).into_iter().map(Some).collect();
+        }
+        pieces[piece].take()
+    }
+
     fn perform(&self, task: Task) -> Result<()> {
         let recipe = &self.job.recipe;
         match task {
@@ -228,9 +233,12 @@ impl Making {
                 work.done(self.job.picks.len() as u64, bytes);
                 self.lock().columns[column] = Some(gathered);
             }
-            Task::Decode(place, piece, mut slots) => {
+            Task::Decode(place, piece) => {
                 let column = self.lock().pixels[place].column;
                 let Treatment::Image(image) = &recipe.treatments[column] else { return Ok(()) };
+                let Some(mut slots) = self.piece(place, piece, image.bytes_per_image()) else {
+                    return Ok(());
+                };
                 let work = recipe
                     .monitor
                     .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));
@@ -284,8 +292,10 @@ impl Making {
         bad.dedup_by_key(|(row, _)| *row);
         let rows = self.job.picks.len();
         let is_bad = |row: usize| bad.binary_search_by_key(&row, |(row, _)| *row).is_ok();
-        for Pixels { column, mut slab, pieces } in pixels {
-            let Treatment::Image(image) = &recipe.treatments[column] else { continue };
+        for Pixels { column, slab, pieces } in pixels {
+            let (Treatment::Image(image), Some(mut slab)) = (&recipe.treatments[column], slab) else {
+                continue;
+            };
             slab.join(pieces.into_iter().flatten());
             if !bad.is_empty() {
                 slab.retain(image.bytes_per_image(), |row| !is_bad(row));

@@ -93,7 +93,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Replaces nulls of a numeric column by a value, which must be one of the column's type.
+    /// Replaces nulls of a numeric column by a value, which must be one of the column's type; of binary values of fixed
+    /// length, all bytes of a null.
     pub fn fill_null(mut self, column: impl Into<String>, value: f64) -> Self {
         self.fill_null.push((column.into(), value));
         self

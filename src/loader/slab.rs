@@ -27,7 +27,8 @@ impl Slabs {
     /// A buffer of `bytes`. Its content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> Slab {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept = free.iter().position(|kept| kept.len() == bytes).map(|at| free.swap_remove(at));
+        // The last one that came back may still be in the processor's cache.
+        let kept = free.iter().rposition(|kept| kept.len() == bytes).map(|at| free.remove(at));
         drop(free);
         Slab { buffer: kept.unwrap_or_else(|| BytesMut::zeroed(bytes)), used: bytes, home: self.clone() }
     }

@@ -1,14 +1,15 @@
 """What a skilled user writes: pyarrow reads row groups in random order, a few are permuted together, threads decode."""
 
 import pixels
+from cells import cells
 
 NEEDS = ["pyarrow", "cv2", "numpy"]
 PACKAGES = ["pyarrow", "opencv-python-headless", "numpy"]
 ENVIRONMENT = "main"
-WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw")
+WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
 READS = "Parquet"
 PIXELS = pixels.SENTENCE
-HELD = {"w1": 10, "w2": 4, "w3": 4, "w4": 2, "w4m": 2, "w4-raw": 2}  # row groups that are permuted together
+HELD = {"w1": 10, "w2": 4, "w3": 4, "w4": 2, "w4m": 2, "w4-raw": 2, "w4-bytes": 2}  # row groups that are permuted together
 AHEAD = 2  # batches that are decoded while one is used
 SLICE = 16  # images that a thread takes at a time
 
@@ -56,10 +57,10 @@ def epochs(work, threads):
             yield {name: column[at : at + work.batch] for name, column in columns.items()}
 
     def list_batches(table, rows):
-        cells = table[work.column].chunk(0).flatten().to_numpy().reshape(-1, *work.cell)
+        values = cells(table[work.column].chunk(0), work)
         others = {name: table[name].to_numpy() for name in table.column_names if name != work.column}
         for chosen in slices(rows):
-            yield {work.column: cells[chosen], **{name: column[chosen] for name, column in others.items()}}
+            yield {work.column: values[chosen], **{name: column[chosen] for name, column in others.items()}}
 
     def image_batches(table, rows):
         blobs, labels = table["image"].chunk(0), table["label"].to_numpy()
