@@ -1,5 +1,5 @@
 //! End to end, from files in the page cache: a whole epoch through the loader, against a bare scan of the same columns
-//! by the Parquet crate with as many threads. The two take turns.
+//! by the Parquet crate with as many threads, in batches and in whole row groups. They take turns.
 
 use std::fs::File;
 use std::hint::black_box;
@@ -20,8 +20,8 @@ const BATCH: u64 = 8192;
 const WINDOW: u64 = 65_536;
 const THREADS: usize = 2;
 
-/// Decodes every row group, shared out among plain threads.
-fn scan(path: &std::path::Path) {
+/// Decodes every row group, shared out among plain threads, so many rows at a time.
+fn scan(path: &std::path::Path, rows: usize) {
     let open = || File::open(path).expect("the file that was written");
     let metadata = ArrowReaderMetadata::load(&open(), Default::default()).expect("a Parquet file");
     std::thread::scope(|scope| {
@@ -32,7 +32,7 @@ fn scan(path: &std::path::Path) {
                     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(open(), metadata.clone());
                     for batch in reader
                         .with_row_groups(vec![group])
-                        .with_batch_size(BATCH as usize)
+                        .with_batch_size(rows)
                         .build()
                         .expect("rows")
                     {
@@ -73,8 +73,10 @@ fn pipe(c: &mut Criterion) {
             black_box(batch.expect("a batch"));
         }
     };
-    let (in_order, mixed, bare) = (|| epoch(&stored), || epoch(&shuffled), || scan(&path));
+    let (in_order, mixed) = (|| epoch(&stored), || epoch(&shuffled));
+    let (bare, whole) = (|| scan(&path, BATCH as usize), || scan(&path, common::GROUP));
     contest("bare scan", &bare, &[&in_order]);
+    contest("bare scan, whole row groups", &whole, &[&in_order]);
     contest("stored order", &in_order, &[&bare]);
     contest("shuffled over a window", &mixed, &[&bare]);
     group.finish();

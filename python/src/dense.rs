@@ -114,8 +114,7 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
         }
         DataType::FixedSizeBinary(width) => {
             let cells = array.as_fixed_size_binary();
-            Buffer::from(cells.values().clone())
-                .slice_with_length(0, cells.len() * usize::try_from(*width).ok()?)
+            cells.values().slice_with_length(0, cells.len() * usize::try_from(*width).ok()?)
         }
         _ => block(array, array.len())?,
     };
