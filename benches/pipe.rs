@@ -30,11 +30,8 @@ fn scan(path: &std::path::Path, rows: usize) {
             scope.spawn(move || {
                 for group in (thread..GROUPS).step_by(THREADS) {
                     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(open(), metadata.clone());
-                    for batch in reader
-                        .with_row_groups(vec![group])
-                        .with_batch_size(rows)
-                        .build()
-                        .expect("rows")
+                    for batch in
+                        reader.with_row_groups(vec![group]).with_batch_size(rows).build().expect("rows")
                     {
                         black_box(batch.expect("rows"));
                     }

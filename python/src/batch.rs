@@ -113,7 +113,15 @@ impl Batch {
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let place = self.place(py, name)?;
-        let array = self.arrays[place].get_or_try_init(py, || self.array(py, place).map(Bound::unbind))?;
+        let slot = &self.arrays[place];
+        let array = match slot.get(py) {
+            Some(array) => array,
+            None => {
+                // Two threads may both make it; both get the one that was first.
+                let made = self.array(py, place)?.unbind();
+                slot.get_or_init(py, || made)
+            }
+        };
         Ok(array.bind(py).clone())
     }
 
