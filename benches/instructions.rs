@@ -56,7 +56,7 @@ fn png() -> Loop {
 
 #[allow(clippy::disallowed_methods, reason = "there is no loader to wait in")]
 fn rows() -> Loop {
-    let dir = common::written(1);
+    let dir = common::written(1, common::table);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let location = dir.path().to_string_lossy().into_owned();

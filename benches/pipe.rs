@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::hint::black_box;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::{Dataset, Shuffle};
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
@@ -15,24 +17,45 @@ mod common;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-const GROUPS: usize = 10;
-const BATCH: u64 = 8192;
-const WINDOW: u64 = 65_536;
 const THREADS: usize = 2;
 
+/// What is read, and how.
+struct Case {
+    name: &'static str,
+    /// Makes a row group.
+    rows: fn(usize) -> RecordBatch,
+    groups: usize,
+    batch: usize,
+    window: u64,
+    /// What is counted of a row.
+    elements: usize,
+}
+
+const CASES: [Case; 2] = [
+    Case { name: "pipe", rows: common::table, groups: 10, batch: 8192, window: 65_536, elements: 1 },
+    Case {
+        name: "pipe of tokens",
+        rows: common::lists,
+        groups: 20,
+        batch: 16,
+        window: 1_000,
+        elements: common::TOKENS,
+    },
+];
+
 /// Decodes every row group, shared out among plain threads, so many rows at a time.
-fn scan(path: &std::path::Path, rows: usize) {
+fn scan(path: &Path, rows: usize) {
     let open = || File::open(path).expect("the file that was written");
     let metadata = ArrowReaderMetadata::load(&open(), Default::default()).expect("a Parquet file");
+    let groups = metadata.metadata().num_row_groups();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             let metadata = &metadata;
             scope.spawn(move || {
-                for group in (thread..GROUPS).step_by(THREADS) {
+                for group in (thread..groups).step_by(THREADS) {
                     let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(open(), metadata.clone());
-                    for batch in
-                        reader.with_row_groups(vec![group]).with_batch_size(rows).build().expect("rows")
-                    {
+                    let reader = reader.with_row_groups(vec![group]).with_batch_size(rows);
+                    for batch in reader.build().expect("rows") {
                         black_box(batch.expect("rows"));
                     }
                 }
@@ -42,15 +65,21 @@ fn scan(path: &std::path::Path, rows: usize) {
 }
 
 fn pipe(c: &mut Criterion) {
-    let dir = common::written(GROUPS);
+    CASES.iter().for_each(|case| contests(c, case));
+}
+
+fn contests(c: &mut Criterion, case: &Case) {
+    let dir = common::written(case.groups, case.rows);
     let loader = |shuffle| {
         let dataset = Dataset::open(dir.path()).expect("the file that was written");
-        dataset.loader().threads(THREADS).batch_size(BATCH).shuffle(shuffle).build().expect("a loader")
+        let loader = dataset.loader().threads(THREADS).batch_size(case.batch as u64);
+        loader.shuffle(shuffle).build().expect("a loader")
     };
     let stored = loader(Shuffle::stored());
-    let shuffled = loader(Shuffle::seeded(1).window_rows(WINDOW));
-    let mut group = c.benchmark_group("pipe");
-    group.throughput(Throughput::Elements((GROUPS * common::GROUP) as u64));
+    let shuffled = loader(Shuffle::seeded(1).window_rows(case.window));
+    let group_rows = (case.rows)(0).num_rows();
+    let mut group = c.benchmark_group(case.name);
+    group.throughput(Throughput::Elements((case.groups * group_rows * case.elements) as u64));
     let path = dir.path().join("table.parquet");
     // Each measurement of one contestant is preceded by an untimed turn of the others.
     let mut contest = |name: &str, timed: &dyn Fn(), others: &[&dyn Fn()]| {
@@ -71,7 +100,7 @@ fn pipe(c: &mut Criterion) {
         }
     };
     let (in_order, mixed) = (|| epoch(&stored), || epoch(&shuffled));
-    let (bare, whole) = (|| scan(&path, BATCH as usize), || scan(&path, common::GROUP));
+    let (bare, whole) = (|| scan(&path, case.batch), || scan(&path, group_rows));
     contest("bare scan", &bare, &[&in_order]);
     contest("bare scan, whole row groups", &whole, &[&in_order]);
     contest("stored order", &in_order, &[&bare]);

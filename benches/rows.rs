@@ -12,7 +12,7 @@ const NO_LIMIT: u64 = u64::MAX;
 
 #[allow(clippy::disallowed_methods, reason = "a bench has no loader to wait in")]
 fn rows(c: &mut Criterion) {
-    let dir = common::written(2);
+    let dir = common::written(2, common::table);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()

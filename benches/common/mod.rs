@@ -1,8 +1,10 @@
-//! Data that the benches share: tables of 40 numbers a row, as recommender models read them.
+//! Data that the benches share: tables of 40 numbers a row, as recommender models read them, and lists of tokens, as
+//! language models do.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Int32Array, RecordBatch};
+use arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
+use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
@@ -12,6 +14,12 @@ use parquet::file::properties::WriterProperties;
 pub(crate) const COLUMNS: usize = 40;
 /// Rows of a row group.
 pub(crate) const GROUP: usize = 100_000;
+/// Lists of a row group.
+#[allow(dead_code, reason = "each bench includes this module for itself")]
+pub(crate) const LISTS: usize = 1_000;
+/// Numbers of a list.
+#[allow(dead_code, reason = "each bench includes this module for itself")]
+pub(crate) const TOKENS: usize = 2_048;
 
 /// Numbers that compress like real ones: SplitMix64, skewed.
 fn number(row: usize, column: usize) -> i32 {
@@ -44,19 +52,30 @@ pub(crate) fn table(group: usize) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
 }
 
-/// A snappy-compressed file of `groups` row groups.
+/// One row group of lists of [`TOKENS`] numbers below 50,000.
 #[allow(dead_code, reason = "each bench includes this module for itself")]
-pub(crate) fn written(groups: usize) -> tempfile::TempDir {
+pub(crate) fn lists(group: usize) -> RecordBatch {
+    let rows = group * LISTS..(group + 1) * LISTS;
+    let values = rows.flat_map(|row| (0..TOKENS).map(move |at| number(row * TOKENS + at, 14) % 50_000));
+    let item = Arc::new(Field::new("item", DataType::Int32, false));
+    let offsets = OffsetBuffer::from_repeated_length(TOKENS, LISTS);
+    let lists = ListArray::new(item, offsets, Arc::new(Int32Array::from_iter_values(values)), None);
+    RecordBatch::try_from_iter([("tokens", Arc::new(lists) as ArrayRef)]).expect("one column")
+}
+
+/// A snappy-compressed file of `groups` row groups, each as `rows` makes it.
+#[allow(dead_code, reason = "each bench includes this module for itself")]
+pub(crate) fn written(groups: usize, rows: fn(usize) -> RecordBatch) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = std::fs::File::create(dir.path().join("table.parquet")).expect("a file in it");
     let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(GROUP))
+        .set_max_row_group_row_count(Some(rows(0).num_rows()))
         .set_compression(Compression::SNAPPY)
         .build();
     let mut writer =
-        ArrowWriter::try_new(file, table(0).schema(), Some(properties)).expect("a schema that Parquet has");
+        ArrowWriter::try_new(file, rows(0).schema(), Some(properties)).expect("a schema that Parquet has");
     for group in 0..groups {
-        writer.write(&table(group)).expect("room on the disk");
+        writer.write(&rows(group)).expect("room on the disk");
     }
     writer.close().expect("room on the disk");
     dir
