@@ -35,6 +35,9 @@ SLOW = """
     import os, signal, sys, threading, time
     import forebay as fb
 
+    # Whoever runs the tests in the background has it ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
     def slow(batch):
         time.sleep(60)
         return batch
