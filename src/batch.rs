@@ -44,7 +44,6 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) 
         DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection),
         DataType::List(_) | DataType::LargeList(_) => lists::gather(sources, selection),
         DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection),
-        DataType::FixedSizeBinary(width) => fixed::gather_bytes(sources, selection, (*width, fill)),
         _ => fixed::gather(sources, selection, fill),
     }
 }

@@ -15,10 +15,8 @@ pub(crate) const COLUMNS: usize = 40;
 /// Rows of a row group.
 pub(crate) const GROUP: usize = 100_000;
 /// Lists of a row group.
-#[allow(dead_code, reason = "each bench includes this module for itself")]
-pub(crate) const LISTS: usize = 1_000;
+const LISTS: usize = 1_000;
 /// Numbers of a list.
-#[allow(dead_code, reason = "each bench includes this module for itself")]
 pub(crate) const TOKENS: usize = 2_048;
 
 /// Numbers that compress like real ones: SplitMix64, skewed.
@@ -68,12 +66,13 @@ pub(crate) fn lists(group: usize) -> RecordBatch {
 pub(crate) fn written(groups: usize, rows: fn(usize) -> RecordBatch) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary folder");
     let file = std::fs::File::create(dir.path().join("table.parquet")).expect("a file in it");
+    let first = rows(0);
     let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(rows(0).num_rows()))
+        .set_max_row_group_row_count(Some(first.num_rows()))
         .set_compression(Compression::SNAPPY)
         .build();
     let mut writer =
-        ArrowWriter::try_new(file, rows(0).schema(), Some(properties)).expect("a schema that Parquet has");
+        ArrowWriter::try_new(file, first.schema(), Some(properties)).expect("a schema that Parquet has");
     for group in 0..groups {
         writer.write(&rows(group)).expect("room on the disk");
     }

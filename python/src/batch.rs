@@ -1,36 +1,23 @@
 //! A batch as a Python mapping from name to array.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema};
 use forebay::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString};
 
 use crate::errors;
 use crate::{capsule, numpy, schema};
 
-/// The names of the columns, as Python has them: made once for all batches of an epoch.
-pub(crate) struct Names {
-    names: Py<PyTuple>,
-    /// The place of each.
-    places: Py<PyDict>,
-}
-
-impl Names {
-    pub(crate) fn new(py: Python<'_>, schema: &Schema) -> PyResult<Self> {
-        let names: Vec<_> = schema.fields().iter().map(|field| PyString::intern(py, field.name())).collect();
-        let places = PyDict::new(py);
-        names.iter().enumerate().try_for_each(|(place, name)| places.set_item(name, place))?;
-        Ok(Names { names: PyTuple::new(py, names)?.unbind(), places: places.unbind() })
+/// The place of each column by its name, in order: made once for all batches of an epoch.
+pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
+    let places = PyDict::new(py);
+    for (place, field) in schema.fields().iter().enumerate() {
+        places.set_item(PyString::intern(py, field.name()), place)?;
     }
-
-    fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
-        self.places.bind(py).get_item(name)?.map(|place| place.extract()).transpose()
-    }
+    Ok(places.unbind())
 }
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
@@ -39,7 +26,8 @@ impl Names {
 #[pyclass(frozen, mapping, weakref, module = "forebay", name = "Batch")]
 pub(crate) struct Batch {
     batch: RecordBatch,
-    names: Arc<Names>,
+    /// The place of each column.
+    places: Py<PyDict>,
     /// One for each column.
     arrays: Box<[PyOnceLock<Py<PyAny>>]>,
     /// Whom the arrays are made for.
@@ -47,15 +35,15 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    pub(crate) fn new(batch: RecordBatch, names: Arc<Names>, consumer: Option<Consumer>) -> Self {
+    pub(crate) fn new(batch: RecordBatch, places: Py<PyDict>, consumer: Option<Consumer>) -> Self {
         consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
         let arrays = (0..batch.num_columns()).map(|_| PyOnceLock::new()).collect();
-        Batch { batch, names, arrays, consumer }
+        Batch { batch, places, arrays, consumer }
     }
 
     /// The place of a column, or the error that names those there are.
     fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let Some(place) = self.names.place(py, name)? else {
+        let Some(place) = self.places.bind(py).get_item(name)? else {
             let name = name.cast::<PyString>()?.to_cow()?;
             let schema = self.batch.schema_ref();
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -66,18 +54,21 @@ impl Batch {
             };
             return Err(errors::raise(py, &error.hint(hint)));
         };
-        Ok(place)
+        place.extract()
     }
 
     /// A column, or the error that names those there are.
     pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
-        let place = self.place(py, name)?;
-        Ok((&self.batch.schema_ref().fields()[place], self.batch.column(place)))
+        Ok(self.at(self.place(py, name)?))
+    }
+
+    fn at(&self, place: usize) -> (&FieldRef, &ArrayRef) {
+        (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
     /// The array of the column at `place`, made anew.
     fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        let (field, column) = (&self.batch.schema_ref().fields()[place], self.batch.column(place));
+        let (field, column) = self.at(place);
         let Some(consumer) = &self.consumer else { return numpy::array(py, field, column) };
         consumer.looks(Stage::HandOver, || Ok((numpy::array(py, field, column)?, bytes(column.as_ref()))))
     }
@@ -130,11 +121,11 @@ impl Batch {
     }
 
     fn __contains__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> bool {
-        self.names.place(py, name).is_ok_and(|place| place.is_some())
+        self.places.bind(py).contains(name).unwrap_or(false)
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.names.names.bind(py).try_iter()
+        self.places.bind(py).try_iter()
     }
 
     /// The names of the columns.

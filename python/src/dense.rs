@@ -112,10 +112,6 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
             // `values` is already cut to the rows of a sliced list.
             block(list.values().as_ref(), list.len() * length)?
         }
-        DataType::FixedSizeBinary(width) => {
-            let cells = array.as_fixed_size_binary();
-            cells.values().slice_with_length(0, cells.len() * usize::try_from(*width).ok()?)
-        }
         _ => block(array, array.len())?,
     };
     debug_assert_eq!(buffer.len(), shape.iter().product::<usize>() * element.bytes());
@@ -138,7 +134,10 @@ pub(crate) fn block(array: &dyn Array, count: usize) -> Option<Buffer> {
             Some(times.iter().map(|time| i64::from(*time)).collect())
         }
         other => {
-            let width = other.primitive_width()?;
+            let width = match other {
+                DataType::FixedSizeBinary(width) => usize::try_from(*width).ok()?,
+                _ => other.primitive_width()?,
+            };
             Some(buffer.slice_with_length(data.offset() * width, count * width))
         }
     }

@@ -1,14 +1,15 @@
 //! The wait for the next batch: without the interpreter, and with an ear for Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use forebay::loader::{Consumer, Receipt, Stage};
 use forebay::{Epoch as Inner, Error, ErrorKind, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::PyDict;
 
-use crate::batch::{Batch, Names};
+use crate::batch::{self, Batch};
 use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
@@ -20,8 +21,8 @@ pub(crate) struct Epoch {
     epoch: Home<Mutex<Option<Inner>>>,
     /// Whom the batches are for; `None` where the epoch did not begin.
     consumer: Home<Option<Consumer>>,
-    /// Of the columns; all batches have the same.
-    names: PyOnceLock<Arc<Names>>,
+    /// The places of the columns; all batches have the same.
+    places: PyOnceLock<Py<PyDict>>,
     number: u64,
     closed: AtomicBool,
 }
@@ -54,7 +55,7 @@ impl Epoch {
         Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),
             consumer: Home::new(consumer),
-            names: PyOnceLock::new(),
+            places: PyOnceLock::new(),
             number,
             closed: AtomicBool::new(false),
         }
@@ -90,9 +91,9 @@ impl Epoch {
             match wait {
                 Wait::Pending => py.check_signals()?,
                 Wait::Step(Ok(step)) => {
-                    let names = || Names::new(py, step.batch.schema_ref()).map(Arc::new);
-                    let names = self.names.get_or_try_init(py, names)?.clone();
-                    let batch = Py::new(py, Batch::new(step.batch, names, consumer.clone()))?;
+                    let places = || batch::places(py, step.batch.schema_ref());
+                    let places = self.places.get_or_try_init(py, places)?.clone_ref(py);
+                    let batch = Py::new(py, Batch::new(step.batch, places, consumer.clone()))?;
                     return Ok(Some(Step { batch, after: step.after, consumer: consumer.clone() }));
                 }
                 Wait::Step(Err(error)) => {

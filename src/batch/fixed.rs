@@ -1,8 +1,6 @@
 //! Columns whose values all have one width: numbers, dates, times, decimals, binary of fixed length.
 
-use std::sync::Arc;
-
-use arrow::array::{Array, ArrayData, ArrayRef, FixedSizeBinaryArray, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, make_array};
 use arrow::buffer::{Buffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use half::f16;
@@ -13,37 +11,27 @@ use crate::error::{Error, ErrorKind, Result};
 /// Gathers by width: the same copy serves all types of it.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
-    let Some(width) = data_type.primitive_width() else {
-        return Err(Error::new(ErrorKind::Internal, format!("{data_type} has no fixed width")));
-    };
+    let (width, stride) = layout(data_type)?;
     let pattern = fill.map(|value| pattern(data_type, value)).transpose()?;
     match width {
-        1 => words::<u8>(sources, selection, pattern.map(|bits| bits as u8)),
-        2 => words::<u16>(sources, selection, pattern.map(|bits| bits as u16)),
-        4 => words::<u32>(sources, selection, pattern.map(|bits| bits as u32)),
-        8 => words::<u64>(sources, selection, pattern),
-        16 => words::<i128>(sources, selection, None),
-        _ => words::<i256>(sources, selection, None),
+        1 => words::<u8>(sources, selection, stride, pattern.map(|bits| bits as u8)),
+        2 => words::<u16>(sources, selection, stride, pattern.map(|bits| bits as u16)),
+        4 => words::<u32>(sources, selection, stride, pattern.map(|bits| bits as u32)),
+        8 => words::<u64>(sources, selection, stride, pattern),
+        16 => words::<i128>(sources, selection, stride, None),
+        _ => words::<i256>(sources, selection, stride, None),
     }
 }
 
-/// Gathers binary values of one width. `fill` is for each byte of a null.
-pub(super) fn gather_bytes(
-    sources: &[&dyn Array],
-    selection: &Selection,
-    (width, fill): (i32, Option<f64>),
-) -> Result<ArrayRef> {
-    let arrays: Vec<&FixedSizeBinaryArray> = super::downcast(sources)?;
-    let values: Vec<&[u8]> = arrays.iter().map(|array| array.value_data()).collect();
-    let (mut out, stride) = (Vec::new(), width as usize);
-    selection.copy(&values, stride, &mut out);
-    let mut nulls = selection.nulls(sources);
-    if let (Some(fill), Some(present)) = (fill, &nulls) {
-        let byte = pattern(sources[0].data_type(), fill)? as u8;
-        write_nulls(&mut out, stride, present, byte);
-        nulls = None;
+/// The bytes of a value, and the values of a row.
+fn layout(data_type: &DataType) -> Result<(usize, usize)> {
+    match data_type {
+        DataType::FixedSizeBinary(bytes) => Ok((1, *bytes as usize)),
+        _ => data_type
+            .primitive_width()
+            .map(|width| (width, 1))
+            .ok_or_else(|| Error::new(ErrorKind::Internal, format!("{data_type} has no fixed width"))),
     }
-    Ok(Arc::new(FixedSizeBinaryArray::try_new(width, Buffer::from_vec(out), nulls)?))
 }
 
 /// The column with its nulls replaced, where its memory is nobody else's; as it is where not.
@@ -52,15 +40,12 @@ pub(super) fn gather_bytes(
 /// `value` is not one of its type.
 pub(crate) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
     let bits = pattern(column.data_type(), value)?;
-    match (column.data_type(), column.data_type().primitive_width()) {
-        (DataType::FixedSizeBinary(width), _) => {
-            let stride = *width as usize;
-            overwrite(column, stride, bits as u8)
-        }
-        (_, Some(1)) => overwrite(column, 1, bits as u8),
-        (_, Some(2)) => overwrite(column, 1, bits as u16),
-        (_, Some(4)) => overwrite(column, 1, bits as u32),
-        _ => overwrite(column, 1, bits),
+    let (width, stride) = layout(column.data_type())?;
+    match width {
+        1 => overwrite(column, stride, bits as u8),
+        2 => overwrite(column, stride, bits as u16),
+        4 => overwrite(column, stride, bits as u32),
+        _ => overwrite(column, stride, bits),
     }
 }
 
@@ -95,18 +80,19 @@ fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, f
 fn words<T: ArrowNativeType>(
     sources: &[&dyn Array],
     selection: &Selection,
+    stride: usize,
     fill: Option<T>,
 ) -> Result<ArrayRef> {
     let data: Vec<ArrayData> = sources.iter().map(|source| source.to_data()).collect();
-    let values: Vec<&[T]> = data.iter().map(|data| &data.buffer::<T>(0)[..data.len()]).collect();
+    let values: Vec<&[T]> = data.iter().map(|data| &data.buffer::<T>(0)[..data.len() * stride]).collect();
     let mut out: Vec<T> = Vec::new();
-    selection.copy(&values, 1, &mut out);
+    selection.copy(&values, stride, &mut out);
     let mut nulls = selection.nulls(sources);
     if let (Some(fill), Some(present)) = (fill, &nulls) {
-        write_nulls(&mut out, 1, present, fill);
+        write_nulls(&mut out, stride, present, fill);
         nulls = None;
     }
-    let builder = ArrayData::builder(sources[0].data_type().clone()).len(out.len()).nulls(nulls);
+    let builder = ArrayData::builder(sources[0].data_type().clone()).len(selection.len()).nulls(nulls);
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build()?))
 }
 

@@ -207,15 +207,18 @@ impl Making {
         }
     }
 
-    /// The slots of a piece, of `slot` bytes each.
-    fn piece(&self, place: usize, piece: usize, slot: usize) -> Option<BytesMut> {
+    /// The column of a decoding task, what becomes of its images, and the task's slots.
+    fn slots(&self, place: usize, piece: usize) -> Option<(usize, &Image, BytesMut)> {
+        let Job { recipe, picks, .. } = &self.job;
         let mut state = self.lock();
-        let Pixels { slab, pieces, .. } = &mut state.pixels[place];
+        let Pixels { column, slab, pieces } = &mut state.pixels[place];
+        let Treatment::Image(image) = &recipe.treatments[*column] else { return None };
         if slab.is_none() {
-            let taken = slab.insert(self.job.recipe.slabs.take(slot * self.job.picks.len()));
+            let slot = image.bytes_per_image();
+            let taken = slab.insert(recipe.slabs.take(slot * picks.len()));
             *pieces = taken.split(slot * IMAGES_PER_TASK).into_iter().map(Some).collect();
         }
-        pieces[piece].take()
+        Some((*column, image, pieces[piece].take()?))
     }
 
     fn perform(&self, task: Task) -> Result<()> {
@@ -234,11 +237,7 @@ impl Making {
                 self.lock().columns[column] = Some(gathered);
             }
             Task::Decode(place, piece) => {
-                let column = self.lock().pixels[place].column;
-                let Treatment::Image(image) = &recipe.treatments[column] else { return Ok(()) };
-                let Some(mut slots) = self.piece(place, piece, image.bytes_per_image()) else {
-                    return Ok(());
-                };
+                let Some((column, image, mut slots)) = self.slots(place, piece) else { return Ok(()) };
                 let work = recipe
                     .monitor
                     .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));

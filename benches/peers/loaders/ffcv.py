@@ -48,7 +48,6 @@ def convert(work, converted):
         fields = {work.column: NDArrayField(np.dtype(rows.cells.dtype), work.cell)}
     else:
         fields = {work.column: RGBImageField(write_mode="jpg"), "label": IntField()}
-    converted.mkdir(parents=True, exist_ok=True)
     DatasetWriter(f"{converted}/rows.beton", fields, num_workers=1).from_indexed_dataset(rows)
 
 
