@@ -228,29 +228,72 @@ fn the_order_of_a_known_data_set_never_changes() {
     assert_eq!(format!("{hash:016x}"), "00317f58a7bebb45");
 }
 
-/// Distinct classes per 256-row batch on a label-sorted data set of ImageNet's shape: the measure of mixing.
+/// A label-sorted data set of ImageNet's shape, to measure mixing on.
+const CLASSES: u32 = 1_000;
+const ROWS_PER_CLASS: u32 = 1_281;
+const GROUP: u32 = 512;
+const WINDOW: u64 = 65_536;
+const BATCH: u64 = 256;
+
+fn sorted_by_label(shuffle: Shuffle, epoch: u64) -> Case {
+    let rows = CLASSES * ROWS_PER_CLASS;
+    let groups = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
+    Case { groups, shuffle, lanes: 1, epoch }
+}
+
+/// Distinct classes of a batch, on average over `steps` of them from the one after `skipped` on.
+fn distinct_classes(case: &Case, skipped: u64, steps: usize) -> f64 {
+    let walk = Walk::new(&case.order(), case.split(0, 1, BATCH, true), skipped * BATCH);
+    let class = |(group, row): Row| (group * GROUP + row) / ROWS_PER_CLASS;
+    let per_batch =
+        walk.take(steps).map(|step| rows_of(&step).into_iter().map(class).collect::<HashSet<_>>().len());
+    per_batch.sum::<usize>() as f64 / steps as f64
+}
+
 #[test]
 fn a_pool_mixes_better_than_a_block_of_the_same_memory() {
-    const CLASSES: u32 = 1_000;
-    const ROWS_PER_CLASS: u32 = 1_281;
-    const GROUP: u32 = 512;
-    const WINDOW: u64 = 65_536;
-    let rows = CLASSES * ROWS_PER_CLASS;
-    let groups: Vec<u32> = (0..rows.div_ceil(GROUP)).map(|g| GROUP.min(rows - g * GROUP)).collect();
-    let distinct = |shuffle: Shuffle, from: u64, steps: usize| {
-        let case = Case { groups: groups.clone(), shuffle, lanes: 1, epoch: 0 };
-        let walk = Walk::new(&case.order(), case.split(0, 1, 256, true), from);
-        let per_batch = walk.take(steps).map(|step| {
-            rows_of(&step).iter().map(|(g, r)| (g * GROUP + r) / ROWS_PER_CLASS).collect::<HashSet<_>>().len()
-        });
-        per_batch.sum::<usize>() as f64 / steps as f64
-    };
-    let middle = 256 * 2_000;
-    let pool = distinct(Shuffle::seeded(1).window_rows(WINDOW), middle, 200);
-    let opening = distinct(Shuffle::seeded(1).window_rows(WINDOW), 0, 20);
-    let exact = distinct(Shuffle::exact(1), middle, 200);
+    let windowed = sorted_by_label(Shuffle::seeded(1).window_rows(WINDOW), 1);
+    let pool = distinct_classes(&windowed, 2_000, 200);
+    let opening = distinct_classes(&windowed, 0, 20);
+    let exact = distinct_classes(&sorted_by_label(Shuffle::exact(1), 1), 2_000, 200);
     println!("distinct classes per batch of 256: pool {pool:.0}, its opening {opening:.0}, exact {exact:.0}");
     assert!((220.0..232.0).contains(&exact), "{exact}");
     assert!(pool > 110.0, "{pool}");
     assert!(opening > 0.8 * pool, "{opening}");
+}
+
+#[test]
+fn the_pool_of_the_first_epoch_deals_while_it_fills() {
+    let first = sorted_by_label(Shuffle::seeded(1).window_rows(WINDOW), 0);
+    let steps = first.steps(0, 1, BATCH, true, 0);
+    let read_for_the_first = steps[0].entering.len();
+    assert!(read_for_the_first <= 4, "{read_for_the_first} of the 128 row groups of the window");
+    // Two are read for each that is dealt, until the window of 128 is full.
+    let mut read = 0;
+    let full = steps.iter().position(|step| {
+        read += step.entering.len();
+        read >= 128
+    });
+    let full = full.unwrap() as u64;
+    println!(
+        "the first batch reads {read_for_the_first} row groups, the window is full after {full} batches"
+    );
+    for (skipped, most) in [(0, 20), (20, 20), (full, 20)] {
+        let classes = distinct_classes(&first, skipped, most);
+        println!("from batch {skipped} on {classes:.0} distinct classes");
+    }
+    assert!((120..=136).contains(&full), "{full}");
+    assert!(distinct_classes(&first, 0, 20) > 16.0);
+    assert!(distinct_classes(&first, 20, 20) > 40.0);
+    assert!(distinct_classes(&first, 2_000, 200) > 110.0);
+}
+
+#[test]
+fn a_window_that_holds_the_data_set_deals_a_uniform_permutation_after_the_first_epoch() {
+    let case =
+        Case { groups: vec![50; 10], shuffle: Shuffle::seeded(3).window_rows(500), lanes: 1, epoch: 1 };
+    let steps = case.steps(0, 1, 50, false, 0);
+    assert_eq!(steps[0].entering.len(), 10, "all of it is mixed at once");
+    let in_the_first = Case { epoch: 0, ..case }.steps(0, 1, 50, false, 0)[0].entering.len();
+    assert!(in_the_first < 10, "{in_the_first}");
 }

@@ -356,3 +356,44 @@ fn a_position_does_not_move_for_an_epoch_that_does_not_begin() {
     assert!(loader.next_epoch().next().unwrap().is_err());
     assert_eq!((loader.position().epoch, loader.position().row), (3, 20));
 }
+
+/// Reads epoch 0 to its end, then waits until nothing more is read; the bytes read and those needed, less the footer's.
+fn traffic_of_one_epoch(loader: &Loader) -> (u64, u64) {
+    const QUIET: Duration = Duration::from_millis(200);
+    let footers = loader.stats().traffic;
+    loader.epoch(0).for_each(|batch| drop(batch.unwrap()));
+    let mut before = 0;
+    loop {
+        let traffic = loader.stats().traffic.since(&footers);
+        if traffic.bytes_read == before {
+            return (traffic.bytes_read, traffic.bytes_needed);
+        }
+        before = traffic.bytes_read;
+        std::thread::sleep(QUIET);
+    }
+}
+
+#[test]
+fn a_run_that_says_how_many_epochs_it_has_reads_nothing_beyond_them() {
+    let dir = written(1, 40, 50, 2_000);
+    let build = |epochs| loader(&dir).shuffle(Shuffle::seeded(1)).epochs(epochs).build().unwrap();
+    let once = build(1).plan(0).unwrap().stored_bytes;
+    assert_eq!(traffic_of_one_epoch(&build(1)), (once, once));
+    let two = build(2);
+    assert_eq!(traffic_of_one_epoch(&two).0, 2 * once, "the next one is at hand when it begins");
+    two.epoch(1).for_each(|batch| drop(batch.unwrap()));
+    let traffic = two.stats().traffic;
+    assert_eq!(traffic.bytes_read, traffic.bytes_needed, "and nothing was read in vain");
+}
+
+#[test]
+fn what_is_read_for_an_epoch_that_may_never_begin_is_bounded_and_not_needed() {
+    let dir = written(1, 200, 50, 2_000);
+    let loader = loader(&dir).batch_size(50).build().unwrap();
+    let once = loader.plan(0).unwrap().stored_bytes;
+    let (read, needed) = traffic_of_one_epoch(&loader);
+    assert_eq!(needed, once);
+    assert!(read > once, "the first row groups of the next epoch are there");
+    // Batches are made 32 ahead at most, and a local disk is read four row groups at a time.
+    assert!(read - once <= once / 200 * (32 + 4 + 1), "{read} bytes of {once}");
+}

@@ -36,6 +36,8 @@ class Loader:
         decode: How to decode which image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``.
         batch_size: Rows in a batch of this process.
         drop_last: Leave out the rows that do not fill a batch on every rank.
+        epochs: How many epochs there will be. Nothing is fetched ahead after the last one. Default: unknown; while an
+            epoch ends, the beginning of the next one is fetched.
         filter: Which rows to read: ``[("label", "<", 100)]``, or a list of such lists, one of which must hold.
         shuffle: ``forebay.Shuffle(seed=17)``, ``forebay.Shuffle.exact(17)``, or ``None`` for the stored order.
         shard: Which share is this process's: ``forebay.Shard(rank=3, world=8)`` or ``forebay.Shard.from_env()``.
@@ -61,6 +63,7 @@ class Loader:
         decode: Mapping[str, _forebay.Image] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
+        epochs: int | None = None,
         filter: Iterable[Any] | None = None,
         shuffle: Shuffle | None = None,
         shard: Shard | None = None,
@@ -79,6 +82,7 @@ class Loader:
             "decode": None if decode is None else dict(decode),
             "batch_size": batch_size,
             "drop_last": drop_last,
+            "epochs": epochs,
             "filter": filter,
             "shuffle": shuffle,
             "shard": shard,
@@ -246,6 +250,7 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         "decode": list(decode.items()),
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
+        "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
         "filter": filters.to_json(arguments["filter"]),
         "shuffle": shuffle and (shuffle.mixing, shuffle.seed, shuffle.window_rows, shuffle.lanes),
         "shard": shard and (shard.rank, shard.world),

@@ -30,7 +30,8 @@ class Shuffle:
 
     Args:
         seed: Decides order and augmentation, together with the epoch and the data set.
-        window_rows: Rows held to draw from. Default: as many as 1 GiB of decoded Parquet holds.
+        window_rows: Rows held to draw from. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt
+            while the window fills, so its first batches come from few row groups.
         lanes: Interleaved parts that make up the order, so that it does not depend on the world size. Default: the
             world size of the first start.
 

@@ -34,6 +34,7 @@ struct Arguments {
     decode: Vec<(String, Image)>,
     batch_size: u64,
     drop_last: bool,
+    epochs: Option<u64>,
     /// A [`Filter`] as JSON.
     filter: Option<String>,
     shuffle: Option<ShuffleParts>,
@@ -132,6 +133,9 @@ impl Loader {
 fn build(arguments: Arguments) -> forebay::Result<Inner> {
     let dataset = Dataset::open_with_options(arguments.urls, &arguments.storage_options)?;
     let mut builder = dataset.loader().batch_size(arguments.batch_size).drop_last(arguments.drop_last);
+    if let Some(epochs) = arguments.epochs {
+        builder = builder.epochs(epochs);
+    }
     if let Some(columns) = arguments.columns {
         builder = builder.columns(columns);
     }

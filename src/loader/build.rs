@@ -52,6 +52,7 @@ pub struct LoaderBuilder {
     shuffle: Shuffle,
     batch_size: u64,
     drop_last: bool,
+    epochs: Option<u64>,
     memory: Option<u64>,
     threads: Option<usize>,
     on_bad_row: OnBadRow,
@@ -72,6 +73,7 @@ impl LoaderBuilder {
             shuffle: Shuffle::default(),
             batch_size: BATCH_SIZE,
             drop_last: false,
+            epochs: None,
             memory: None,
             threads: None,
             on_bad_row: OnBadRow::default(),
@@ -127,6 +129,13 @@ impl LoaderBuilder {
     /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.drop_last = drop_last;
+        self
+    }
+
+    /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown; while
+    /// an epoch ends, the beginning of the next one is fetched, which a run that stops there has read in vain.
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.epochs = Some(epochs);
         self
     }
 
@@ -269,6 +278,7 @@ impl LoaderBuilder {
             shard: self.shard,
             batch: self.batch_size,
             drop_last: self.drop_last,
+            epochs: self.epochs,
             rows,
             filter,
             tiers,
@@ -292,6 +302,9 @@ impl LoaderBuilder {
         }
         if self.threads == Some(0) {
             return Err(Error::invalid("threads is 0").hint("leave it out to use all processors"));
+        }
+        if self.epochs == Some(0) {
+            return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
         }
         if self.memory == Some(0) {
             return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));

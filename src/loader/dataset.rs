@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use futures::stream;
 use object_store::ObjectStore;
 
 use super::build::LoaderBuilder;
@@ -191,7 +192,7 @@ impl Dataset {
             };
             let weigh = |fetched: Fetched| ready((fetched.part, fetched.found.bytes()));
             let gauge = Arc::new(Gauge::new(Watch::unread()));
-            fetcher.run(groups.map(whole), gauge, weigh, count).await;
+            fetcher.run(stream::iter(groups.map(whole)), gauge, weigh, count).await;
             sum.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
         border.wait_for(reading)?

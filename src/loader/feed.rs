@@ -2,11 +2,12 @@
 //!
 //! The last async file: [`Arrivals`] is where tasks end and threads begin.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
+use futures::{StreamExt, stream};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -22,7 +23,8 @@ use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
 use crate::reader::shelf::Keeping;
 use crate::reader::{self, Resident};
-use crate::shard::{OrderSpec, Part, Walk};
+use crate::shard::{OrderSpec, Part, Step, Walk};
+use crate::source::Store;
 
 /// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
 /// enough that they are still in the processor's caches.
@@ -48,10 +50,68 @@ pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
 pub(super) struct Feed {
     pub(super) arriving: Arrivals,
     pub(super) gauge: Arc<Gauge>,
+    /// Bounds what is fetched before the epoch begins.
+    pub(super) lead: Arc<Lead>,
     /// Ends the feed and all that it asked for.
     pub(super) end: CancellationToken,
     /// Says when all are fetched; never, where fetching ended before.
     pub(super) fetched: oneshot::Receiver<()>,
+}
+
+/// How far fetching runs ahead of an epoch that has not begun, and may never: far enough for the batches that can be made
+/// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
+pub(super) struct Lead {
+    /// Cancelled when the epoch begins.
+    begun: CancellationToken,
+    store: Store,
+    /// Bytes that were fetched before; `None` once the epoch has begun.
+    bytes: Mutex<Option<u64>>,
+}
+
+impl Lead {
+    fn new(store: Store) -> Self {
+        Lead { begun: CancellationToken::new(), store, bytes: Mutex::new(Some(0)) }
+    }
+
+    /// Lets all of it be fetched. What was fetched before is needed now.
+    pub(super) fn ends(&self) {
+        if let Some(bytes) = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.store.needs(bytes);
+        }
+        self.begun.cancel();
+    }
+
+    /// Takes note of a row group that was fetched.
+    fn fetched(&self, bytes: u64) {
+        if let Some(before) = &mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) {
+            *before += bytes;
+            self.store.may_need(bytes);
+        }
+    }
+
+    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts.
+    fn parts(
+        self: Arc<Self>,
+        steps: impl Iterator<Item = Step> + Send,
+        ahead: usize,
+        mut more: usize,
+    ) -> impl stream::Stream<Item = Part> + Send {
+        let parts =
+            steps.enumerate().flat_map(|(at, step)| step.entering.into_iter().map(move |part| (at, part)));
+        stream::iter(parts).then(move |(at, part)| {
+            let held_back = at >= ahead && more == 0;
+            if at >= ahead {
+                more = more.saturating_sub(1);
+            }
+            let begun = held_back.then(|| self.begun.clone());
+            async move {
+                if let Some(begun) = begun {
+                    begun.cancelled().await;
+                }
+                part
+            }
+        })
+    }
 }
 
 /// A part on its way: it arrives in plan order, and its rows when they are decoded.
@@ -109,16 +169,19 @@ impl Feed {
         let gauge = Arc::new(Gauge::new(watch));
         let (done, fetched) = oneshot::channel();
         let end = CancellationToken::new();
+        let lead = Arc::new(Lead::new(source.fetcher.store.clone()));
+        let (leading, counted, ahead) = (lead.clone(), lead.clone(), source.ahead);
         let reading = Reading { source: source.clone(), end: end.clone() };
         let (fetcher, watched, stopped) = (source.fetcher.clone(), gauge.clone(), end.clone());
         let fetch = async move {
             if !due.await {
                 return;
             }
-            let parts = scout().flat_map(|step| step.entering);
+            let parts = leading.parts(scout(), ahead, fetcher.store.row_groups_at_once());
             let (reader, turns) = (reading.clone(), Arc::new(Semaphore::new(reading.at_once())));
             let begin = move |fetched: Fetched| {
                 let (reader, turns) = (reader.clone(), turns.clone());
+                counted.fetched(fetched.found.bytes());
                 async move {
                     match fetched.found {
                         // Others wait for rows that are ours to keep, however slow our own consumer is.
@@ -148,7 +211,7 @@ impl Feed {
             }
         };
         source.runtime.spawn(async move { stopped.run_until_cancelled_owned(fetch).await });
-        Feed { arriving, gauge, end, fetched }
+        Feed { arriving, gauge, lead, end, fetched }
     }
 }
 
@@ -164,6 +227,8 @@ pub(super) struct Source {
     pub(super) monitor: Arc<Monitor>,
     /// Bytes that one row group may decode to.
     pub(super) limit: u64,
+    /// Batches that may be made or waiting at once.
+    pub(super) ahead: usize,
     /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
     /// hand.
     pub(super) exchange: bool,

@@ -111,6 +111,8 @@ struct Inner {
     shard: Shard,
     batch: u64,
     drop_last: bool,
+    /// How many epochs there will be, where that is known.
+    epochs: Option<u64>,
     rows: u64,
     filter: Option<String>,
     /// In which form the cache keeps images, where there is a cache.
@@ -145,6 +147,7 @@ impl Inner {
             recipe: self.recipe.clone(),
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
+            ahead: self.sizing.ahead,
             // Pixels are several times what memory was planned for: they are used from the cache.
             exchange: is_exact || form.is_some(),
             tiers: self.tiers.clone(),
@@ -210,9 +213,11 @@ impl Loader {
                     };
                     Ok(Work {
                         epoch: planned(number, start),
-                        next: planned(number.saturating_add(1), 0),
+                        next: number
+                            .checked_add(1)
+                            .filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs))
+                            .map(|next| planned(next, 0)),
                         source: inner.source(spec.is_exact())?,
-                        ahead: inner.sizing.ahead,
                     })
                 })
             })

@@ -10,8 +10,8 @@
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 //!
 //! Once a quarter of an epoch's steps are on their way and its row groups are fetched, the next epoch is prepared: its row
-//! groups are fetched into what the budget has free, and its first batch is made. As soon as the present one has no more
-//! batches to make, the next one's take their places.
+//! groups are fetched into what the budget has free, as far as its first batches need them, and its first batch is made.
+//! As soon as the present one has no more batches to make, the next one's take their places.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Pending, Then};
-use super::feed::{Feed, FeedKey, Scout, Source};
+use super::feed::{Feed, FeedKey, Lead, Scout, Source};
 use super::line::{self, line};
 use super::room::Room;
 use super::threads::{self, Border};
@@ -83,6 +83,7 @@ struct Switch {
     /// Dropped to wake whoever waits for the beginning in vain.
     alive: Mutex<Option<Sender<()>>>,
     feed: CancellationToken,
+    lead: Arc<Lead>,
     begun: Arc<AtomicBool>,
     /// What is done when a quarter of the steps of an epoch that was begun are on their way.
     then: Then,
@@ -94,6 +95,7 @@ impl Switch {
     fn begin(&self, then: impl FnOnce() + Send + 'static) {
         *self.then.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(then));
         self.begun.store(true, Relaxed);
+        self.lead.ends();
         self.gate.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
@@ -123,11 +125,9 @@ pub(crate) struct Planned {
 /// What an epoch needs to run.
 pub(crate) struct Work {
     pub(crate) epoch: Planned,
-    /// The one after it, from its beginning.
-    pub(crate) next: Planned,
+    /// The one after it, from its beginning, if there will be one.
+    pub(crate) next: Option<Planned>,
     pub(crate) source: Source,
-    /// Batches that may be made or waiting at once.
-    pub(crate) ahead: usize,
 }
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
@@ -213,8 +213,8 @@ impl Engine {
             under_way.forget_next();
             under_way.room = None;
         }
-        let Work { epoch, next, source, ahead } = work()?;
-        let room = under_way.room.get_or_insert_with(|| Room::new(ahead)).clone();
+        let Work { epoch, next, source } = work()?;
+        let room = under_way.room.get_or_insert_with(|| Room::new(source.ahead)).clone();
         let prepared = match under_way.next.take() {
             Some(prepared) if prepared.key == epoch.key => prepared,
             other => {
@@ -232,7 +232,9 @@ impl Engine {
                 let cache = shelf.cache().clone();
                 source.runtime.spawn_blocking(move || cache.keep_house());
             }
-            Engine::follow_up(&engine, &begun, || prepare(next, &source, (room, over), due))
+            if let Some(next) = next {
+                Engine::follow_up(&engine, &begun, || prepare(next, &source, (room, over), due));
+            }
         });
         watch.begins();
         under_way.epoch = Some(switch.clone());
@@ -261,7 +263,7 @@ fn prepare(
 ) -> Result<Prepared> {
     let Planned { key, scout, walk, steps } = planned;
     let watch = Watch::new(&source.monitor);
-    let Feed { arriving, gauge, end, fetched } = Feed::start(source, scout, due, watch.clone());
+    let Feed { arriving, gauge, lead, end, fetched } = Feed::start(source, scout, due, watch.clone());
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let switch = Arc::new(Switch {
@@ -269,6 +271,7 @@ fn prepare(
         finished: false.into(),
         alive: Mutex::new(Some(alive)),
         feed: end,
+        lead,
         begun: begun.clone(),
         then: Then::default(),
         gate: Mutex::new(Some(gate)),

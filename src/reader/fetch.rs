@@ -109,12 +109,12 @@ impl Fetcher {
     /// says that nobody listens any more. Says whether all were fetched.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
-        parts: impl Iterator<Item = Part> + Send,
+        parts: impl stream::Stream<Item = Part> + Send,
         gauge: Arc<Gauge>,
         begin: impl Fn(Fetched) -> B + Clone + Send + 'static,
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) -> bool {
-        let fetched = stream::iter(parts)
+        let fetched = parts
             .then(|part| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
                 let stay = gauge.watch.asks_for(part.group);

@@ -21,6 +21,10 @@
 //! ...
 //!         └opening┘└─ one slot per tick ─┘└closing┘
 //! ```
+//!
+//! Epoch 0 has nothing fetched ahead of it, and a whole pool would have to be read before its first row is dealt. There
+//! the pool [deals while it fills](Opening::Growing): every tick is a slot, and the first parts stay for fewer ticks than
+//! `P`, so that rows are dealt at a steady rate from the first part on.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -49,6 +53,21 @@ pub struct Pick {
     pub row: u32,
 }
 
+/// While the pool fills, the part that enters at tick `j` stays for at most this many times `j + 1` ticks. At first the
+/// pool then holds 8 of 9 parts that were read, and deals a row for every 4 of them. With a smaller number the first
+/// batches come from fewer parts, with a larger one they wait for more.
+const GROWTH: usize = 8;
+
+/// How a pool is filled at the beginning of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Opening {
+    /// As a whole, before the first row is dealt: the best mixing, and nobody waits for it where the window was fetched
+    /// while the epoch before was under way.
+    Full,
+    /// While it deals.
+    Growing,
+}
+
 /// The order of one lane of one epoch.
 #[derive(Debug)]
 pub struct Lane {
@@ -63,7 +82,7 @@ enum Rule {
     /// One part after the other; rows in stored order.
     Stored,
     /// The rolling pool described above.
-    Pool { pool: u32, seed: u64, epoch: u64, lane: u64, phases: Vec<u32> },
+    Pool { pool: u32, opening: Opening, seed: u64, epoch: u64, lane: u64, phases: Vec<u32> },
     /// Every `lanes`-th row of a permutation of all rows, from `lane` on. The parts are all groups, whole.
     Exact { permutation: Permutation, lane: u64, lanes: u64, rows: u64 },
 }
@@ -74,9 +93,11 @@ impl Lane {
     }
 
     pub(super) fn pooled(parts: Vec<Part>, pool: u32, seed: u64, epoch: u64, lane: u64) -> Self {
+        let opening = if epoch == 0 { Opening::Growing } else { Opening::Full };
         let mut draws = Draws::keyed(seed, Purpose::Phase, &[epoch, lane]);
-        let phases = parts.iter().map(|_| draws.below(u64::from(pool)) as u32).collect();
-        let rule = Rule::Pool { pool, seed, epoch, lane, phases };
+        let phase = |part| draws.below(opening.stay(part, pool as usize) as u64) as u32;
+        let phases = (0..parts.len()).map(phase).collect();
+        let rule = Rule::Pool { pool, opening, seed, epoch, lane, phases };
         Lane { before: prefix(&parts), parts: parts.into(), rule }
     }
 
@@ -102,13 +123,13 @@ impl Lane {
 
     /// How many slots the lane is dealt in.
     pub(super) fn slots(&self) -> usize {
-        let (parts, pool) = (self.parts.len(), self.pool());
+        let (parts, opening) = (self.parts.len(), self.opening());
         if self.rows() == 0 {
             0
-        } else if parts <= pool {
+        } else if parts <= opening {
             1
         } else {
-            1 + (parts - pool) + usize::from(pool > 1)
+            1 + (parts - opening) + usize::from(self.end() > parts)
         }
     }
 
@@ -121,32 +142,65 @@ impl Lane {
         }
     }
 
+    /// The ticks that the first slot merges.
+    fn opening(&self) -> usize {
+        match self.rule {
+            Rule::Pool { opening: Opening::Growing, .. } => 1,
+            _ => self.pool(),
+        }
+    }
+
+    /// The ticks that a part stays.
+    fn stay(&self, part: usize) -> usize {
+        match self.rule {
+            Rule::Pool { opening, pool, .. } => opening.stay(part, pool as usize),
+            _ => self.pool(),
+        }
+    }
+
+    /// How many parts have left when a tick begins: the first ones.
+    fn left(&self, tick: usize) -> usize {
+        let whole_stay = (tick + 1).saturating_sub(self.pool());
+        let left = match self.rule {
+            // Part j is gone once j + GROWTH (j + 1) ticks are over.
+            Rule::Pool { opening: Opening::Growing, .. } => whole_stay.max((tick + 1) / (GROWTH + 1)),
+            _ => whole_stay,
+        };
+        left.min(self.parts.len())
+    }
+
+    /// The tick after the last.
+    fn end(&self) -> usize {
+        self.parts.len().checked_sub(1).map_or(0, |last| last + self.stay(last))
+    }
+
     /// The ticks that a slot merges.
     fn ticks(&self, slot: usize) -> Range<usize> {
-        let (parts, pool) = (self.parts.len(), self.pool());
-        if parts <= pool {
-            0..parts + pool - 1
+        let (parts, opening) = (self.parts.len(), self.opening());
+        if parts <= opening {
+            0..self.end()
         } else if slot == 0 {
-            0..pool
-        } else if slot <= parts - pool {
-            pool + slot - 1..pool + slot
+            0..opening
+        } else if slot <= parts - opening {
+            opening + slot - 1..opening + slot
         } else {
-            parts..parts + pool - 1
+            parts..self.end()
         }
     }
 
     /// The parts that must be at hand while a slot is dealt.
     pub(super) fn residents(&self, slot: usize) -> Range<usize> {
         let ticks = self.ticks(slot);
-        (ticks.start + 1).saturating_sub(self.pool())..ticks.end.min(self.parts.len())
+        self.left(ticks.start)..ticks.end.min(self.parts.len())
     }
 
     /// Rows of a part that are dealt in its first `age` ticks.
     fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
+        let stay = self.stay(part);
         match &self.rule {
-            Rule::Pool { pool, phases, .. } if age < *pool as usize => {
-                ((age as u64 * u64::from(rows) + u64::from(phases[part])) / u64::from(*pool)) as u32
+            Rule::Pool { phases, .. } if age < stay => {
+                ((age as u64 * u64::from(rows) + u64::from(phases[part])) / stay as u64) as u32
             }
             _ if age == 0 => 0,
             _ => rows,
@@ -162,8 +216,8 @@ impl Lane {
             return self.rows();
         }
         let tick = self.ticks(slot).start;
-        // Parts that entered a full pool's time ago are dealt whole; the younger ones partly.
-        let whole = (tick + 1).saturating_sub(self.pool()).min(self.parts.len());
+        // Parts that have left are dealt whole; the younger ones partly.
+        let whole = self.left(tick);
         let partly: u64 =
             (whole..tick.min(self.parts.len())).map(|part| u64::from(self.dealt(part, tick - part))).sum();
         self.before[whole] + partly
@@ -177,6 +231,16 @@ impl Lane {
             if self.slot_start(middle) <= at { low = middle } else { high = middle }
         }
         low
+    }
+}
+
+impl Opening {
+    /// The ticks that a part stays in a pool of `pool` parts.
+    fn stay(self, part: usize, pool: usize) -> usize {
+        match self {
+            Opening::Full => pool,
+            Opening::Growing => pool.min(GROWTH * (part + 1)),
+        }
     }
 }
 

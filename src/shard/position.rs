@@ -7,7 +7,7 @@ use super::spec::Mixing;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
-const POSITION_VERSION: u32 = 1;
+const POSITION_VERSION: u32 = 2;
 
 /// What was handed over, as JSON types only and the same on every rank.
 ///

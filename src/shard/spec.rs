@@ -72,6 +72,9 @@ pub struct Shuffle {
 
 impl Shuffle {
     /// Row groups in random order, their rows mixed through a rolling pool of [`window_rows`](Self::window_rows).
+    ///
+    /// In epoch 0 the pool deals while it fills, so that the first batch does not wait for a whole window: the first
+    /// batches come from few row groups.
     pub fn seeded(seed: u64) -> Self {
         Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None }
     }

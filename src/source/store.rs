@@ -100,6 +100,16 @@ impl Store {
         self.volumes.iter().map(at_once).max().unwrap_or(LOCAL_AT_ONCE)
     }
 
+    /// Counts bytes that were read as not needed yet: they are for an epoch that has not begun.
+    pub(crate) fn may_need(&self, bytes: u64) {
+        self.traffic.ahead.add(bytes);
+    }
+
+    /// Counts such bytes as needed after all.
+    pub(crate) fn needs(&self, bytes: u64) {
+        self.traffic.ahead.take_off(bytes);
+    }
+
     /// What went to and fro so far.
     pub(crate) fn traffic(&self) -> TrafficStats {
         self.traffic.read()

@@ -11,6 +11,8 @@ pub(crate) struct Traffic {
     pub(super) requests: Count,
     pub(super) received: Count,
     pub(super) wanted: Count,
+    /// Of these, bytes that were fetched for an epoch that has not begun.
+    pub(super) ahead: Count,
     pub(super) retries: Count,
     pub(super) hedges: Count,
     pub(super) hedges_won: Count,
@@ -31,6 +33,10 @@ impl Count {
         self.0.fetch_add(amount, Relaxed);
     }
 
+    pub(super) fn take_off(&self, amount: u64) {
+        self.0.fetch_sub(amount, Relaxed);
+    }
+
     pub(super) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
@@ -47,7 +53,7 @@ pub struct TrafficStats {
     pub requests: u64,
     /// Bytes that came.
     pub bytes_read: u64,
-    /// Bytes that readers needed of them: the rest was read along, twice, or in vain.
+    /// Bytes that readers needed of them: the rest was read along, twice, in vain, or for an epoch that has not begun.
     pub bytes_needed: u64,
     /// Requests that were made again after a failure.
     pub retries: u64,
@@ -72,7 +78,7 @@ impl Traffic {
         TrafficStats {
             requests: self.requests.get(),
             bytes_read: self.received.get(),
-            bytes_needed: self.wanted.get(),
+            bytes_needed: self.wanted.get().saturating_sub(self.ahead.get()),
             retries: self.retries.get(),
             hedges: self.hedges.get(),
             hedges_won: self.hedges_won.get(),
@@ -92,7 +98,8 @@ impl TrafficStats {
         TrafficStats {
             requests: self.requests - earlier.requests,
             bytes_read: self.bytes_read - earlier.bytes_read,
-            bytes_needed: self.bytes_needed - earlier.bytes_needed,
+            // What an epoch did not need yet is needed when it begins, and may then have been counted earlier.
+            bytes_needed: self.bytes_needed.saturating_sub(earlier.bytes_needed),
             retries: self.retries - earlier.retries,
             hedges: self.hedges - earlier.hedges,
             hedges_won: self.hedges_won - earlier.hedges_won,

@@ -158,7 +158,11 @@ impl Args {
         (0..self.world)
             .map(|rank| {
                 let shard = Shard::new(rank, self.world)?;
-                let builder = options.loader(&dataset, shard)?.threads(self.threads_each());
+                let mut builder = options.loader(&dataset, shard)?.threads(self.threads_each());
+                // What comes after an accelerator's run, to see the margin, is read as well.
+                if self.seconds.is_none() && self.step_ms.is_none() {
+                    builder = builder.epochs(self.last_epoch());
+                }
                 match self.trace.as_ref().filter(|_| rank == 0) {
                     Some(path) => builder.trace(path).build(),
                     None => builder.build(),

@@ -23,7 +23,8 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
     let mut progress = console.progress("sweeping", "runs", args.thread_sweep.len() as u64);
     let mut points = Vec::new();
     for &threads in &args.thread_sweep {
-        let loaders: Vec<Loader> = Args { threads: Some(threads), trace: None, ..args.clone() }.loaders()?;
+        let loaders: Vec<Loader> =
+            Args { threads: Some(threads), trace: None, epochs: Some(u64::MAX), ..args.clone() }.loaders()?;
         let ranks = unthrottled(&loaders, 0, args.free_time(), pressure)?;
         points.push(Point { threads, rows_per_second: ranks.iter().filter_map(rate).sum() });
         progress.advance(1);
