@@ -205,7 +205,7 @@ impl Loader {
                             key,
                             scout: Box::new(move || Walk::scout(&scout(), split, start)),
                             walk: Box::new(move || Walk::new(&order(), split, start)),
-                            steps: split.steps(start),
+                            next_at: inner.sizing.next_at(split.steps(start)),
                         }
                     };
                     Ok(Work {
@@ -213,6 +213,7 @@ impl Loader {
                         next: planned(number.saturating_add(1), 0),
                         source: inner.source(spec.is_exact())?,
                         ahead: inner.sizing.ahead,
+                        batches: inner.sizing.batches,
                     })
                 })
             })
