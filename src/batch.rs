@@ -8,6 +8,7 @@ mod bytes;
 mod fixed;
 mod lists;
 mod selection;
+mod weight;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use fixed::{fill, pattern as fill_pattern};
 pub use selection::{Run, Selection};
+pub(crate) use weight::{is_variable, longest, weigh};
 
 use crate::error::{Error, ErrorKind, Result};
 

@@ -215,6 +215,16 @@ impl Catalog {
             .fold(0, u64::saturating_add)
     }
 
+    /// Bytes that the values of the projected columns of `group` come to one by one, and whether the footer tells: values that
+    /// repeat each other are stored once, and only newer footers count them.
+    pub(crate) fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
+        let each = self.leaves(group, projection).map(|(_, chunk)| match cost::values(chunk) {
+            Some(values) => (values, true),
+            None => (cost::held(chunk, group.rows), false),
+        });
+        each.fold((0, true), |sum, (bytes, known)| (bytes.saturating_add(sum.0), known && sum.1))
+    }
+
     /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema
     /// has them: one range for each leaf column.
     pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Vec<Range<u64>> {

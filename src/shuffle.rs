@@ -25,6 +25,11 @@ impl<R> Window<R> {
         self.residents.get(part)
     }
 
+    /// What is at hand.
+    pub(crate) fn residents(&self) -> impl Iterator<Item = &R> {
+        self.residents.values().map(|rows| &**rows)
+    }
+
     /// Takes a part in, unless it was let go already.
     pub(crate) fn admit(&mut self, part: Part, rows: R) {
         if !self.unwanted.remove(&part) {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use parquet::basic::Type;
+use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::leaf_width;
@@ -37,4 +37,25 @@ pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
         .saturating_add(validity)
         .saturating_add(pages)
         .saturating_add(lists)
+}
+
+/// Bytes of the values of a chunk one by one, with an offset each; `None` where the footer does not tell.
+pub(super) fn values(chunk: &ColumnChunkMetaData) -> Option<u64> {
+    let descriptor = chunk.column_descr();
+    let number = u64::try_from(chunk.num_values()).unwrap_or(0);
+    let repeats = |encoding: Encoding| {
+        matches!(
+            encoding,
+            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY | Encoding::DELTA_BYTE_ARRAY
+        )
+    };
+    let bytes = match descriptor.physical_type() {
+        Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {
+            Some(bytes) => u64::try_from(bytes).ok()?,
+            None if chunk.encodings().any(repeats) => return None,
+            None => u64::try_from(chunk.uncompressed_size()).ok()?,
+        },
+        _ => number.saturating_mul(leaf_width(descriptor)),
+    };
+    Some(bytes.saturating_add(number.saturating_mul(size_of::<u64>() as u64)))
 }

@@ -3,6 +3,7 @@
 //! Small batches are made in gangs: several steps at once, so that a row group's column is read while it is in the
 //! processor's cache. A gang is never kept waiting for a part that has not arrived.
 
+use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +11,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use rayon::ThreadPool;
+use tokio_util::sync::CancellationToken;
 
 use super::batcher::{Job, Made, Recipe};
 use super::feed::{Arrivals, ended_early};
 use super::line::{self, line};
-use super::room::{Place, Room};
+use super::room::{Load, Place, Room};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
+use crate::reader::budget::Budget;
 use crate::reader::fetch::Gauge;
 use crate::shard::{Part, Step, Walk};
 use crate::shuffle::Window;
@@ -25,8 +28,9 @@ use crate::shuffle::Window;
 /// Between two looks at whether waiting can end at all.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// How long fetching may wait for memory that nobody seems to hold, before that is an error.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long fetching may wait for memory that others hold and nobody gives back, before that is an error: a disk that is
+/// written to may be slow, but not for so long.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far back a gang looks for a source that it has already.
 const SOURCES_REMEMBERED: usize = 8;
@@ -39,6 +43,8 @@ pub(crate) struct Pending {
     pub(crate) padded: u64,
     /// Given back when the consumer has it; the first batch of an epoch has none.
     pub(crate) place: Option<Place>,
+    /// Its memory, where that depends on how long its values are; given back likewise.
+    pub(crate) load: Option<Load>,
 }
 
 /// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
@@ -61,18 +67,27 @@ pub(super) struct Assembly {
     pub(super) arriving: Arrivals,
     /// Parts that arrived.
     pub(super) arrived: u64,
+    /// Ends the fetching.
+    pub(super) feed: CancellationToken,
     pub(super) gauge: Arc<Gauge>,
+    pub(super) budget: Budget,
+    /// Since when fetching waits for memory while so many bytes are granted.
+    pub(super) stuck: Option<(Instant, u64)>,
     /// Held by every job that has not finished: they give memory back without anybody's help.
     pub(super) running: Arc<()>,
+    /// Held by the memory of every batch that the consumer has not taken.
+    pub(super) loads: Arc<()>,
+    /// The most bytes that a row took so far in columns whose values differ in length.
+    pub(super) longest: u64,
     pub(super) window: Window<Resident>,
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
     pub(super) gang: usize,
     pub(super) hand_over: line::Sender<Pending>,
     /// Whether no batch was handed over yet.
     pub(super) is_first: bool,
-    /// A quarter of its steps.
-    pub(super) quarter: u64,
-    /// What to do when so many are on their way.
+    /// The step at which the next epoch is prepared.
+    pub(super) next_at: u64,
+    /// What to do then.
     pub(super) then: Then,
 }
 
@@ -85,14 +100,21 @@ fn go_on(then: &Then) -> bool {
     then.map(|then| then()).is_some()
 }
 
-/// The rows of a step: where they come from, and source and row in it of each.
-type Listed = (Vec<Arc<Resident>>, Vec<(u32, u32)>);
+/// The rows of a step.
+struct Listed {
+    sources: Vec<Arc<Resident>>,
+    /// Source and row in it.
+    picks: Vec<(u32, u32)>,
+    /// What the batch will take; 0 where all rows take the same.
+    bytes: u64,
+}
 
 /// Steps whose batches are made together.
 #[derive(Default)]
 struct Gang {
     sources: Vec<Arc<Resident>>,
     picks: Vec<(u32, u32)>,
+    bytes: u64,
     members: Vec<Member>,
 }
 
@@ -104,7 +126,8 @@ struct Member {
 }
 
 impl Gang {
-    fn add(&mut self, sources: Vec<Arc<Resident>>, picks: Vec<(u32, u32)>, end: u64, padded: u64) {
+    fn add(&mut self, Listed { sources, picks, bytes }: Listed, end: u64, padded: u64) {
+        self.bytes += bytes;
         self.members.push(Member { rows: picks.len(), end, padded });
         // Steps in a row mostly draw from the same few parts.
         let place = |source: Arc<Resident>| {
@@ -146,6 +169,8 @@ impl Assembly {
         // Ends when the work is done, or when nobody wants it any more.
         let followed = self.follow(walk);
         self.watch.assembled();
+        // What has not come is of no use any more: parts of which no row is for this rank.
+        self.feed.cancel();
         if followed.is_ok() {
             let (opened, stopped, then) = (self.opened.clone(), self.stopped.clone(), self.then.clone());
             drop(self);
@@ -163,7 +188,7 @@ impl Assembly {
         let mut goes_on = false;
         let mut gang = Gang::default();
         for (steps, step) in (0..).zip(walk) {
-            if !goes_on && steps >= self.quarter && self.is_begun() {
+            if !goes_on && steps >= self.next_at && self.is_begun() {
                 goes_on = go_on(&self.then);
             }
             let (end, padded) = (step.end, step.padded);
@@ -177,13 +202,13 @@ impl Assembly {
                 self.await_turn()?;
             }
             match self.assemble(step) {
-                Ok((sources, picks)) => gang.add(sources, picks, end, padded),
+                Ok(listed) => gang.add(listed, end, padded),
                 Err(Stop::Left) => return Err(Stop::Left),
                 Err(Stop::Failed(error)) => {
                     self.launch(gang)?;
                     let (send, made) = line();
                     let _ = send.send(Err(error));
-                    return self.pass_on(Pending { made, end, padded, place: None });
+                    return self.pass_on(Pending { made, end, padded, place: None, load: None });
                 }
             }
         }
@@ -192,15 +217,16 @@ impl Assembly {
 
     /// Starts the making of a gang's batches and queues them for the consumer.
     fn launch(&mut self, gang: Gang) -> Result<(), Stop> {
-        let Gang { sources, picks, members } = gang;
+        let Gang { sources, picks, bytes, members } = gang;
         if members.is_empty() {
             return Ok(());
         }
+        let mut load = if bytes > 0 { Some(self.load(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = members
             .into_iter()
             .map(|Member { rows, end, padded }| {
                 let (send, made) = line();
-                ((rows, send), Pending { made, end, padded, place: None })
+                ((rows, send), Pending { made, end, padded, place: None, load: load.take() })
             })
             .unzip();
         let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
@@ -213,53 +239,76 @@ impl Assembly {
 
     /// Waits for the parts of a step and lists its rows.
     fn assemble(&mut self, step: Step) -> Result<Listed, Stop> {
-        let mut leaving = step.leaving;
-        let mut picks = step.picks;
-        let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(step.parts.len());
-        for part in &step.parts {
+        let Step { parts, mut picks, mut leaving, .. } = step;
+        let used: HashSet<&Part> = if leaving.is_empty() { HashSet::new() } else { parts.iter().collect() };
+        for unused in leaving.extract_if(.., |part| !used.contains(part)) {
+            self.window.let_go(&unused);
+        }
+        let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(parts.len());
+        for part in &parts {
             while self.window.get(part).is_none() {
-                if self.is_begun() && self.gauge.is_stuck(self.arrived) {
-                    self.make_room(&mut leaving, &step.parts, &mut sources, &mut picks)?;
+                if self.is_stuck() {
+                    self.make_room(&mut leaving, &parts, &mut sources, &mut picks)?;
+                    if self.is_hopeless() {
+                        let cause =
+                            "the row groups that one batch needs do not fit the memory budget together";
+                        let hint = "raise memory, or use fewer lanes, a smaller window or smaller batches";
+                        return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint).into());
+                    }
                 }
                 self.await_arrival()?;
             }
             sources.extend(self.window.get(part).cloned());
         }
         leaving.iter().for_each(|part| self.window.let_go(part));
-        Ok((sources, picks))
+        let bytes = self.recipe.weigh(&self.room, self.longest, &sources, &picks)?;
+        Ok(Listed { sources, picks, bytes })
     }
 
-    /// Waits a while for the next part and takes it in.
+    /// Whether fetching waits for memory, with everything taken in that came before.
+    fn is_stuck(&self) -> bool {
+        self.is_begun() && self.gauge.is_stuck(self.arrived, &self.budget)
+    }
+
+    /// Whether fetching would wait for ever: all that is granted is held by the window, or nobody else gave anything back
+    /// for long.
+    fn is_hopeless(&mut self) -> bool {
+        let is_busy = Arc::strong_count(&self.running) > 1;
+        let used = self.budget.used();
+        if is_busy || !self.is_stuck() || self.stuck.is_none_or(|(_, before)| before != used) {
+            self.stuck = Some((Instant::now(), used));
+        }
+        let held: u64 = self.window.residents().map(Resident::permitted).sum();
+        let waited = self.stuck.map_or(Duration::ZERO, |(since, _)| since.elapsed());
+        !is_busy && self.is_stuck() && (used <= held || waited > PATIENCE)
+    }
+
+    /// Waits for the next part and takes it in; a glance, where fetching waits for memory.
     fn await_arrival(&mut self) -> Result<(), Stop> {
         let starved = self.watch.starved();
-        let mut waiting = Instant::now();
         let arrived = loop {
             match self.arriving.next(GLANCE) {
                 Ok(arriving) => break arriving?,
                 Err(RecvTimeoutError::Disconnected) if self.off.load(Relaxed) => return Err(Stop::Left),
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early().into()),
-                Err(RecvTimeoutError::Timeout) if !self.is_begun() => waiting = Instant::now(),
-                Err(RecvTimeoutError::Timeout) if !self.gauge.is_stuck(self.arrived) => {}
-                Err(RecvTimeoutError::Timeout) if waiting.elapsed() < PATIENCE => return Ok(()),
-                Err(RecvTimeoutError::Timeout) if Arc::strong_count(&self.running) > 1 => return Ok(()),
-                Err(RecvTimeoutError::Timeout) => {
-                    let cause = "the row groups that one batch needs do not fit the memory budget together";
-                    let hint = "raise memory, or use fewer lanes, a smaller window or smaller batches";
-                    return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint).into());
-                }
+                Err(RecvTimeoutError::Timeout) if self.is_stuck() => return Ok(()),
+                Err(RecvTimeoutError::Timeout) => {}
             }
         };
         self.arrived += 1;
+        self.stuck = None;
         let part = arrived.part;
-        let rows = arrived.wait()?;
+        let (rows, longest) = arrived.wait()?;
         drop(starved);
+        self.longest = self.longest.max(longest);
         self.window.admit(part, rows.at_hand());
         self.watch.admits();
         Ok(())
     }
 
-    /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only row groups
-    /// of the budget's own size need it: they pass one at a time, and a batch may straddle two of them.
+    /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only a batch that
+    /// straddles many parts needs it, or row groups of the budget's own size: they pass one at a time, and a batch may
+    /// straddle two of them.
     fn make_room(
         &mut self,
         leaving: &mut Vec<Part>,
@@ -301,6 +350,22 @@ impl Assembly {
         }
         let place = if std::mem::take(&mut self.is_first) { None } else { Some(self.place()?) };
         self.hand_over.send(Pending { place, ..pending }).map_err(|_| Stop::Left)
+    }
+
+    /// Waits for a batch's memory, of which nothing is made before.
+    fn load(&self, bytes: u64) -> Result<Load, Stop> {
+        if let Some(load) = self.room.load(bytes, &self.loads) {
+            return Ok(load);
+        }
+        let _blocked = self.watch.blocked();
+        loop {
+            if self.off.load(Relaxed) {
+                return Err(Stop::Left);
+            }
+            if let Some(load) = self.room.wait_to_load(bytes, &self.loads) {
+                return Ok(load);
+            }
+        }
     }
 
     /// Waits for a place.

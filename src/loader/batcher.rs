@@ -13,9 +13,11 @@ use rayon::ThreadPool;
 
 use super::images::{Encoded, tensor};
 use super::line::Sender;
+use super::room::Room;
+use super::sizing::words;
 use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
-use crate::batch::{Selection, fill, gather};
+use crate::batch::{Selection, fill, gather, longest, weigh};
 use crate::catalog::Catalog;
 use crate::decode::{Image, RowKey, decode_into};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -47,6 +49,18 @@ pub(crate) struct Recipe {
     pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
     pub(crate) seed: u64,
+    pub(crate) lengths: Lengths,
+}
+
+/// What is known of the bytes of a batch before its rows are.
+#[derive(Debug)]
+pub(crate) struct Lengths {
+    /// Columns whose values differ in length.
+    pub(crate) columns: Vec<usize>,
+    /// Bytes that a row takes in all others.
+    pub(crate) others: u64,
+    /// Bytes that one batch may take.
+    pub(crate) largest: u64,
 }
 
 /// The rows of one batch, or of several that are made together.
@@ -327,6 +341,52 @@ impl Recipe {
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options)?)
+    }
+
+    /// The most bytes that one of the rows takes in columns whose values differ in length.
+    pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
+        self.lengths.columns.iter().map(|&column| longest(rows.column(column))).sum()
+    }
+
+    /// The bytes of a batch before it is made, where its rows differ: at most, where that fits `room` already; else exactly.
+    ///
+    /// # Errors
+    /// The batch is larger than one may be.
+    pub(super) fn weigh(
+        &self,
+        room: &Room,
+        longest: u64,
+        sources: &[Arc<Resident>],
+        picks: &[(u32, u32)],
+    ) -> Result<u64> {
+        let Lengths { columns, others, largest } = &self.lengths;
+        let rows = picks.len() as u64;
+        if columns.is_empty() || rows == 0 {
+            return Ok(0);
+        }
+        let most = rows.saturating_mul(others + longest);
+        if room.fits(most) {
+            return Ok(most);
+        }
+        let exactly = columns.iter().map(|&column| {
+            let sources: Vec<&dyn Array> =
+                sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
+            weigh(&sources, picks)
+        });
+        let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
+        if bytes <= *largest {
+            return Ok(bytes);
+        }
+        let cause = format!(
+            "a batch of {rows} rows takes {}, over the {} that one may take of the memory budget",
+            words(bytes),
+            words(*largest)
+        );
+        let fits = (u128::from(rows) * u128::from(*largest) / u128::from(bytes)).max(1);
+        // A batch may take a sixth of any budget.
+        let enough = words(bytes.saturating_mul(6));
+        let hint = format!("batch_size={fits} may fit, or raise memory to {enough}");
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
     /// The ordinal of a resident's row in the whole data set.

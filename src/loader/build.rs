@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::{FieldRef, Schema};
 
-use super::batcher::{Recipe, Treatment};
+use super::batcher::{Lengths, Recipe, Treatment};
 use super::dataset::Dataset;
 use super::images::tensor_field;
 use super::machine::{default_memory, processors};
@@ -251,7 +251,9 @@ impl LoaderBuilder {
             batch: self.batch_size,
             drop_last: self.drop_last,
         };
-        sizing.check(&fetcher, &selected.counts, &order, split)?;
+        let lengths = self.lengths(&treatments, &fetcher.projection)?;
+        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
+        fetcher.budget = Budget::new(sizing.row_groups);
 
         let images = treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
         let recipe = Recipe {
@@ -263,6 +265,11 @@ impl LoaderBuilder {
             slabs: Slabs::new((sizing.ahead + 3) * images),
             monitor: monitor.clone(),
             seed: self.shuffle.seed(),
+            lengths: Lengths {
+                columns: lengths.columns,
+                others: lengths.others,
+                largest: sizing.largest_batch(),
+            },
         };
         let inner = Inner {
             engine,

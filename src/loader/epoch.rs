@@ -115,8 +115,8 @@ impl Epoch {
         };
         // Its place is given back last: who waits for it gets to work at once, and would take the processor from us.
         let (end, _place) = match self.pending.take() {
-            Some(Pending { end, padded, place, .. }) => ((end, padded), place),
-            None => ((0, 0), None),
+            Some(Pending { end, padded, place, load, .. }) => ((end, padded), (place, load)),
+            None => ((0, 0), (None, None)),
         };
         match received.and_then(|made| self.accept(made, end)) {
             Ok(step) => {

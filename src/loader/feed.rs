@@ -2,6 +2,7 @@
 //!
 //! The last async file: [`Arrivals`] is where tasks end and threads begin.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -54,8 +55,8 @@ pub(super) struct Feed {
     pub(super) lead: Arc<Lead>,
     /// Ends the feed and all that it asked for.
     pub(super) end: CancellationToken,
-    /// Says when all are fetched; never, where fetching ended before.
-    pub(super) fetched: oneshot::Receiver<()>,
+    /// Closed when nothing of it is fetched any more: all is, or what is left is not wanted.
+    pub(super) over: oneshot::Receiver<()>,
 }
 
 /// How far fetching runs ahead of an epoch that has not begun, and may never: far enough for the batches that can be made
@@ -118,15 +119,20 @@ impl Lead {
 pub(super) struct Arriving {
     pub(super) part: Part,
     rows: Receiver<Result<Resident>>,
+    /// The most bytes that one of its rows takes in columns whose values differ in length.
+    longest: Arc<AtomicU64>,
     /// Its place among those that wait.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl Arriving {
-    /// Waits until the rows are decoded.
-    pub(super) fn wait(self) -> Result<Resident> {
+    /// Waits until the rows are decoded. With them comes the most bytes that one row takes in columns whose values differ
+    /// in length.
+    pub(super) fn wait(self) -> Result<(Resident, u64)> {
         let decoded = self.rows.recv();
-        decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))?
+        let decoded =
+            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))?;
+        Ok((decoded?, self.longest.load(Relaxed)))
     }
 }
 
@@ -156,27 +162,25 @@ enum Begun {
 }
 
 impl Feed {
-    /// Begins to fetch what `scout` finds, once `due` says so, and notes it with `watch`.
+    /// Begins to fetch what `scout` finds, once it is `due`, and notes it with `watch`.
     pub(super) fn start(
         source: &Source,
         scout: Scout,
-        due: impl Future<Output = bool> + Send + 'static,
+        due: impl Future<Output = ()> + Send + 'static,
         watch: Watch,
     ) -> Self {
         let (arrive, parts) = unbounded();
         let places = Arc::new(Semaphore::new(READ_AHEAD));
         let arriving = Arrivals { parts };
         let gauge = Arc::new(Gauge::new(watch));
-        let (done, fetched) = oneshot::channel();
+        let (fetching, over) = oneshot::channel::<()>();
         let end = CancellationToken::new();
         let lead = Arc::new(Lead::new(source.fetcher.store.clone()));
         let (leading, counted, ahead) = (lead.clone(), lead.clone(), source.ahead);
         let reading = Reading { source: source.clone(), end: end.clone() };
         let (fetcher, watched, stopped) = (source.fetcher.clone(), gauge.clone(), end.clone());
         let fetch = async move {
-            if !due.await {
-                return;
-            }
+            due.await;
             let parts = leading.parts(scout(), ahead, fetcher.store.row_groups_at_once());
             let (reader, turns) = (reading.clone(), Arc::new(Semaphore::new(reading.at_once())));
             let begin = move |fetched: Fetched| {
@@ -205,13 +209,14 @@ impl Feed {
                 };
                 arrive.send(arriving).is_ok()
             };
-            if fetcher.run(parts, watched, begin, pass_on).await {
-                // Nobody waits for it where the epoch was left.
-                let _ = done.send(());
-            }
+            fetcher.run(parts, watched, begin, pass_on).await;
         };
-        source.runtime.spawn(async move { stopped.run_until_cancelled_owned(fetch).await });
-        Feed { arriving, gauge, lead, end, fetched }
+        source.runtime.spawn(async move {
+            stopped.run_until_cancelled_owned(fetch).await;
+            // However it ended: whoever comes after it waits for no more than that.
+            drop(fetching);
+        });
+        Feed { arriving, gauge, lead, end, over }
     }
 }
 
@@ -258,7 +263,8 @@ impl Reading {
     ) -> Arriving {
         let (send, rows) = bounded(1);
         let part = fetched.part;
-        let reading = self.clone();
+        let longest = Arc::<AtomicU64>::default();
+        let (reading, found_longest) = (self.clone(), longest.clone());
         self.source.pool.spawn_fifo(move || {
             let Fetched { part, found, permit, mut stay } = fetched;
             stay.go_on(Phase::Pool);
@@ -271,6 +277,9 @@ impl Reading {
             };
             let read = caught(|| reading.read(part, found, permit));
             let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
+            if let Ok(read) = &read {
+                found_longest.store(reading.source.recipe.longest(&read.resident.rows), Relaxed);
+            }
             if let Some(task) = task {
                 task.done(u64::from(part.rows), bytes);
             }
@@ -282,7 +291,7 @@ impl Reading {
                 read => drop(send.send(read.map(|read| read.resident))),
             }
         });
-        Arriving { part, rows, _place: place }
+        Arriving { part, rows, longest, _place: place }
     }
 
     /// Has `whole` written to disk, on threads that wait, and hands its part over: at once, or from there.

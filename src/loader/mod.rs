@@ -208,7 +208,7 @@ impl Loader {
                             key,
                             scout: Box::new(move || Walk::scout(&scout(), split, start)),
                             walk: Box::new(move || Walk::new(&order(), split, start)),
-                            steps: split.steps(start),
+                            next_at: inner.sizing.next_at(split.steps(start)),
                         }
                     };
                     Ok(Work {
@@ -218,6 +218,7 @@ impl Loader {
                             .filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs))
                             .map(|next| planned(next, 0)),
                         source: inner.source(spec.is_exact())?,
+                        batches: inner.sizing.batches,
                     })
                 })
             })

@@ -9,9 +9,10 @@
 //! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
 //! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
 //!
-//! Once a quarter of an epoch's steps are on their way and its row groups are fetched, the next epoch is prepared: its row
-//! groups are fetched into what the budget has free, as far as its first batches need them, and its first batch is made.
-//! As soon as the present one has no more batches to make, the next one's take their places.
+//! Once a quarter of an epoch's steps are on their way (three quarters, where lists of rows take much of the memory) and no
+//! more of its row groups are to be fetched, the next epoch is prepared: its row groups are fetched into what the budget has
+//! free, as far as its first batches need them, and its first batch is made. As soon as the present one has no more
+//! batches to make, the next one's take their places.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -69,8 +70,8 @@ struct Prepared {
     batches: line::Receiver<Pending>,
     switch: Arc<Switch>,
     watch: Watch,
-    /// Says when all row groups are fetched.
-    fetched: oneshot::Receiver<()>,
+    /// Closed when nothing of it is fetched any more.
+    fed: oneshot::Receiver<()>,
     /// Closed when it has no more batches to make.
     over: Receiver<()>,
 }
@@ -85,7 +86,7 @@ struct Switch {
     feed: CancellationToken,
     lead: Arc<Lead>,
     begun: Arc<AtomicBool>,
-    /// What is done when a quarter of the steps of an epoch that was begun are on their way.
+    /// What is done when the first steps of an epoch that was begun are on their way.
     then: Then,
     /// Dropped to wake who waits for the beginning.
     gate: Mutex<Option<Sender<()>>>,
@@ -118,8 +119,8 @@ pub(crate) struct Planned {
     /// Walks only to see which parts enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
-    /// How many steps it has.
-    pub(crate) steps: u64,
+    /// The step at which the epoch after it is prepared.
+    pub(crate) next_at: u64,
 }
 
 /// What an epoch needs to run.
@@ -128,6 +129,8 @@ pub(crate) struct Work {
     /// The one after it, from its beginning, if there will be one.
     pub(crate) next: Option<Planned>,
     pub(crate) source: Source,
+    /// Bytes for batches.
+    pub(crate) batches: u64,
 }
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
@@ -213,20 +216,21 @@ impl Engine {
             under_way.forget_next();
             under_way.room = None;
         }
-        let Work { epoch, next, source } = work()?;
-        let room = under_way.room.get_or_insert_with(|| Room::new(source.ahead)).clone();
+        let Work { epoch, next, source, batches } = work()?;
+        let room = under_way.room.get_or_insert_with(|| Room::new(source.ahead, batches)).clone();
         let prepared = match under_way.next.take() {
             Some(prepared) if prepared.key == epoch.key => prepared,
             other => {
                 if let Some(unwanted) = other {
                     unwanted.switch.turn_off();
                 }
-                prepare(epoch, &source, (room.clone(), never()), async { true })?
+                prepare(epoch, &source, (room.clone(), never()), async {})?
             }
         };
-        let Prepared { batches, switch, watch, fetched, over, .. } = prepared;
+        let Prepared { batches, switch, watch, fed, over, .. } = prepared;
         let (engine, begun) = (Arc::downgrade(self), Arc::downgrade(&switch));
-        let due = async { fetched.await.is_ok() };
+        // Whether anybody wants it is for its own switch to say.
+        let due = async { drop(fed.await) };
         switch.begin(move || {
             if let Some(shelf) = &source.fetcher.shelf {
                 let cache = shelf.cache().clone();
@@ -253,24 +257,24 @@ impl Engine {
     }
 }
 
-/// Starts an epoch's work, as far as it is done before the epoch begins; nothing of it before `due` says so, and no more
-/// than its first batch before the one `before` it has none to make.
+/// Starts an epoch's work, as far as it is done before the epoch begins; nothing of it is fetched before it is `due`, and no
+/// more than its first batch is made before the one `before` it has none to make.
 fn prepare(
     planned: Planned,
     source: &Source,
     (room, before): (Room, Receiver<()>),
-    due: impl Future<Output = bool> + Send + 'static,
+    due: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Prepared> {
-    let Planned { key, scout, walk, steps } = planned;
+    let Planned { key, scout, walk, next_at } = planned;
     let watch = Watch::new(&source.monitor);
-    let Feed { arriving, gauge, lead, end, fetched } = Feed::start(source, scout, due, watch.clone());
+    let Feed { arriving, gauge, lead, end, over: fed } = Feed::start(source, scout, due, watch.clone());
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let switch = Arc::new(Switch {
         off: off.clone(),
         finished: false.into(),
         alive: Mutex::new(Some(alive)),
-        feed: end,
+        feed: end.clone(),
         lead,
         begun: begun.clone(),
         then: Then::default(),
@@ -291,17 +295,22 @@ fn prepare(
         room,
         arriving,
         arrived: 0,
+        feed: end,
         gauge,
+        budget: source.fetcher.budget.clone(),
+        stuck: None,
         running: Arc::default(),
+        loads: Arc::default(),
+        longest: 0,
         window: Window::new(),
         gang: 1,
         hand_over,
         is_first: true,
-        quarter: steps / 4,
+        next_at,
         then: switch.then.clone(),
     };
     threads::assembling(move || assembly.run(walk()))?;
-    Ok(Prepared { key, batches, switch, watch, fetched, over: is_over })
+    Ok(Prepared { key, batches, switch, watch, fed, over: is_over })
 }
 
 impl Drop for Engine {

@@ -6,7 +6,11 @@ use std::time::Duration;
 /// Between two looks at whether a place is free.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// How many batches may be made or waiting at once, of the epoch under way and the one after it together.
+/// Of a batch's memory, as many times as much is with the consumer: one batch, and the one that it had before.
+pub(super) const WITH_CONSUMER: u64 = 2;
+
+/// How many batches may be made or waiting at once, of the epoch under way and the one after it together, and how many
+/// bytes they may take.
 ///
 /// Who waits for a place looks for one now and then; it is woken only when most of them are free. A consumer whose steps
 /// wake other threads is one whose processor they take, for a time slice of milliseconds.
@@ -15,15 +19,24 @@ pub(crate) struct Room(Arc<Places>);
 
 #[derive(Debug)]
 struct Places {
-    free: Mutex<usize>,
+    state: Mutex<State>,
     /// So many free ones wake who waits.
     many: usize,
+    /// Bytes for batches, those with the consumer included.
+    bytes: u64,
     bell: Condvar,
 }
 
+#[derive(Debug)]
+struct State {
+    free: usize,
+    /// Bytes of batches that are made or waiting.
+    loaded: u64,
+}
+
 impl Places {
-    fn free(&self) -> MutexGuard<'_, usize> {
-        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -31,39 +44,80 @@ impl Places {
 #[derive(Debug)]
 pub(crate) struct Place(Arc<Places>);
 
+/// The bytes of a batch, taken before it is made and given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Load {
+    places: Arc<Places>,
+    bytes: u64,
+    _of: Arc<()>,
+}
+
 impl Room {
-    pub(crate) fn new(places: usize) -> Self {
-        let many = (places * 3).div_ceil(4);
-        Room(Arc::new(Places { free: places.into(), many, bell: Condvar::new() }))
+    pub(crate) fn new(places: usize, bytes: u64) -> Self {
+        let state = Mutex::new(State { free: places, loaded: 0 });
+        Room(Arc::new(Places { state, many: (places * 3).div_ceil(4), bytes, bell: Condvar::new() }))
     }
 
     /// A place, if one is free.
     pub(crate) fn take(&self) -> Option<Place> {
-        self.taken(&mut self.0.free())
+        self.taken(&mut self.0.state())
     }
 
     /// Waits a moment for a place.
     pub(crate) fn wait(&self) -> Option<Place> {
-        let free = self.0.free();
-        let waited = self.0.bell.wait_timeout_while(free, GLANCE, |free| *free < self.0.many);
+        let waited = self.0.bell.wait_timeout_while(self.0.state(), GLANCE, |state| state.free < self.0.many);
         self.taken(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    fn taken(&self, free: &mut usize) -> Option<Place> {
-        *free = free.checked_sub(1)?;
+    /// Whether there is memory for a batch of `bytes`.
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        self.has(&self.0.state(), bytes)
+    }
+
+    fn has(&self, state: &State, bytes: u64) -> bool {
+        let with_consumer = bytes.saturating_mul(WITH_CONSUMER);
+        state.loaded.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
+    }
+
+    /// Memory for a batch of `bytes` of the epoch whose loads hold `epoch`, if there is some. An epoch's first one always
+    /// passes: whoever waits for it would give nothing back before.
+    pub(crate) fn load(&self, bytes: u64, epoch: &Arc<()>) -> Option<Load> {
+        let mut state = self.0.state();
+        let is_first = Arc::strong_count(epoch) == 1;
+        if !is_first && !self.has(&state, bytes) {
+            return None;
+        }
+        state.loaded += bytes;
+        Some(Load { places: self.0.clone(), bytes, _of: epoch.clone() })
+    }
+
+    /// Waits a moment for memory.
+    pub(crate) fn wait_to_load(&self, bytes: u64, epoch: &Arc<()>) -> Option<Load> {
+        std::thread::sleep(GLANCE);
+        self.load(bytes, epoch)
+    }
+
+    fn taken(&self, state: &mut State) -> Option<Place> {
+        state.free = state.free.checked_sub(1)?;
         Some(Place(self.0.clone()))
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let mut free = self.0.free();
-        *free += 1;
-        let rings = *free == self.0.many;
-        drop(free);
+        let mut state = self.0.state();
+        state.free += 1;
+        let rings = state.free == self.0.many;
+        drop(state);
         if rings {
             self.0.bell.notify_one();
         }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.places.state().loaded -= self.bytes;
     }
 }
 
@@ -73,7 +127,7 @@ mod tests {
 
     #[test]
     fn places_are_counted_and_come_back() {
-        let room = Room::new(2);
+        let room = Room::new(2, 0);
         let (first, second) = (room.take(), room.take());
         assert!(first.is_some() && second.is_some() && room.take().is_none() && room.wait().is_none());
         drop(first);
@@ -82,7 +136,7 @@ mod tests {
 
     #[test]
     fn who_waits_gets_a_place_though_few_are_free() {
-        let room = Room::new(8);
+        let room = Room::new(8, 0);
         let mut taken: Vec<Place> = std::iter::from_fn(|| room.take()).collect();
         assert_eq!(taken.len(), 8);
         let waiting = {
@@ -94,5 +148,21 @@ mod tests {
         drop(taken);
         let again: Vec<Place> = std::iter::from_fn(|| room.take()).collect();
         assert_eq!(again.len(), 8);
+    }
+
+    #[test]
+    fn batches_share_memory_with_those_of_the_consumer_and_the_first_always_passes() {
+        let room = Room::new(8, 100);
+        let (this, next) = (Arc::new(()), Arc::new(()));
+        let first = room.load(200, &this);
+        assert!(first.is_some() && room.load(1, &this).is_none());
+        let other = room.load(20, &next);
+        assert!(other.is_some(), "the first of the epoch after");
+        drop(first);
+        assert!(room.load(200, &this).is_some(), "the first again, since nothing else of it waits");
+        let kept: Vec<Load> = std::iter::from_fn(|| room.load(20, &next)).collect();
+        assert_eq!(kept.len(), 2, "20 bytes are there already, and two of the consumer's");
+        drop(other);
+        assert!(room.wait_to_load(20, &next).is_some());
     }
 }

@@ -1,9 +1,12 @@
 //! How the one memory number is shared out, and whether a window fits it.
 
+use super::room::WITH_CONSUMER;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::budget::Budget;
+use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
-use crate::shard::{EpochOrder, OrderSpec, Split, Walk};
+use crate::shard::{OrderSpec, Split};
+
+pub(super) use crate::reader::budget::words;
 
 /// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for each side's hiccups.
 const AHEAD: u64 = 3;
@@ -26,9 +29,23 @@ const GANG_BYTES: u64 = 16 << 20;
 /// that it had before, and the first one of the next epoch.
 const BEYOND_QUEUE: u64 = 4;
 
-/// Steps of an epoch that are walked to see what it holds at most: the opening, which fills the window, and many times
-/// the steps in which shares of lanes repeat.
-const STEPS_WALKED: usize = 20_000;
+/// Parts of each lane beyond its pool that there is memory for, so that a batch may straddle the next one.
+const STRADDLED: u64 = 1;
+
+/// Bytes of lists for each row of the window: 4 for an epoch that mixes its rows, and, while it still has a quarter of them,
+/// 4 for the next one.
+const LISTED: u64 = 5;
+
+/// Bytes that say where a row of a batch in the making comes from: source and row, in the order of the batch and in the
+/// order in which they are read.
+const PLACES: u64 = 24;
+
+/// Of the budget, the share that lists may take before the next epoch's are made late.
+const LISTS_SHARE: u64 = 16;
+
+/// Of an epoch's steps, those after which the next one is prepared: as `steps / NEXT_AFTER`; where lists are long, as many
+/// before the end.
+const NEXT_AFTER: u64 = 4;
 
 /// The budget, shared out.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +56,8 @@ pub(super) struct Sizing {
     pub(super) batches: u64,
     /// For row groups: in flight, and in the window.
     pub(super) row_groups: u64,
+    /// For the lists of rows that mix a window.
+    pub(super) lists: u64,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
     /// Batches that are made together at most.
@@ -51,7 +70,8 @@ impl Sizing {
     /// # Errors
     /// Not even the fewest batches fit.
     pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool) -> Result<Self> {
-        let bytes = bytes.max(1);
+        let made_together = bytes.max(1);
+        let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
         if least >= memory {
             let fits = (memory / (2 * (1 + BEYOND_QUEUE)) / (bytes / rows).max(1)).max(1);
@@ -68,10 +88,33 @@ impl Sizing {
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
         let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
         let most = if may_gang { ahead / 2 } else { 1 };
-        let gang = (GANG_BYTES / bytes).clamp(1, most.max(1));
+        let gang = (GANG_BYTES / made_together).clamp(1, most.max(1));
         let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, gang) = (ahead as usize, gang as usize);
-        Ok(Sizing { memory, batches, row_groups: memory.saturating_sub(batches).max(1), ahead, gang })
+        Ok(Sizing { memory, batches, row_groups: memory.saturating_sub(batches).max(1), lists: 0, ahead, gang })
+    }
+
+    /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
+    /// batches get half of the budget, as far as the row groups leave it to them.
+    ///
+    /// # Errors
+    /// The window does not fit, or a row group does not pass even alone.
+    pub(super) fn settle(
+        self,
+        fetcher: &Fetcher,
+        counts: &[u32],
+        order: &OrderSpec,
+        split: Split,
+        are_lengths_known: bool,
+    ) -> Result<Self> {
+        self.check(fetcher, counts, order, split)?;
+        let Needed { row_groups: needed, lists, .. } = Needed::of(fetcher, counts, order, split);
+        let rest = self.row_groups.saturating_sub(lists).max(1);
+        if are_lengths_known {
+            return Ok(Sizing { row_groups: rest, lists, ..self });
+        }
+        let row_groups = rest.min((self.memory / BATCHES_SHARE).max(needed));
+        Ok(Sizing { batches: self.batches + rest - row_groups, row_groups, lists, ..self })
     }
 
     /// Refuses a window that does not fit, with the number that does.
@@ -82,14 +125,22 @@ impl Sizing {
         order: &OrderSpec,
         split: Split,
     ) -> Result<()> {
+        let room = self.row_groups + self.lists;
+        for group in (0..counts.len()).filter(|&group| counts[group] > 0) {
+            fetcher.admit(group, |bytes| self.total(bytes))?;
+        }
         let needed = Needed::of(fetcher, counts, order, split);
-        // One row group at a time always passes, however large it is.
+        // One row group at a time always passes: what of it goes beyond the budget is bounded.
         let alone = order.pool() == 1 && needed.lanes == 1 && !order.is_exact();
-        if alone || needed.bytes <= self.row_groups {
+        let fits = |needed: Needed| {
+            needed.row_groups <= self.row_groups && needed.row_groups.saturating_add(needed.lists) <= room
+        };
+        if alone || fits(needed) {
             return Ok(());
         }
         if order.is_exact()
             && let Some(shelf) = &fetcher.shelf
+            && shelf.cache().is_mapped()
         {
             let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
             if all <= shelf.cache().max_bytes() {
@@ -101,7 +152,7 @@ impl Sizing {
             let hint = format!("raise the cache's max_bytes to {all}, or shuffle through a window");
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
-        let total = words(needed.bytes + self.batches);
+        let total = words(self.total(needed.row_groups + needed.lists));
         let budget = words(self.memory);
         if order.is_exact() {
             let cause =
@@ -114,8 +165,10 @@ impl Sizing {
             order.pool(),
             needed.lanes
         );
-        let fits =
-            |pool: u32| Needed::of(fetcher, counts, &order.with_pool(pool), split).bytes <= self.row_groups;
+        let fits = |pool: u32| {
+            let needed = Needed::of(fetcher, counts, &order.with_pool(pool), split);
+            (pool == 1 && needed.lanes == 1) || fits(needed)
+        };
         let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let hint = match largest(order.pool(), fits) {
             Some(pool) => {
@@ -125,6 +178,22 @@ impl Sizing {
             None => format!("raise memory to {total}"),
         };
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
+    }
+
+    /// The budget that leaves `bytes` to row groups and lists.
+    fn total(&self, bytes: u64) -> u64 {
+        bytes.saturating_add(self.batches)
+    }
+
+    /// What one batch may take at most: it passes alone, beside those that the consumer holds.
+    pub(super) fn largest_batch(&self) -> u64 {
+        (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
+    }
+
+    /// The step at which the next epoch is prepared, of `steps`.
+    pub(super) fn next_at(&self, steps: u64) -> u64 {
+        let early = steps / NEXT_AFTER;
+        if self.lists <= self.memory / LISTS_SHARE { early } else { steps - early }
     }
 }
 
@@ -138,57 +207,101 @@ fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     (low > 0).then_some(low)
 }
 
-/// What an order needs of the budget for row groups.
+/// What an order needs of the budget, at most: in any epoch, on any rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needed {
-    bytes: u64,
-    /// Lanes that the rank reads.
+    /// For row groups.
+    row_groups: u64,
+    /// For lists of rows.
+    lists: u64,
+    /// Lanes that a rank reads.
     lanes: u64,
 }
 
+/// A row group, as far as memory is concerned.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    rows: u64,
+    held: u64,
+    stored: u64,
+}
+
 impl Needed {
-    /// Walks the beginning of an epoch. Epochs differ in which row groups meet, not in how many: the largest are
-    /// assumed to.
     fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split) -> Self {
-        let epoch = EpochOrder::new(counts, order, 0);
-        let split = Split { lanes: order.lanes(), ..split };
-        let (mut held, mut most) = (0, 0);
-        for step in Walk::scout(&epoch, split, 0).take(STEPS_WALKED) {
-            held += step.entering.len();
-            most = most.max(held);
-            held -= step.leaving.len();
+        let selected = counts.iter().enumerate().filter(|(_, rows)| **rows > 0);
+        let groups: Vec<Weight> = selected
+            .map(|(group, rows)| Weight {
+                rows: u64::from(*rows),
+                held: Budget::rounded(fetcher.held(group)),
+                stored: Budget::rounded(fetcher.stored(group)),
+            })
+            .collect();
+        Needed::for_groups(groups, order.is_exact(), u64::from(order.pool()), split)
+    }
+
+    /// Epochs deal row groups to lanes and windows in any order, so the largest are taken to meet.
+    ///
+    /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
+    /// needs of parts that leave with it out of them ([`Assembly::make_room`](super::assembly)): then a lane holds no more
+    /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
+    /// part more, so that a batch that straddles two row groups does not wait.
+    fn for_groups(mut groups: Vec<Weight>, is_exact: bool, pool: u64, split: Split) -> Self {
+        // While a row group is decoded, its bytes lie beside its rows.
+        let stored = groups.iter().map(|group| group.stored).max().unwrap_or(0);
+        if is_exact {
+            let held = groups.iter().map(|group| group.held).sum::<u64>();
+            return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
         }
-        let mut start = 0;
-        let mut touched = std::collections::HashSet::new();
-        for _ in 0..order.lanes() {
-            let Some(share) = split.share(start) else { break };
-            touched.extend(share.spans.iter().map(|span| span.lane));
-            start = share.end;
-        }
-        // A part is a row group, or what a lane has of one; it is paid for as a whole.
-        let parts = epoch.lanes().iter().enumerate().filter(|(lane, _)| touched.contains(&(*lane as u32)));
-        let parts: Vec<_> = match order.is_exact() {
-            true => epoch.lanes().iter().take(1).flat_map(|lane| lane.parts()).collect(),
-            false => parts.flat_map(|(_, lane)| lane.parts()).collect(),
-        };
-        let mut costs: Vec<u64> =
-            parts.iter().map(|part| Budget::rounded(fetcher.held(part.group as usize))).collect();
-        costs.sort_unstable_by(|a, b| b.cmp(a));
-        // A batch may straddle one more row group of each lane than the steps that were walked did.
-        let most = most + touched.len();
-        // While a row group is decoded, it lies beside its rows.
-        let stored = parts.iter().map(|part| fetcher.stored(part.group as usize)).max().unwrap_or(0);
-        let bytes = costs.iter().take(most).sum::<u64>() + Budget::rounded(stored);
-        Needed { bytes, lanes: touched.len() as u64 }
+        let lanes = split.lanes_of_a_rank();
+        let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
+        // A row group that two lanes share is paid for in both.
+        let shared = lanes - 1;
+        let most = (lanes * (pool + STRADDLED)).min(parts_of(&mut groups, rows) + shared);
+        groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held));
+        let largest = groups.first().map_or(0, |group| group.held);
+        let by_count = groups.iter().map(|group| group.held).take(most as usize).sum::<u64>()
+            + most.saturating_sub(groups.len() as u64) * largest;
+        let by_rows = held_by(&mut groups, rows) + (CUT + shared) * largest;
+        // Rows in stored order are not listed.
+        let lists = if pool > 1 { LISTED.saturating_mul(listed(&mut groups, lanes * pool, rows)) } else { 0 };
+        Needed { row_groups: by_count.min(by_rows) + stored, lists, lanes }
     }
 }
 
-/// Bytes in words, rounded up so that a number that is quoted back is enough.
-pub(super) fn words(bytes: u64) -> String {
-    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
-    for (unit, name) in UNITS {
-        if bytes >= unit {
-            return format!("{:.1} {name}", (bytes as f64 / unit as f64 * 10.0).ceil() / 10.0);
-        }
-    }
-    format!("{bytes} bytes")
+/// Row groups that are cut where the lanes of a rank begin and end.
+const CUT: u64 = 2;
+
+/// How many parts the given number of rows in a row lie in at most.
+fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| group.rows);
+    let mut left = rows;
+    let whole = groups.iter().take_while(|group| {
+        let fits = group.rows <= left;
+        left = left.saturating_sub(group.rows);
+        fits
+    });
+    (whole.count() as u64 + CUT).min(groups.len() as u64)
 }
+
+/// The most bytes that the given number of rows take.
+fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / group.rows.max(1)));
+    let mut left = rows;
+    let mut held = 0;
+    for group in groups {
+        if left == 0 {
+            break;
+        }
+        held += group.held;
+        left = left.saturating_sub(group.rows);
+    }
+    held
+}
+
+/// The most rows of `parts` parts, of `rows` together.
+fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.rows));
+    let all: u64 = groups.iter().take(parts as usize).map(|group| group.rows).sum();
+    all.min(rows)
+}
+

@@ -4,49 +4,99 @@
 //! window: whoever holds rows holds their permit.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// Bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16 TiB fit a u32.
 const UNIT: u64 = 4096;
+
+/// Bytes that a row group may take beyond the whole budget, where it passes alone: of the 150 MiB that a loader may take
+/// beside its budget, what is left to its own code, stacks and buffers is more than half.
+pub(crate) const ALONE_BEYOND: u64 = 64 << 20;
 
 /// The bytes that row groups in flight may take.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     semaphore: Arc<Semaphore>,
     units: u32,
-    /// The most bytes that were granted at once.
-    peak: Arc<AtomicU64>,
+    books: Arc<Books>,
+}
+
+/// What is granted, in units. (The semaphore counts what a waiter has been promised so far as taken.)
+#[derive(Debug, Default)]
+struct Books {
+    granted: AtomicU32,
+    peak: AtomicU32,
 }
 
 /// Bytes of the budget; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     permit: OwnedSemaphorePermit,
+    books: Arc<Books>,
 }
 
 impl Budget {
     pub(crate) fn new(bytes: u64) -> Self {
         let units = u32::try_from(bytes / UNIT).unwrap_or(u32::MAX).max(1);
-        Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, peak: Arc::default() }
+        Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, books: Arc::default() }
     }
 
     /// Waits for `bytes`. More than the whole budget is granted alone, once everything else has been given back.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().acquire_many_owned(self.units_of(bytes)).await;
-        self.peak.fetch_max(self.used(), Relaxed);
-        permit.ok().map(|permit| Permit { permit })
+        permit.ok().map(|permit| self.granted(permit))
+    }
+
+    fn granted(&self, permit: OwnedSemaphorePermit) -> Permit {
+        let units = permit.num_permits() as u32;
+        let granted = self.books.granted.fetch_add(units, SeqCst) + units;
+        self.books.peak.fetch_max(granted, Relaxed);
+        Permit { permit, books: self.books.clone() }
     }
 
     /// Bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
-        (self.units as usize - self.semaphore.available_permits().min(self.units as usize)) as u64 * UNIT
+        u64::from(self.books.granted.load(SeqCst)) * UNIT
     }
 
     /// The most bytes that were granted at once so far.
     pub(crate) fn peak(&self) -> u64 {
-        self.peak.load(Relaxed)
+        u64::from(self.books.peak.load(Relaxed)) * UNIT
+    }
+
+    /// Whether `bytes` more could be granted at present.
+    pub(crate) fn has(&self, bytes: u64) -> bool {
+        self.units_of(bytes) <= self.units.saturating_sub(self.books.granted.load(SeqCst))
+    }
+
+    /// The most bytes that one row group may take.
+    pub(crate) fn largest(&self) -> u64 {
+        u64::from(self.units) * UNIT + ALONE_BEYOND
+    }
+
+    /// Refuses a row group of `bytes` that would not keep the bound even alone. `memory_for` says which budget would do
+    /// for so many bytes.
+    ///
+    /// # Errors
+    /// It would not.
+    pub(crate) fn admit(&self, bytes: u64, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
+        if bytes <= self.largest() {
+            return Ok(());
+        }
+        let cause = format!(
+            "the row group takes {} to fetch and to decode, over the {} that one may take by itself",
+            words(bytes),
+            words(self.largest())
+        );
+        let hint = format!(
+            "raise memory to {}, leave columns out, or rewrite the file with smaller row groups",
+            words(memory_for(bytes))
+        );
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
     /// The bytes that a permit for `bytes` takes.
@@ -63,7 +113,87 @@ impl Permit {
     /// Gives back all but `bytes`: what decoding turned out to need less than the estimate.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let keep = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX).max(1);
-        let surplus = self.permit.num_permits().saturating_sub(keep);
-        drop(self.permit.split(surplus));
+        self.give_back(self.permit.num_permits().saturating_sub(keep));
+    }
+
+    /// The bytes that it stands for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.permit.num_permits() as u64 * UNIT
+    }
+
+    fn give_back(&mut self, units: usize) {
+        // In this order: what is booked was never granted twice.
+        self.books.granted.fetch_sub(units as u32, SeqCst);
+        drop(self.permit.split(units));
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.give_back(self.permit.num_permits());
+    }
+}
+
+/// Bytes in words, rounded up so that a number that is quoted back is enough.
+pub(crate) fn words(bytes: u64) -> String {
+    const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    for (unit, name) in UNITS {
+        if bytes >= unit {
+            return format!("{:.1} {name}", (bytes as f64 / unit as f64 * 10.0).ceil() / 10.0);
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: u64 = 1 << 10;
+
+    /// What is granted without waiting.
+    fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
+        futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
+    }
+
+    #[test]
+    fn a_permit_takes_what_was_asked_for_and_gives_it_back() {
+        let budget = Budget::new(64 * KIB);
+        let mut first = take(&budget, 40 * KIB).unwrap();
+        assert_eq!((budget.used(), budget.has(24 * KIB), budget.has(25 * KIB)), (40 * KIB, true, false));
+        assert!(take(&budget, 28 * KIB).is_none(), "it has to wait");
+        first.shrink(32 * KIB);
+        assert_eq!((first.bytes(), budget.used()), (32 * KIB, 32 * KIB));
+        let second = take(&budget, 28 * KIB).unwrap();
+        drop(first);
+        assert_eq!((budget.used(), budget.peak()), (28 * KIB, 60 * KIB));
+        assert!(take(&budget, 1 << 30).is_none(), "more than all is granted alone");
+        drop(second);
+        assert_eq!(take(&budget, 1 << 30).unwrap().bytes(), 64 * KIB);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn what_a_waiter_was_promised_is_not_granted_yet() {
+        let budget = Budget::new(64 * KIB);
+        let first = take(&budget, 40 * KIB).unwrap();
+        let mut waiting = Box::pin(budget.acquire(60 * KIB));
+        assert!(futures::FutureExt::now_or_never(&mut waiting).is_none());
+        assert_eq!(budget.used(), 40 * KIB);
+        drop(first);
+        assert_eq!((budget.used(), budget.has(60 * KIB)), (0, true), "on its way");
+        assert_eq!(futures::FutureExt::now_or_never(waiting).flatten().unwrap().bytes(), 60 * KIB);
+    }
+
+    #[test]
+    fn a_row_group_passes_alone_up_to_what_is_set_aside_for_it() {
+        let budget = Budget::new(1 << 20);
+        let memory_for = |bytes: u64| bytes + (1 << 20);
+        budget.admit(ALONE_BEYOND + (1 << 20), memory_for).unwrap();
+        let refused = budget.admit(1 << 30, memory_for).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::TooLarge);
+        let words = refused.to_string();
+        assert!(words.contains("takes 1.0 GiB") && words.contains("the 65.0 MiB"), "{words}");
+        assert!(words.contains("raise memory to 1.1 GiB"), "{words}");
     }
 }

@@ -8,8 +8,8 @@ use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -37,23 +37,27 @@ pub(crate) struct Fetcher {
     pub(crate) shelf: Option<Shelf>,
 }
 
-/// How far fetching got: tells a wait for storage from a wait for memory that nobody will give back.
+/// How far fetching got: tells a wait for storage from a wait for memory.
 #[derive(Debug)]
 pub(crate) struct Gauge {
+    /// Parts that were granted their memory.
     granted: AtomicU64,
-    waiting: AtomicBool,
+    /// The bytes that the next one waits for; 0 while none does.
+    asked: AtomicU64,
     watch: Watch,
 }
 
 impl Gauge {
     /// The gauge of what `watch` notes.
     pub(crate) fn new(watch: Watch) -> Self {
-        Gauge { granted: AtomicU64::new(0), waiting: AtomicBool::new(false), watch }
+        Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch }
     }
 
-    /// Whether fetching waits for memory while all that it was granted before, `arrived` parts, has arrived.
-    pub(crate) fn is_stuck(&self, arrived: u64) -> bool {
-        self.waiting.load(Acquire) && self.granted.load(Acquire) == arrived
+    /// Whether fetching waits for memory that `budget` does not have, while all that it was granted before, `arrived` parts,
+    /// has arrived.
+    pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {
+        let asked = self.asked.load(Acquire);
+        asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked)
     }
 }
 
@@ -92,7 +96,14 @@ impl Found {
 impl Fetcher {
     /// The bytes that a part's permit covers: its column chunks, and the rows that they become.
     pub(crate) fn cost(&self, part: &Part) -> u64 {
-        self.stored(part.group as usize) + self.held(part.group as usize)
+        self.stored(part.group as usize).saturating_add(self.held(part.group as usize))
+    }
+
+    /// Refuses a row group whose bytes would not keep the bound even alone; see [`Budget::admit`].
+    pub(crate) fn admit(&self, group: usize, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
+        let bytes = self.stored(group).saturating_add(self.held(group));
+        let admitted = self.budget.admit(bytes, memory_for);
+        admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
     }
 
     /// Bytes of a row group's column chunks.
@@ -106,23 +117,23 @@ impl Fetcher {
     }
 
     /// Fetches `parts`; hands each to `begin` as it comes, and what that makes of it to `pass_on`, in order, until that
-    /// says that nobody listens any more. Says whether all were fetched.
+    /// says that nobody listens any more.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
         gauge: Arc<Gauge>,
         begin: impl Fn(Fetched) -> B + Clone + Send + 'static,
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
-    ) -> bool {
+    ) {
         let fetched = parts
             .then(|part| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
                 let stay = gauge.watch.asks_for(part.group);
                 async move {
-                    gauge.waiting.store(true, Release);
+                    gauge.asked.store(cost.max(1), Release);
                     let permit = budget.acquire(cost).await;
                     gauge.granted.fetch_add(1, AcqRel);
-                    gauge.waiting.store(false, Release);
+                    gauge.asked.store(0, Release);
                     (part, permit, stay)
                 }
             })
@@ -132,10 +143,9 @@ impl Fetcher {
         while let Some(result) = fetched.next().await {
             let failed = result.is_err();
             if !pass_on(result).await || failed {
-                return false;
+                return;
             }
         }
-        true
     }
 
     /// Reads the column chunks of a part's row group.

@@ -24,13 +24,12 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, Fields, Schema};
 
-use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::shard::Part;
 
 pub use filter::Filter;
 
-use budget::Permit;
+use budget::{ALONE_BEYOND, Permit};
 use fetch::{Chunks, Fetcher};
 use select::Selected;
 use shelf::Kept;
@@ -67,12 +66,8 @@ impl Numbers {
     }
 }
 
-/// How many times its stored size a row group may take in memory beyond the budget. Honest data seldom compresses
-/// further; a few bytes that decode to gigabytes do.
-const EXPANSION: u64 = 32;
-
-/// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, or, for a row group that is itself
-/// larger than the budget, by a multiple of its stored size.
+/// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, and a little more for a row group that
+/// passes alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
     selected: &Selected,
@@ -83,13 +78,13 @@ pub(crate) fn read(
     let Fetcher { catalog, projection, .. } = fetcher;
     let group = &catalog.groups[part.group as usize];
     let selection = selected.of_part(part, group.rows);
-    let limit = limit_for(catalog, projection, part.group as usize, limit);
+    let limit = limit_for(limit);
     rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)
 }
 
 /// The bytes that a row group may decode to under a budget of `limit`.
-fn limit_for(catalog: &Catalog, projection: &Projection, group: usize, limit: u64) -> u64 {
-    limit.max(catalog.stored_bytes(&catalog.groups[group], projection).saturating_mul(EXPANSION))
+fn limit_for(limit: u64) -> u64 {
+    limit.saturating_add(ALONE_BEYOND)
 }
 
 impl Resident {
@@ -135,6 +130,11 @@ impl Resident {
     /// What the rows take of the budget.
     pub(crate) fn memory(&self) -> Option<Arc<Permit>> {
         self.permit.clone()
+    }
+
+    /// The bytes of the budget that come back when it is let go.
+    pub(crate) fn permitted(&self) -> u64 {
+        self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
 
     /// In the place of a part that cannot be read.

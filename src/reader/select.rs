@@ -79,9 +79,11 @@ async fn scan(
         Verdict::Some => {}
     }
     let part = Part { group: group as u32, start: 0, rows };
+    // A budget of as much has room for it: batches take little of one that is so much larger.
+    fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
     let _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
     let chunks = fetcher.read(group).await?;
-    let limit = super::limit_for(catalog, &fetcher.projection, group, limit);
+    let limit = super::limit_for(limit);
     let batch = rows::read_part(catalog, &fetcher.projection, group, None, chunks, limit)?;
     let selected = filter.evaluate(&batch)?;
     let listed: Vec<u32> = selected.set_indices().map(|row| row as u32).collect();

@@ -26,7 +26,6 @@
 //! the pool [deals while it fills](Opening::Growing): every tick is a slot, and the first parts stay for fewer ticks than
 //! `P`, so that rows are dealt at a steady rate from the first part on.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -73,12 +72,12 @@ enum Opening {
 pub struct Lane {
     parts: Arc<[Part]>,
     /// Rows in the parts before each, and after the last: one longer than `parts`.
-    before: Arc<[u64]>,
-    rule: Rule,
+    pub(super) before: Arc<[u64]>,
+    pub(super) rule: Rule,
 }
 
 #[derive(Debug)]
-enum Rule {
+pub(super) enum Rule {
     /// One part after the other; rows in stored order.
     Stored,
     /// The rolling pool described above.
@@ -175,7 +174,7 @@ impl Lane {
     }
 
     /// The ticks that a slot merges.
-    fn ticks(&self, slot: usize) -> Range<usize> {
+    pub(super) fn ticks(&self, slot: usize) -> Range<usize> {
         let (parts, opening) = (self.parts.len(), self.opening());
         if parts <= opening {
             0..self.end()
@@ -195,7 +194,7 @@ impl Lane {
     }
 
     /// Rows of a part that are dealt in its first `age` ticks.
-    fn dealt(&self, part: usize, age: usize) -> u32 {
+    pub(super) fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
         let stay = self.stay(part);
         match &self.rule {
@@ -264,103 +263,4 @@ fn prefix(parts: &[Part]) -> Arc<[u64]> {
             sum
         }))
         .collect()
-}
-
-/// A place in a lane's order that moves forward.
-#[derive(Debug)]
-pub(super) struct Cursor {
-    lane: Arc<Lane>,
-    at: u64,
-    slot: usize,
-    slot_start: u64,
-    /// The rows of the current slot, in order; empty where rows are computed one by one.
-    dealt: Vec<Pick>,
-    /// The permuted rows of the parts that are in the pool, oldest first.
-    permuted: VecDeque<(usize, Vec<u32>)>,
-}
-
-impl Cursor {
-    /// At the beginning of the lane. Nothing is computed before rows are taken.
-    pub(super) fn new(lane: Arc<Lane>) -> Self {
-        Cursor { lane, at: 0, slot: usize::MAX, slot_start: 0, dealt: Vec::new(), permuted: VecDeque::new() }
-    }
-
-    pub(super) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
-    }
-
-    /// Moves to the lane's row `at`, backwards or forwards.
-    pub(super) fn seek(&mut self, at: u64) {
-        self.at = at;
-    }
-
-    /// Appends the next rows, up to the lane's row `to`.
-    pub(super) fn take(&mut self, to: u64, picks: &mut Vec<Pick>) {
-        debug_assert!(to <= self.lane.rows());
-        while self.at < to {
-            match &self.lane.rule {
-                Rule::Exact { permutation, lane, lanes, .. } => {
-                    let row = permutation.at(self.at * lanes + lane);
-                    let part = self.lane.before.partition_point(|before| *before <= row) - 1;
-                    picks.push(Pick { part: part as u32, row: (row - self.lane.before[part]) as u32 });
-                    self.at += 1;
-                }
-                _ => {
-                    self.enter_slot();
-                    let from = (self.at - self.slot_start) as usize;
-                    let until = self.dealt.len().min((to - self.slot_start) as usize);
-                    picks.extend_from_slice(&self.dealt[from..until]);
-                    self.at = self.slot_start + until as u64;
-                }
-            }
-        }
-    }
-
-    /// Deals the slot that holds `at`, unless it is dealt already.
-    fn enter_slot(&mut self) {
-        if self.slot != usize::MAX {
-            let end = self.slot_start + self.dealt.len() as u64;
-            if (self.slot_start..end).contains(&self.at) {
-                return;
-            }
-            if self.at == end {
-                // The usual way: on to the next slot that has rows.
-                self.slot += 1;
-                self.slot_start = end;
-                while self.lane.slot_start(self.slot + 1) == end {
-                    self.slot += 1;
-                }
-                return self.deal();
-            }
-        }
-        self.slot = self.lane.slot_of(self.at);
-        self.slot_start = self.lane.slot_start(self.slot);
-        self.deal();
-    }
-
-    fn deal(&mut self) {
-        self.dealt.clear();
-        let lane = &*self.lane;
-        let Rule::Pool { seed, epoch, lane: number, .. } = lane.rule else {
-            let part = self.slot as u32;
-            self.dealt.extend((0..lane.parts[self.slot].rows).map(|row| Pick { part, row }));
-            return;
-        };
-        let (ticks, residents) = (lane.ticks(self.slot), lane.residents(self.slot));
-        self.permuted.retain(|(part, _)| residents.contains(part));
-        if self.permuted.front().is_some_and(|(part, _)| *part != residents.start) {
-            self.permuted.clear();
-        }
-        for part in residents.start + self.permuted.len()..residents.end {
-            let rows = Draws::keyed(seed, Purpose::Rows, &[epoch, number, part as u64])
-                .permutation(lane.parts[part].rows);
-            self.permuted.push_back((part, rows));
-        }
-        for (part, rows) in &self.permuted {
-            let from = lane.dealt(*part, ticks.start.saturating_sub(*part)) as usize;
-            let to = lane.dealt(*part, ticks.end.saturating_sub(*part)) as usize;
-            self.dealt.extend(rows[from..to].iter().map(|&row| Pick { part: *part as u32, row }));
-        }
-        Draws::keyed(seed, Purpose::Slot, &[epoch, number, self.slot as u64]).shuffle(&mut self.dealt);
-    }
 }

@@ -11,10 +11,12 @@
 //!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
 //! ```
 //!
-//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`order`] the lanes of an epoch,
+//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, through which a [`cursor`] goes, [`order`] the lanes
+//!   of an epoch,
 //! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
 //! * [`position`] says how far an epoch got.
 
+mod cursor;
 mod draw;
 mod exact;
 mod lane;

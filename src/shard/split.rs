@@ -64,6 +64,21 @@ impl Split {
         if self.drop_last { left % self.global_batch() } else { 0 }
     }
 
+    /// Lanes that a rank reads in full steps, at most: whichever rank it is, and wherever steps begin.
+    pub fn lanes_of_a_rank(&self) -> u64 {
+        let (lanes, world) = (u64::from(self.lanes), u64::from(self.shard.world()));
+        let (each, more) = (self.global_batch() / lanes, self.global_batch() % lanes);
+        // Of a step's rows, those in the lanes before one: some lanes have a row more, in turns.
+        let most = |lane: u64| each * lane + more.min(lane);
+        let least = |lane: u64| each * lane + more.saturating_sub(lanes - lane);
+        let reads = |rank: u64| {
+            let first = last_below(lanes, |lane| most(lane) <= rank * self.batch);
+            let end = last_below(lanes, |lane| least(lane) < (rank + 1) * self.batch) + 1;
+            end - first
+        };
+        (0..world).map(reads).max().unwrap_or(1).clamp(1, lanes)
+    }
+
     /// This rank's share of the step that begins at the global row `start`; `None` after the last.
     pub fn share(&self, start: u64) -> Option<Share> {
         let left = self.rows.saturating_sub(start);
@@ -128,7 +143,53 @@ impl Split {
     }
 }
 
+/// The last of `0..lanes` of which something is true, where it is true of all before.
+fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
+    let (mut low, mut high) = (0, lanes);
+    while high - low > 1 {
+        let middle = low.midpoint(high);
+        if is_true(middle) { low = middle } else { high = middle }
+    }
+    low
+}
+
 /// How many of the global rows before `global` are rows of `lane`.
 fn lane_position(lane: u64, lanes: u64, global: u64) -> u64 {
     (global + lanes - 1 - lane) / lanes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn no_rank_reads_more_lanes_than_is_said() {
+        for (lanes, world, batch) in
+            [(8, 8, 16), (8, 4, 10), (24, 8, 32), (1, 16, 40), (6, 4, 10), (5, 3, 7), (16, 3, 2), (7, 2, 1)]
+        {
+            let split = |rank| Split {
+                rows: u64::MAX >> 8,
+                lanes,
+                shard: Shard::new(rank, world).unwrap(),
+                batch,
+                drop_last: true,
+            };
+            let reads = |rank: u32| {
+                let mut start = 0;
+                let mut read = HashSet::new();
+                for _ in 0..lanes {
+                    let share = split(rank).share(start).unwrap();
+                    read.extend(share.spans.iter().map(|span| span.lane));
+                    start = share.end;
+                }
+                read.len() as u64
+            };
+            let (said, most) = (split(0).lanes_of_a_rank(), (0..world).map(reads).max().unwrap());
+            assert!(most <= said, "{most} of {said} lanes: {lanes} lanes, {world} ranks, batches of {batch}");
+            let divides = (u64::from(world) * batch).is_multiple_of(u64::from(lanes));
+            assert!(!divides || most == said, "{most}, not {said}: {lanes}, {world}, {batch}");
+        }
+    }
 }

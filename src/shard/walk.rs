@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::lane::{Cursor, Lane, Part, Pick};
+use super::cursor::Cursor;
+use super::lane::{Lane, Part, Pick};
 use super::order::EpochOrder;
 use super::split::Split;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
-use crate::batch::fill_pattern;
+use crate::batch::{fill_pattern, is_variable};
 use crate::catalog::{Catalog, Projection};
 use crate::decode::Image;
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -90,19 +90,39 @@ impl LoaderBuilder {
         }
     }
 
-    /// Bytes of a row in a batch: its pixels, and about what its other columns take in a row group.
+    /// Bytes of a row in a batch: its pixels, and about what its other columns take.
     pub(super) fn batch_row_bytes(&self, treatments: &[Treatment], projection: &Projection) -> Result<u64> {
+        let lengths = self.lengths(treatments, projection)?;
+        Ok(lengths.others + lengths.of_values)
+    }
+
+    /// What the footers tell of the bytes of a row in a batch.
+    pub(super) fn lengths(&self, treatments: &[Treatment], projection: &Projection) -> Result<Told> {
         let catalog = &self.dataset.catalog;
-        let mut pixels = 0;
-        let mut others = Vec::new();
-        for (field, treatment) in projection.schema().fields().iter().zip(treatments) {
+        let mut told = Told { are_known: true, ..Told::default() };
+        let (mut alike, mut variable) = (Vec::new(), Vec::new());
+        for (column, (field, treatment)) in projection.schema().fields().iter().zip(treatments).enumerate() {
             match treatment {
-                Treatment::Image(image) => pixels += image.bytes_per_image() as u64,
-                Treatment::Plain { .. } => others.push(field.name().as_str()),
+                Treatment::Image(image) => told.others += image.bytes_per_image() as u64,
+                Treatment::Plain { .. } if is_variable(field.data_type()) => {
+                    told.columns.push(column);
+                    variable.push(field.name().as_str());
+                }
+                Treatment::Plain { .. } => alike.push(field.name().as_str()),
             }
         }
-        let plain = if others.is_empty() { 0 } else { row_bytes(catalog, &catalog.project(&others)?) };
-        Ok(pixels + plain)
+        if !alike.is_empty() {
+            told.others += row_bytes(catalog, &catalog.project(&alike)?);
+        }
+        if !variable.is_empty() {
+            let projection = catalog.project(&variable)?;
+            let lengths = catalog.groups.iter().map(|group| catalog.values_bytes(group, &projection));
+            let (bytes, are_known) =
+                lengths.fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
+            told.of_values = (bytes / catalog.rows().max(1)).max(1);
+            told.are_known = are_known;
+        }
+        Ok(told)
     }
 
     /// The field of a column that is both in the data set and read.
@@ -115,6 +135,19 @@ impl LoaderBuilder {
             .hint("add it to columns")
         })
     }
+}
+
+/// What the footers tell of the bytes of a row in a batch.
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// Columns whose values differ in length.
+    pub(super) columns: Vec<usize>,
+    /// Bytes of all others.
+    pub(super) others: u64,
+    /// Bytes of those, on average, as far as it is known.
+    of_values: u64,
+    /// Whether it is: not where values repeat each other, and footers do not count them.
+    pub(super) are_known: bool,
 }
 
 /// Bytes that a row takes in memory, on average.
