@@ -17,7 +17,7 @@ use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, fill, gather};
 use crate::catalog::Catalog;
-use crate::decode::{Image, RowKey, decode_into};
+use crate::decode::{Image, RowKey, Workspace, decode_within};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::{Monitor, Stage, Watch};
 use crate::reader::Resident;
@@ -44,6 +44,8 @@ pub(crate) struct Recipe {
     pub(crate) gang: usize,
     pub(crate) on_bad_row: OnBadRow,
     pub(crate) slabs: Slabs,
+    /// Memory for images while they are decoded.
+    pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
     pub(crate) seed: u64,
@@ -166,7 +168,7 @@ impl Job {
             }
             let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
             let decoded = match Encoded::of(resident.rows.column(column).as_ref())?.get(row as usize) {
-                Some(bytes) => decode_into(image, bytes, key, slot),
+                Some(bytes) => decode_within(&recipe.workspace, image, bytes, key, slot),
                 None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
             };
             if let Err(error) = decoded {

@@ -19,7 +19,7 @@ use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::delivered;
 use crate::cache::{DiskCache, Tier};
-use crate::decode::Image;
+use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
@@ -214,7 +214,7 @@ impl LoaderBuilder {
         let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
         let may_gang =
             schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
-        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang)?;
+        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang, has_images(&treatments))?;
 
         let mut fetcher = Fetcher {
             store,
@@ -252,6 +252,7 @@ impl LoaderBuilder {
             gang: sizing.gang,
             on_bad_row: self.on_bad_row,
             slabs: Slabs::new((sizing.ahead + 3) * images),
+            workspace: Workspace::of_loader(memory, threads),
             monitor: monitor.clone(),
             seed: self.shuffle.seed(),
         };

@@ -1,5 +1,6 @@
 //! How the one memory number is shared out, and whether a window fits it.
 
+use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
@@ -39,6 +40,8 @@ pub(super) struct Sizing {
     pub(super) batches: u64,
     /// For row groups: in flight, and in the window.
     pub(super) row_groups: u64,
+    /// Whether images are decoded, for which a part is set aside.
+    images: bool,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
     /// Batches that are made together at most.
@@ -46,11 +49,12 @@ pub(super) struct Sizing {
 }
 
 impl Sizing {
-    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together.
+    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together, and
+    /// for decoding images if there are `images`.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
-    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool) -> Result<Self> {
+    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool, images: bool) -> Result<Self> {
         let bytes = bytes.max(1);
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
         if least >= memory {
@@ -71,7 +75,14 @@ impl Sizing {
         let gang = (GANG_BYTES / bytes).clamp(1, most.max(1));
         let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, gang) = (ahead as usize, gang as usize);
-        Ok(Sizing { memory, batches, row_groups: memory.saturating_sub(batches).max(1), ahead, gang })
+        let aside = if images { Workspace::set_aside(memory) } else { 0 };
+        let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
+        Ok(Sizing { memory, batches, row_groups, images, ahead, gang })
+    }
+
+    /// The budget that leaves `bytes` to row groups and batches.
+    fn memory_for(&self, bytes: u64) -> u64 {
+        if self.images { Workspace::memory_for(bytes) } else { bytes }
     }
 
     /// Refuses a window that does not fit, with the number that does.
@@ -101,7 +112,7 @@ impl Sizing {
             let hint = format!("raise the cache's max_bytes to {all}, or shuffle through a window");
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
-        let total = words(needed.bytes + self.batches);
+        let total = words(self.memory_for(needed.bytes + self.batches));
         let budget = words(self.memory);
         if order.is_exact() {
             let cause =

@@ -16,9 +16,11 @@ use super::draws::RowKey;
 use super::geometry::{Frame, Rect, smallest_crop};
 use super::pixel_type::{Layout, PixelType};
 use super::resample::Decoded;
+use super::output::bytes_of_fill;
 use super::scratch::Scratch;
 use super::spec::{Framing, Image, Size};
-use super::{bad_row, decode_into as decode, encode_jpeg, jpeg, seen_size};
+use super::workspace::Workspace;
+use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, seen_size};
 use crate::error::Result;
 
 /// How kept pixels begin: like no file of an image, and not like text.
@@ -81,6 +83,16 @@ impl Image {
     /// # Errors
     /// As [`decode_into`](super::decode_into).
     pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
+        self.keep_within(&Workspace::of_one(self.max_pixels), form, encoded)
+    }
+
+    /// [`keep`](Self::keep) that takes the memory for it from a workspace.
+    pub(crate) fn keep_within<'a>(
+        &self,
+        workspace: &Workspace,
+        form: Form,
+        encoded: &'a [u8],
+    ) -> Result<Cow<'a, [u8]>> {
         let (seen, size) = self.kept_size(form, encoded)?;
         if form == Form::Resized && !is_worth_it(seen, size) {
             return Ok(Cow::Borrowed(encoded));
@@ -97,8 +109,9 @@ impl Image {
         if image.framing == Framing::RandomResizedCrop {
             (image.framing, image.size) = (Framing::Resize, size);
         }
+        workspace.check(image.bytes_per_image() as u64, || format!("an image of {}x{}", size.width, size.height))?;
         let mut pixels = vec![0; HEADER + image.bytes_per_image()];
-        decode(&image, encoded, RowKey(0), &mut pixels[HEADER..])?;
+        decode(workspace, &image, encoded, RowKey(0), &mut pixels[HEADER..])?;
         let (mark, mut kept) = match form {
             Form::Pixels => (PIXELS, pixels),
             Form::Resized => {
@@ -171,7 +184,7 @@ pub(super) fn decode_into(
     kept: &[u8],
     key: RowKey,
     slot: &mut [u8],
-    scratch: &mut Scratch,
+    (scratch, workspace): (&mut Scratch, &Workspace),
 ) -> Result<()> {
     let number = |at: usize| {
         let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
@@ -192,7 +205,7 @@ pub(super) fn decode_into(
     };
     if kept.starts_with(&RESIZED) {
         let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
-        return jpeg::decode_into(image, body, &frame_of, slot, scratch);
+        return jpeg::decode_into(image, body, &frame_of, slot, (scratch, workspace));
     }
     let (expected, channels) =
         (u128::from(width) * u128::from(height) * image.channels() as u128, channels as usize);
@@ -204,6 +217,8 @@ pub(super) fn decode_into(
         )));
     }
     let rect = Rect::whole(width, height);
+    let needed = bytes_of_fill(image, &frame, 1);
+    let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;
     scratch.output.fill(image, Decoded { pixels: body, rect, reduction: 1, channels }, &frame, slot)
 }
 

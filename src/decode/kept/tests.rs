@@ -1,7 +1,7 @@
 //! What is kept gives what the file gives.
 
 use super::*;
-use crate::decode::{encode_jpeg, probe};
+use crate::decode::{decode_into, encode_jpeg, probe};
 
 /// A picture with detail in every direction.
 fn picture(width: u32, height: u32) -> Vec<u8> {
@@ -13,7 +13,7 @@ fn picture(width: u32, height: u32) -> Vec<u8> {
 
 fn decoded(image: &Image, bytes: &[u8], key: u64) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image()];
-    decode(image, bytes, RowKey(key), &mut slot).unwrap();
+    decode_into(image, bytes, RowKey(key), &mut slot).unwrap();
     slot
 }
 
