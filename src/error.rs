@@ -143,6 +143,13 @@ impl Error {
         self
     }
 
+    /// The same failure with one more move, behind the one that it may have.
+    #[must_use]
+    pub(crate) fn hint_also(self, hint: &str) -> Self {
+        let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
+        self.hint(hint)
+    }
+
     /// The same failure with its place. Parts that an inner layer already knew are kept.
     #[must_use]
     pub fn at(mut self, place: Place) -> Self {

@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn a_caught_panic_says_what_and_where() {
-        let panic = caught(|| -> () { panic!("index {} out of bounds", 3) }).map_err(|panic| panic.to_string());
+        let panic =
+            caught(|| -> () { panic!("index {} out of bounds", 3) }).map_err(|panic| panic.to_string());
         let said = panic.unwrap_err();
         assert!(said.starts_with("index 3 out of bounds (at src/panics.rs:"), "{said}");
         assert_eq!(caught(|| 5).map_err(|panic| panic.to_string()), Ok(5));

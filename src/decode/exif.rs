@@ -56,7 +56,8 @@ pub(super) mod tests {
     /// EXIF data of one entry, the orientation, little-endian.
     pub(in crate::decode) fn exif(kind: u16, count: u32, value: u32) -> Vec<u8> {
         let (entries, next) = (1u16.to_le_bytes(), 0u32.to_le_bytes());
-        let entry = [&ORIENTATION.to_le_bytes()[..], &kind.to_le_bytes(), &count.to_le_bytes(), &value.to_le_bytes()];
+        let entry =
+            [&ORIENTATION.to_le_bytes()[..], &kind.to_le_bytes(), &count.to_le_bytes(), &value.to_le_bytes()];
         [&b"II*\0\x08\0\0\0"[..], &entries, &entry.concat(), &next].concat()
     }
 
@@ -74,7 +75,9 @@ pub(super) mod tests {
 
     #[test]
     fn what_names_none_of_the_eight_turns_nothing() {
-        for data in [exif(SHORT, 1, 0), exif(SHORT, 1, 9), exif(SHORT, 3, 6), exif(LONG, 1, 262), exif(7, 1, 6)] {
+        for data in
+            [exif(SHORT, 1, 0), exif(SHORT, 1, 9), exif(SHORT, 3, 6), exif(LONG, 1, 262), exif(7, 1, 6)]
+        {
             assert_eq!(orientation(&data), Orientation::NoTransforms);
         }
         let whole = exif(SHORT, 1, 6);

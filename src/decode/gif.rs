@@ -39,7 +39,8 @@ impl<'a> Gif<'a> {
         options.set_color_output(ColorOutput::Indexed);
         let mut decoder = options.read_info(Cursor::new(encoded)).map_err(failed)?;
         let screen = (usize::from(decoder.width()), usize::from(decoder.height()));
-        let frame = decoder.next_frame_info().map_err(failed)?.ok_or_else(|| bad_row("corrupt GIF: no frame"))?;
+        let frame =
+            decoder.next_frame_info().map_err(failed)?.ok_or_else(|| bad_row("corrupt GIF: no frame"))?;
         let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
         let frame = Frame { left, top, width, height, transparent: frame.transparent };
         let canvas = (screen.0.max(left + width), screen.1.max(top + height));

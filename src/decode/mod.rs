@@ -58,7 +58,7 @@ use scratch::Scratch;
 ///
 /// # Errors
 /// [`ErrorKind::BadRow`] for bytes that are not one whole image, [`ErrorKind::TooLarge`] for an image beyond
-/// [`Image::max_pixels`] or a decoder limit, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
+/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
 /// unspecified after an error.
 pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
     decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)

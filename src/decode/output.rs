@@ -69,7 +69,8 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
 /// Bytes that [`Output::fill`] takes at most for what is decoded at a part of its scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
     let Size { height, width } = image.size();
-    let target = if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
+    let target =
+        if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
     resampling_bytes(&frame.sampling, reduction, image.size(), image.channels()).saturating_add(target)
 }
 

@@ -35,7 +35,8 @@ pub(super) struct Png<'a> {
 
 impl<'a> Png<'a> {
     pub(super) fn open(encoded: &'a [u8]) -> Result<Self> {
-        let mut decoder = png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
+        let mut decoder =
+            png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
         decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
@@ -67,7 +68,11 @@ impl Pending for Png<'_> {
     fn buffer_bytes(&self) -> u64 {
         let (width, height) = self.size();
         let rgb = u64::from(width) * u64::from(height) * RGB as u64;
-        if self.reader.info().interlaced { rgb.max(self.row_bytes().saturating_mul(height.into())) } else { rgb }
+        if self.reader.info().interlaced {
+            rgb.max(self.row_bytes().saturating_mul(height.into()))
+        } else {
+            rgb
+        }
     }
 
     fn beside_bytes(&self) -> u64 {
@@ -86,10 +91,16 @@ impl Pending for Png<'_> {
             return Ok(());
         }
         for pixels in buffer.chunks_exact_mut(width * RGB).take(height) {
-            let row = self.reader.next_row().map_err(failed)?.ok_or_else(|| bad_row("corrupt PNG: too few rows"))?;
+            let row = self
+                .reader
+                .next_row()
+                .map_err(failed)?
+                .ok_or_else(|| bad_row("corrupt PNG: too few rows"))?;
             let (pixels, _) = pixels.as_chunks_mut::<RGB>();
             match color {
-                ColorType::Grayscale => pixels.iter_mut().zip(row.data()).for_each(|(to, grey)| *to = [*grey; RGB]),
+                ColorType::Grayscale => {
+                    pixels.iter_mut().zip(row.data()).for_each(|(to, grey)| *to = [*grey; RGB])
+                }
                 ColorType::GrayscaleAlpha => {
                     let (from, _) = row.data().as_chunks::<2>();
                     pixels.iter_mut().zip(from).for_each(|(to, [grey, _])| *to = [*grey; RGB]);

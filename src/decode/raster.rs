@@ -1,8 +1,12 @@
 //! PNG, WebP, GIF, BMP and TIFF: whole images.
 //!
 //! Pixels are those of Pillow's `convert("RGB")`: alpha is dropped without blending, palettes are expanded, 16-bit
-//! channels keep their high byte. The one difference: of 16-bit grey Pillow makes white wherever the value is above 255,
-//! which loses nearly all of it; here it keeps its high byte, as colour does in both.
+//! channels keep their high byte. Where they differ:
+//!
+//! * Of 16-bit grey Pillow makes white wherever the value is above 255, which loses nearly all of it. Here it keeps its high
+//!   byte, as colour does in both; where a TIFF says that white is 0, it is turned round, which Pillow forgets.
+//! * Pillow turns a TIFF as its tag says without being asked. Here all formats are turned alike, on request.
+//! * Inks, BMP of 16 bits and JPEG inside of a TIFF are rounded differently, by a level or two of 255.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -92,7 +96,8 @@ fn read<'w>(
     let orientation = if image.exif_orientation { orientation } else { Orientation::NoTransforms };
     let whole = Whole { rect: Rect::whole(width, height), orientation };
     let bytes = pending.buffer_bytes();
-    let needed = bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(image, whole, frame_of));
+    let needed =
+        bytes.saturating_add(pending.beside_bytes()).saturating_add(bytes_after(image, whole, frame_of));
     let taken = workspace.take(needed, || format!("a {format} of {width}x{height} pixels"))?;
     let buffer = scratch.pixels.take(bytes as usize);
     pending.read(buffer)?;
@@ -127,10 +132,9 @@ fn open(encoded: &[u8], format: Format) -> Result<Opened<'_>> {
             Ok(opened(Foreign { decoder, format, beside, premultiplied }, orientation))
         }
         Format::WebP => {
-            let mut decoder = decoder(Cow::Borrowed(encoded), format)?;
+            let decoder = decoder(Cow::Borrowed(encoded), format)?;
             let each = webp::bytes_per_pixel(encoded, decoder.dimensions())?;
-            let found = decoder.exif_metadata().map_err(|error| failed(format, error))?;
-            let orientation = found.map_or(Orientation::NoTransforms, |found| exif::orientation(&found));
+            let orientation = webp::exif(encoded).map_or(Orientation::NoTransforms, exif::orientation);
             let beside = each * pixels_of(&decoder);
             Ok(opened(Foreign { decoder, format, beside, premultiplied: false }, orientation))
         }

@@ -52,7 +52,9 @@ pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
                 };
                 let frame = number(6).zip(number(9)).ok_or_else(|| misfit("a frame that ends early"))?;
                 let inside = chunks(content.get(FRAME_HEAD..).unwrap_or_default());
-                inside.filter_map(|(kind, content)| picture(kind, content)).try_for_each(|it| fits(it, frame))?;
+                inside
+                    .filter_map(|(kind, content)| picture(kind, content))
+                    .try_for_each(|it| fits(it, frame))?;
                 return Ok(ANIMATION);
             }
             _ => {
@@ -66,6 +68,11 @@ pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
         }
     }
     Ok(if flags & ALPHA != 0 { bytes.max(WITH_ALPHA) } else { bytes })
+}
+
+/// The content of its EXIF chunk.
+pub(super) fn exif(encoded: &[u8]) -> Option<&[u8]> {
+    chunks(encoded.get(FILE_HEAD..)?).find(|(kind, _)| *kind == b"EXIF").map(|(_, content)| content)
 }
 
 fn fits(picture: Picture, (width, height): (u32, u32)) -> Result<()> {

@@ -126,10 +126,11 @@ impl Workspace {
                 )
                 .hint(format!("raise memory to {enough}, or store a smaller image"))
             }
-            None => {
-                Error::new(ErrorKind::TooLarge, format!("decoding {what} takes {needed}, over the limit of {limit}"))
-                    .hint("raise max_pixels if such images are expected")
-            }
+            None => Error::new(
+                ErrorKind::TooLarge,
+                format!("decoding {what} takes {needed}, over the limit of {limit}"),
+            )
+            .hint("raise max_pixels if such images are expected"),
         }
     }
 }

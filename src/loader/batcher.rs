@@ -288,7 +288,7 @@ impl Making {
         if matches!(recipe.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {
-            return Err(first.clone().hint("to count and skip such rows, say so with on_bad_row"));
+            return Err(first.clone().hint_also("to count and skip such rows, say so with on_bad_row"));
         }
         bad.dedup_by_key(|(row, _)| *row);
         let rows = self.job.picks.len();

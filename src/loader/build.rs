@@ -130,8 +130,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Bytes for all that is in flight: requests, the window, batches made ahead. Default: 4 GiB, or half of what the
-    /// machine or container has if that is less.
+    /// Bytes for all that is in flight: requests, the window, batches made ahead, images while they are decoded. Default:
+    /// 4 GiB, or half of what the machine or container has if that is less.
+    ///
+    /// Images may take a quarter of it, and 48 MiB in any case, which no budget is too small for. One that would take more
+    /// is a bad row: [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with what it takes and the budget that does.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self

@@ -263,7 +263,8 @@ impl Reading {
             return Ok(rows);
         };
         let task = monitor.task(Stage::Keep, None);
-        let Some(kept) = images::kept(&rows, shelf.images(), form, (limit / FORM_SHARE, &recipe.workspace))? else {
+        let Some(kept) = images::kept(&rows, shelf.images(), form, (limit / FORM_SHARE, &recipe.workspace))?
+        else {
             return Ok(rows);
         };
         let images = (rows.num_rows() * shelf.images().len()) as u64;

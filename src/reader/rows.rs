@@ -228,8 +228,7 @@ impl Part<'_> {
 
 /// Runs a decoder, which can panic on malformed bytes.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    caught(work)
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
+    caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
 }
 
 /// The same array under a type that differs in nothing but the names and nullability of nested fields.
