@@ -7,9 +7,10 @@
 //! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end (pass on_bad_row=Skip to count and skip such rows)
 //! ```
 
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
+
+use crate::panics::Panic;
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -131,10 +132,8 @@ impl Error {
     }
 
     /// What a panic has become: `whose` bug it is, and what it said.
-    pub(crate) fn panicked(whose: &str, panic: &(dyn Any + Send)) -> Self {
-        let words = panic.downcast_ref::<&str>().copied();
-        let words = words.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic");
-        Error::new(ErrorKind::Internal, format!("a bug in {whose}: {words}"))
+    pub(crate) fn panicked(whose: &str, panic: &Panic) -> Self {
+        Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
     }
 
     /// The same failure with the next move that a user can make, a clause without a full stop.
@@ -142,6 +141,13 @@ impl Error {
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
+    }
+
+    /// The same failure with one more move, behind the one that it may have.
+    #[must_use]
+    pub(crate) fn hint_also(self, hint: &str) -> Self {
+        let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
+        self.hint(hint)
     }
 
     /// The same failure with its place. Parts that an inner layer already knew are kept.

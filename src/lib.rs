@@ -7,6 +7,7 @@ pub mod decode;
 pub mod error;
 pub mod loader;
 mod monitor;
+mod panics;
 pub mod reader;
 pub mod shard;
 mod shuffle;

@@ -126,6 +126,36 @@ fn a_bomb_is_refused_from_its_header() {
     }
 }
 
+/// A WebP whose container says 10x7 and whose picture says 16,383 x 16,383.
+fn webp_with_a_larger_picture() -> Vec<u8> {
+    let mut picture = vec![0x30, 0x01, 0x00, 0x9D, 0x01, 0x2A, 0xFF, 0x3F, 0xFF, 0x3F];
+    picture.resize(64, 0);
+    let chunk = |kind: &[u8], content: &[u8]| [kind, &(content.len() as u32).to_le_bytes(), content].concat();
+    let chunks = [chunk(b"VP8X", &[0, 0, 0, 0, 9, 0, 0, 6, 0, 0]), chunk(b"VP8 ", &picture)].concat();
+    chunk(b"RIFF", &[b"WEBP", &chunks[..]].concat())
+}
+
+#[test]
+fn a_picture_larger_than_its_container_is_refused_from_its_header() {
+    let error = refused(&small(), &webp_with_a_larger_picture());
+    assert_eq!(
+        (error.kind(), error.cause()),
+        (ErrorKind::BadRow, "corrupt WebP: a picture of 16383x16383 where 10x7 is said")
+    );
+}
+
+/// 174 million pixels are within the limit. Stretched to 40,000 rows they would be 7 GB in between.
+#[test]
+fn what_only_the_resize_would_blow_up_is_refused_before_it() {
+    let mut bmp = bmp_claiming(60_000, 2_900);
+    bmp.extend([0; 100]);
+    let tall = Image::resize(40_000, 2);
+    let mut slot = vec![0; tall.bytes_per_image()];
+    let error = decode_into(&tall, &bmp, RowKey(0), &mut slot).expect_err("refused");
+    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    assert!(error.to_string().starts_with("decoding a BMP of 60000x2900 pixels takes "), "{error}");
+}
+
 #[test]
 fn the_limit_is_the_users() {
     let encoded = jpeg(100, 50);

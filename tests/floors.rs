@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms by floor, lowest first. A room may import from floors below its own.
-const FLOORS: [&[&str]; 6] = [
+const FLOORS: [&[&str]; 7] = [
+    &["panics"],
     &["error"],
     &["catalog", "shard", "shuffle", "batch", "monitor"],
     &["source", "cache", "decode"],

@@ -121,7 +121,7 @@ class Image:
     def grayscale(self) -> Image:
         """One channel: the luma of ITU-R 601."""
     def exif_orientation(self, apply: bool = True) -> Image:
-        """Turned and mirrored as the camera says. Default: off, as in Pillow and torchvision."""
+        """Turned and mirrored as EXIF or a TIFF's own tag says. Default: off, as in torchvision."""
     def max_pixels(self, pixels: int) -> Image:
         """Most pixels that an image may have by its header; one with more is refused."""
     @property

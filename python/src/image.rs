@@ -102,7 +102,7 @@ impl Image {
         Image::with(self.spec().grayscale())
     }
 
-    /// Turned as the camera says, or not.
+    /// Turned as EXIF or a TIFF's own tag says, or not.
     #[pyo3(signature = (apply=true))]
     fn exif_orientation(&self, apply: bool) -> Self {
         Image::with(self.spec().exif_orientation(apply))

@@ -16,15 +16,17 @@ const SHOWN_BYTES: usize = 4;
 pub enum Format {
     /// JPEG, by libjpeg-turbo.
     Jpeg,
-    /// PNG.
+    /// PNG; of an animation the default image.
     Png,
-    /// WebP, lossy or lossless; of an animation the first frame.
+    /// WebP, lossy or lossless; of an animation the first frame. Transparent pixels have the colour that is stored.
     WebP,
-    /// GIF; of an animation the first frame.
+    /// GIF; of an animation the first frame. A transparent pixel has its palette's colour; what the frame leaves free of the
+    /// canvas has the transparent entry's colour, or the first entry's where none is transparent.
     Gif,
     /// Windows bitmap.
     Bmp,
-    /// TIFF; the first page.
+    /// TIFF; the first page: grey, RGB and CMYK of 8 or 16 bits, bilevel, RGB of 32-bit floats. Palettes, YCbCr, grey with
+    /// alpha, 2 and 4 bits, signed numbers and BigTIFF are refused by name.
     Tiff,
 }
 

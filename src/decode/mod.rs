@@ -14,19 +14,25 @@
 //! caller owns the pool and the slots, and adds the place (file, row, column) to an error.
 
 mod draws;
+mod exif;
 mod finish;
 mod geometry;
+mod gif;
 mod header;
 mod jpeg;
 mod kept;
 mod output;
 mod pixel_type;
 mod pixels;
+mod png;
 mod raster;
 mod resample;
 mod scratch;
 mod spec;
+mod tiff;
 mod validate;
+mod webp;
+mod workspace;
 
 pub use draws::RowKey;
 pub use header::{Format, Header, probe};
@@ -34,6 +40,7 @@ pub use jpeg::encode_jpeg;
 pub use kept::Form;
 pub use pixel_type::{Layout, PixelType};
 pub use spec::{Image, Size};
+pub(crate) use workspace::Workspace;
 
 use crate::error::{Error, ErrorKind, Result};
 use geometry::Frame;
@@ -51,9 +58,20 @@ use scratch::Scratch;
 ///
 /// # Errors
 /// [`ErrorKind::BadRow`] for bytes that are not one whole image, [`ErrorKind::TooLarge`] for an image beyond
-/// [`Image::max_pixels`] or a decoder limit, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
+/// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
 /// unspecified after an error.
 pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
+    decode_within(&Workspace::of_one(image.max_pixels), image, encoded, key, slot)
+}
+
+/// [`decode_into`] that takes the memory for it from a workspace.
+pub(crate) fn decode_within(
+    workspace: &Workspace,
+    image: &Image,
+    encoded: &[u8],
+    key: RowKey,
+    slot: &mut [u8],
+) -> Result<()> {
     if slot.len() != image.bytes_per_image() {
         return Err(Error::invalid(format!(
             "a slot of {} bytes for an image of {}",
@@ -61,14 +79,15 @@ pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) 
             image.bytes_per_image()
         )));
     }
-    Scratch::with(|scratch| {
+    Scratch::with(workspace.own(), |scratch| {
         let frame_of = |width, height| Frame::draw(image, width, height, key);
+        let memory = (scratch, workspace);
         if kept::is_kept(encoded) {
-            kept::decode_into(image, encoded, key, slot, scratch)
+            kept::decode_into(image, encoded, key, slot, memory)
         } else if header::is_jpeg(encoded) {
-            jpeg::decode_into(image, encoded, &frame_of, slot, scratch)
+            jpeg::decode_into(image, encoded, &frame_of, slot, memory)
         } else {
-            raster::decode_into(image, encoded, &frame_of, slot, scratch)
+            raster::decode_into(image, encoded, &frame_of, slot, memory)
         }
     })
 }

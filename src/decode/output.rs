@@ -4,10 +4,10 @@ use image::metadata::Orientation;
 
 use super::finish::{Table, finish, flip_in_place, is_plain};
 use super::geometry::{Frame, FrameOf, Rect};
-use super::pixels::orient;
-use super::resample::{Decoded, Resampler};
+use super::pixels::{orient, transposes};
+use super::resample::{Decoded, Resampler, resampling_bytes};
 use super::scratch::{Buffer, Scratch};
-use super::spec::Image;
+use super::spec::{Image, Size};
 use crate::error::Result;
 
 /// An image decoded whole, not yet turned.
@@ -51,10 +51,27 @@ impl Output {
         Ok(())
     }
 
-    pub(super) fn shrink(&mut self, kept: usize) {
-        self.resampler.shrink(kept);
-        self.target.shrink(kept);
+    /// Bytes that it holds between two images.
+    pub(super) fn bytes(&self) -> u64 {
+        self.resampler.bytes() + self.target.bytes()
     }
+}
+
+/// Bytes that the stages after decoding take at most for an image that lies whole in memory.
+pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
+    let Whole { rect: Rect { width, height, .. }, orientation } = whole;
+    let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
+    let pixels = u64::from(width) * u64::from(height) * image.channels() as u64;
+    let turned = if orientation == Orientation::NoTransforms { 0 } else { pixels };
+    turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1))
+}
+
+/// Bytes that [`Output::fill`] takes at most for what is decoded at a part of its scale.
+pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
+    let Size { height, width } = image.size();
+    let target =
+        if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
+    resampling_bytes(&frame.sampling, reduction, image.size(), image.channels()).saturating_add(target)
 }
 
 impl Scratch {

@@ -62,12 +62,29 @@ impl Resampler {
         self.0.resize(&cropped, &mut target, &options).map_err(internal)
     }
 
-    /// Gives the intermediate rows back where an outlier made them larger than `kept` bytes.
-    pub(super) fn shrink(&mut self, kept: usize) {
-        if self.0.size_of_internal_buffers() > kept {
-            self.0.reset_internal_buffers();
-        }
+    /// Bytes of intermediate rows that it keeps.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.size_of_internal_buffers() as u64
     }
+}
+
+/// Bytes of one weight of the filter: as computed, and as it is used.
+const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
+/// Bytes that the weights of one target pixel take beside themselves, along one axis.
+const WEIGHTS_HEAD: u64 = 64;
+
+/// Bytes that [`Resampler::resample`] takes at most: rows in between, at the target's height and the source's width, and
+/// the filter's weights.
+pub(super) fn resampling_bytes(sampling: &Sampling, reduction: u32, size: Size, channels: usize) -> u64 {
+    let view = reduced(sampling.view, reduction);
+    let between = u64::from(view.width) * u64::from(size.height);
+    let weights = |from: u32, to: u32| {
+        // The filter reaches as many pixels to each side as fall into one of the target.
+        let reached = 2 * u64::from(from.div_ceil(to).max(1)) + 1;
+        u64::from(to) * (reached * WEIGHT + WEIGHTS_HEAD)
+    };
+    let weights = weights(view.width, size.width) + weights(view.height, size.height);
+    between.saturating_mul(channels as u64).saturating_add(weights)
 }
 
 /// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.

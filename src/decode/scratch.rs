@@ -5,10 +5,6 @@ use std::cell::RefCell;
 use super::jpeg::Decoder;
 use super::output::Output;
 
-/// A buffer that one outlier made larger than this is given back after it: a 12-megapixel photograph, decoded whole, is
-/// 36 MB and should not fault its pages in anew for each row; a 178-megapixel one is half a gigabyte per thread.
-const KEPT_BYTES: usize = 64 << 20;
-
 thread_local!(static SCRATCH: RefCell<Scratch> = RefCell::default());
 
 /// One thread's decoder and buffers.
@@ -23,15 +19,21 @@ pub(super) struct Scratch {
 }
 
 impl Scratch {
-    /// Lends the calling thread's scratch. Not to be nested.
-    pub(super) fn with<T>(work: impl FnOnce(&mut Scratch) -> T) -> T {
+    /// Lends the calling thread's scratch. Not to be nested. Buffers that are larger than `kept` bytes together
+    /// afterwards are given back.
+    pub(super) fn with<T>(kept: u64, work: impl FnOnce(&mut Scratch) -> T) -> T {
         SCRATCH.with_borrow_mut(|scratch| {
             let done = work(scratch);
-            scratch.pixels.shrink(KEPT_BYTES);
-            scratch.second.shrink(KEPT_BYTES);
-            scratch.output.shrink(KEPT_BYTES);
+            if scratch.bytes() > kept {
+                (scratch.pixels, scratch.second) = Default::default();
+                scratch.output = Output::default();
+            }
             done
         })
+    }
+
+    fn bytes(&self) -> u64 {
+        self.pixels.bytes() + self.second.bytes() + self.output.bytes()
     }
 }
 
@@ -55,11 +57,9 @@ impl Buffer {
         &self.0[..bytes]
     }
 
-    /// Gives the bytes back if there are more than `kept`.
-    pub(super) fn shrink(&mut self, kept: usize) {
-        if self.0.len() > kept {
-            self.0 = Vec::new();
-        }
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.len() as u64
     }
 }
 
@@ -69,9 +69,11 @@ mod tests {
 
     #[test]
     fn an_outlier_is_given_back() {
-        Scratch::with(|scratch| scratch.pixels.take(KEPT_BYTES + 1)[KEPT_BYTES] = 1);
-        Scratch::with(|scratch| assert_eq!(scratch.pixels.0.capacity(), 0));
-        Scratch::with(|scratch| scratch.pixels.take(KEPT_BYTES).fill(7));
-        Scratch::with(|scratch| assert_eq!(scratch.pixels.get(2), [7, 7]));
+        const KEPT: u64 = 1000;
+        Scratch::with(KEPT, |scratch| scratch.pixels.take(600)[0] = 1);
+        Scratch::with(KEPT, |scratch| scratch.second.take(401)[0] = 1);
+        Scratch::with(KEPT, |scratch| assert_eq!(scratch.bytes(), 0));
+        Scratch::with(KEPT, |scratch| scratch.pixels.take(1000).fill(7));
+        Scratch::with(KEPT, |scratch| assert_eq!(scratch.pixels.get(2), [7, 7]));
     }
 }

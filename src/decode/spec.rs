@@ -203,15 +203,16 @@ impl Image {
         Image { grayscale: true, ..self }
     }
 
-    /// Turned and mirrored as the camera says, as Pillow's `ImageOps.exif_transpose` does. Default: off, as in Pillow
-    /// and torchvision.
+    /// Turned and mirrored as the camera says, as Pillow's `ImageOps.exif_transpose` does: by EXIF in JPEG, WebP and PNG
+    /// (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default: off, as in torchvision.
     #[must_use]
     pub fn exif_orientation(self, apply: bool) -> Image {
         Image { exif_orientation: apply, ..self }
     }
 
-    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. The
-    /// decoders' own memory is limited in proportion. Default: 178,956,970, where Pillow refuses.
+    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. What
+    /// decoding takes is limited too: in a loader by its memory budget, else to 16 bytes for each of these pixels. Default:
+    /// 178,956,970, where Pillow refuses.
     #[must_use]
     pub fn max_pixels(self, pixels: u64) -> Image {
         Image { max_pixels: pixels, ..self }

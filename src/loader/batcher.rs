@@ -19,7 +19,7 @@ use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Selection, fill, gather, longest, weigh};
 use crate::catalog::Catalog;
-use crate::decode::{Image, RowKey, decode_into};
+use crate::decode::{Image, RowKey, Workspace, decode_within};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::{Monitor, Stage, Watch};
 use crate::reader::Resident;
@@ -46,6 +46,8 @@ pub(crate) struct Recipe {
     pub(crate) gang: usize,
     pub(crate) on_bad_row: OnBadRow,
     pub(crate) slabs: Slabs,
+    /// Memory for images while they are decoded.
+    pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
     pub(crate) seed: u64,
@@ -180,7 +182,7 @@ impl Job {
             }
             let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
             let decoded = match Encoded::of(resident.rows.column(column).as_ref())?.get(row as usize) {
-                Some(bytes) => decode_into(image, bytes, key, slot),
+                Some(bytes) => decode_within(&recipe.workspace, image, bytes, key, slot),
                 None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
             };
             if let Err(error) = decoded {
@@ -300,7 +302,7 @@ impl Making {
         if matches!(recipe.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {
-            return Err(first.clone().hint("to count and skip such rows, say so with on_bad_row"));
+            return Err(first.clone().hint_also("to count and skip such rows, say so with on_bad_row"));
         }
         bad.dedup_by_key(|(row, _)| *row);
         let rows = self.job.picks.len();

@@ -19,7 +19,7 @@ use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::delivered;
 use crate::cache::{DiskCache, Tier};
-use crate::decode::Image;
+use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
 use crate::reader::Filter;
@@ -139,8 +139,11 @@ impl LoaderBuilder {
         self
     }
 
-    /// Bytes for all that is in flight: requests, the window, batches made ahead. Default: 4 GiB, or half of what the
-    /// machine or container has if that is less.
+    /// Bytes for all that is in flight: requests, the window, batches made ahead, images while they are decoded. Default:
+    /// 4 GiB, or half of what the machine or container has if that is less.
+    ///
+    /// Images may take a quarter of it, and 48 MiB in any case, which no budget is too small for. One that would take more
+    /// is a bad row: [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with what it takes and the budget that does.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
@@ -223,7 +226,7 @@ impl LoaderBuilder {
         let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
         let may_gang =
             schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
-        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang)?;
+        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang, has_images(&treatments))?;
 
         let mut fetcher = Fetcher {
             store,
@@ -263,6 +266,7 @@ impl LoaderBuilder {
             gang: sizing.gang,
             on_bad_row: self.on_bad_row,
             slabs: Slabs::new((sizing.ahead + 3) * images),
+            workspace: Workspace::of_loader(memory, threads),
             monitor: monitor.clone(),
             seed: self.shuffle.seed(),
             lengths: Lengths {

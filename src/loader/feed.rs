@@ -331,13 +331,14 @@ impl Reading {
 
     /// Rows with their images in the form in which they are kept.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
-        let Source { fetcher, monitor, limit, .. } = &self.source;
+        let Source { fetcher, monitor, limit, recipe, .. } = &self.source;
         let Some((shelf, form)) = fetcher.shelf.as_ref().and_then(|shelf| Some((shelf, shelf.form()?)))
         else {
             return Ok(rows);
         };
         let task = monitor.task(Stage::Keep, None);
-        let Some(kept) = images::kept(&rows, shelf.images(), form, limit / FORM_SHARE)? else {
+        let Some(kept) = images::kept(&rows, shelf.images(), form, (limit / FORM_SHARE, &recipe.workspace))?
+        else {
             return Ok(rows);
         };
         let images = (rows.num_rows() * shelf.images().len()) as u64;

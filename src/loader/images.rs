@@ -11,7 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
 
 use super::slab::Slab;
-use crate::decode::{Form, Image, PixelType};
+use crate::decode::{Form, Image, PixelType, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Encoded images of one source: raw bytes, or the Hugging Face `struct<bytes, path>`.
@@ -56,13 +56,14 @@ impl<'a> Encoded<'a> {
 /// Rows with the images of some columns in the form in which a cache keeps them. What is no whole image stays as it is, so
 /// that it is refused where it is used.
 ///
-/// `None` where the images would take more than `most` bytes, judged by the first one.
+/// `None` where the images would take more than `most` bytes: judged by the first one, and counted as they are made.
 pub(super) fn kept(
     rows: &RecordBatch,
     images: &[(usize, Image)],
     form: Form,
-    most: u64,
+    (most, workspace): (u64, &Workspace),
 ) -> Result<Option<RecordBatch>> {
+    let mut made = 0;
     let mut columns = rows.columns().to_vec();
     for (column, image) in images {
         let encoded = Encoded::of(rows.column(*column).as_ref())?;
@@ -73,8 +74,14 @@ pub(super) fn kept(
         }
         let mut kept = BinaryViewBuilder::with_capacity(rows.num_rows());
         for file in each() {
-            match file.map(|file| (image.keep(form, file), file)) {
-                Some((Ok(pixels), _)) => kept.append_value(pixels),
+            match file.map(|file| (image.keep_within(workspace, form, file), file)) {
+                Some((Ok(pixels), _)) => {
+                    made += pixels.len() as u64;
+                    if made > most {
+                        return Ok(None);
+                    }
+                    kept.append_value(pixels);
+                }
                 Some((Err(_), file)) => kept.append_value(file),
                 None => kept.append_null(),
             }

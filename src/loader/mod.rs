@@ -30,7 +30,6 @@ mod tiers;
 mod warm;
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
@@ -44,6 +43,7 @@ use tiers::Tiers;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
+use crate::panics;
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
@@ -363,7 +363,7 @@ fn forked() -> Error {
 
 /// Runs a task of the pool; a panic, which would end the process, becomes an error.
 fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(task)).unwrap_or_else(|panic| Err(Error::panicked("forebay", &*panic)))
+    panics::caught(task).unwrap_or_else(|panic| Err(Error::panicked("forebay", &panic)))
 }
 
 impl fmt::Debug for Loader {

@@ -1,6 +1,7 @@
 //! How the one memory number is shared out, and whether a window fits it.
 
 use super::room::WITH_CONSUMER;
+use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
@@ -58,6 +59,8 @@ pub(super) struct Sizing {
     pub(super) row_groups: u64,
     /// For the lists of rows that mix a window.
     pub(super) lists: u64,
+    /// Whether images are decoded, for which a part is set aside.
+    images: bool,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
     /// Batches that are made together at most.
@@ -65,11 +68,12 @@ pub(super) struct Sizing {
 }
 
 impl Sizing {
-    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together.
+    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together, and
+    /// for decoding images if there are `images`.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
-    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool) -> Result<Self> {
+    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool, images: bool) -> Result<Self> {
         let made_together = bytes.max(1);
         let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
@@ -91,7 +95,9 @@ impl Sizing {
         let gang = (GANG_BYTES / made_together).clamp(1, most.max(1));
         let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, gang) = (ahead as usize, gang as usize);
-        Ok(Sizing { memory, batches, row_groups: memory.saturating_sub(batches).max(1), lists: 0, ahead, gang })
+        let aside = if images { Workspace::set_aside(memory) } else { 0 };
+        let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
+        Ok(Sizing { memory, batches, row_groups, lists: 0, images, ahead, gang })
     }
 
     /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
@@ -182,7 +188,8 @@ impl Sizing {
 
     /// The budget that leaves `bytes` to row groups and lists.
     fn total(&self, bytes: u64) -> u64 {
-        bytes.saturating_add(self.batches)
+        let rest = bytes.saturating_add(self.batches);
+        if self.images { Workspace::memory_for(rest) } else { rest }
     }
 
     /// What one batch may take at most: it passes alone, beside those that the consumer holds.

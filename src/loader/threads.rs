@@ -4,15 +4,14 @@
 //! a loader; one that assembles batches belongs to an epoch.
 
 use std::fmt::Display;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use crossbeam_channel::bounded;
-use futures::FutureExt;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::panics::caught_future;
 
 /// Threads that wait for storage; they do not work.
 const WAITING: usize = 2;
@@ -49,10 +48,10 @@ impl Border {
     ) -> Result<T> {
         let (send, receive) = bounded(1);
         // Nobody waits any more where the user's thread was stopped.
-        self.handle()?.spawn(async move { drop(send.send(AssertUnwindSafe(future).catch_unwind().await)) });
+        self.handle()?.spawn(async move { drop(send.send(caught_future(future).await)) });
         let ended = receive.recv();
         let ended = ended.map_err(|_| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
-        ended.map_err(|panic| Error::panicked("forebay or in what it reads from", &*panic))
+        ended.map_err(|panic| Error::panicked("forebay or in what it reads from", &panic))
     }
 
     pub(crate) fn handle(&self) -> Result<&Handle> {

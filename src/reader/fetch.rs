@@ -5,7 +5,6 @@
 //! settled by the store, from what it measures.
 
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -21,6 +20,7 @@ use super::shelf::{Keeping, Kept, Shelf, Turn};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, Stage, Stay, Watch};
+use crate::panics::caught_future;
 use crate::shard::Part;
 use crate::source::Store;
 
@@ -197,9 +197,9 @@ impl Fetcher {
         let ranges = self.catalog.byte_ranges(group, &self.projection);
         let file = &self.catalog.files[group.file];
         // The store may be the user's own.
-        let read = AssertUnwindSafe(self.store.read_ranges(file, &ranges)).catch_unwind().await;
+        let read = caught_future(self.store.read_ranges(file, &ranges)).await;
         let read =
-            read.unwrap_or_else(|panic| Err(Error::panicked("forebay or in what it reads from", &*panic)));
+            read.unwrap_or_else(|panic| Err(Error::panicked("forebay or in what it reads from", &panic)));
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }

@@ -1,7 +1,6 @@
 //! From the bytes of one row group to its rows. The first file in which nothing waits for I/O.
 
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, make_array};
@@ -17,6 +16,7 @@ use parquet::basic::Type;
 use super::pages;
 use crate::catalog::{Catalog, File, Group, Projection};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::panics::caught;
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
@@ -228,8 +228,7 @@ impl Part<'_> {
 
 /// Runs a decoder, which can panic on malformed bytes.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
+    caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
 }
 
 /// The same array under a type that differs in nothing but the names and nullability of nested fields.

@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::Schema;
@@ -20,6 +19,7 @@ use super::store::Store;
 use crate::catalog::thrift::Compact;
 use crate::catalog::{Catalog, File, Layout, unify};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::panics::caught;
 
 /// Footers that are read at the same time. More hides the latency of a slow disk, and costs a thread each.
 const FOOTERS_AT_ONCE: usize = 16;
@@ -172,7 +172,7 @@ impl Layouts {
 
 fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Result<Footer> {
     check_structure(bytes)?;
-    let decoded = catch_unwind(AssertUnwindSafe(|| decode(bytes, layouts)));
+    let decoded = caught(|| decode(bytes, layouts));
     let (metadata, layout) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
     check(&metadata, found.pin.size)?;

@@ -2,6 +2,8 @@
 
 use image::metadata::Orientation;
 
+use super::super::exif;
+
 pub(super) const PREFIX: u8 = 0xFF;
 /// The first of eight restart markers.
 pub(super) const RST: u8 = 0xD0;
@@ -14,7 +16,6 @@ const DRI: u8 = 0xDD;
 pub(super) const APP0: u8 = 0xE0;
 const APP1: u8 = 0xE1;
 pub(super) const APP14: u8 = 0xEE;
-const EXIF: &[u8] = b"Exif\0\0";
 
 /// What lies before the first scan's data.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,8 +34,10 @@ pub(super) struct Markers<'a> {
     exif: Option<&'a [u8]>,
     /// Where the first scan's data begin.
     pub(super) scan: usize,
-    /// Largest horizontal sampling factor.
+    /// Largest sampling factors, and the samples of all components in the block of pixels that they span.
     widest: u8,
+    tallest: u8,
+    samples: u32,
     /// Tables that were defined, and those that the frame and its first scan name.
     defined: Tables,
     named: Tables,
@@ -99,7 +102,7 @@ impl<'a> Markers<'a> {
                 DHT => found.define_huffman(content),
                 DQT => found.define_quantization(content),
                 DRI => found.restart_interval = u16::from_be_bytes(*content.first_chunk()?),
-                APP1 if found.exif.is_none() => found.exif = content.strip_prefix(EXIF),
+                APP1 if found.exif.is_none() => found.exif = content.strip_prefix(exif::PREFIX),
                 // Every start of frame; the three others of the range are DHT, JPG and DAC.
                 0xC0..=0xCF if !matches!(marker, DHT | 0xC8 | 0xCC) => {
                     let [_, h1, h0, w1, w0, components] = *content.first_chunk()?;
@@ -108,7 +111,10 @@ impl<'a> Markers<'a> {
                     found.size = Some((width, height));
                     found.components = components;
                     for [_, sampling, table] in content[6..].as_chunks().0.iter().take(components.into()) {
-                        found.widest = found.widest.max(sampling >> 4);
+                        let (across, down) = (sampling >> 4, sampling & 15);
+                        found.widest = found.widest.max(across);
+                        found.tallest = found.tallest.max(down);
+                        found.samples += u32::from(across) * u32::from(down);
                         found.named.add(Tables::QUANTIZATION, *table);
                     }
                     found.progressive = matches!(marker, 0xC2 | 0xC6 | 0xCA | 0xCE);
@@ -146,6 +152,16 @@ impl<'a> Markers<'a> {
         if self.components == 1 { BLOCK } else { BLOCK * u32::from(self.widest) }
     }
 
+    /// Bytes of the coefficients of all of the image, which are held between scans that refine them.
+    pub(super) fn coefficients(&self) -> u64 {
+        const BLOCK: u32 = 8;
+        const BYTES: u64 = size_of::<i16>() as u64;
+        let Some((width, height)) = self.size else { return 0 };
+        let (across, down) = (u32::from(self.widest.max(1)), u32::from(self.tallest.max(1)));
+        let mcus = u64::from(width.div_ceil(BLOCK * across)) * u64::from(height.div_ceil(BLOCK * down));
+        mcus * u64::from(self.samples * BLOCK * BLOCK) * BYTES
+    }
+
     /// All components come in one scan, whose rows can be decoded one after the other.
     pub(super) fn one_scan(&self) -> bool {
         !self.progressive && self.in_first_scan == self.components
@@ -153,7 +169,7 @@ impl<'a> Markers<'a> {
 
     /// How the camera says that the image is meant to be seen.
     pub(super) fn orientation(&self) -> Orientation {
-        self.exif.and_then(Orientation::from_exif_chunk).unwrap_or(Orientation::NoTransforms)
+        self.exif.map_or(Orientation::NoTransforms, exif::orientation)
     }
 
     /// Whether the scans end as they should. A file that was cut short has no end marker: inside a scan, the prefix byte

@@ -17,10 +17,11 @@ use image::metadata::Orientation;
 
 use super::geometry::FrameOf;
 use super::header::{Format, Header};
-use super::output::Whole;
+use super::output::{Whole, bytes_after, bytes_of_fill};
 use super::resample::Decoded;
 use super::scratch::{Buffer, Scratch};
 use super::spec::{Image, LUMA, RGB};
+use super::workspace::Workspace;
 use super::{bad_row, check_size, pixels};
 use crate::error::{Error, ErrorKind, Result};
 use baseline::{Baseline, Request};
@@ -35,6 +36,10 @@ const MAX_SCANS: u32 = 192;
 /// Memory per pixel of the size limit that coefficients may take between scans: three 16-bit ones, and some.
 const DECODER_BYTES_PER_PIXEL: u64 = 8;
 const MIB_SHIFT: u32 = 20;
+
+/// Bytes per column of the image that the library takes for the rows that it works on: those of one iMCU in each stage, of
+/// up to four components, with context above and below.
+const BYTES_PER_COLUMN: u64 = 512;
 
 /// One thread's decompressors, made when first needed and again after a failure.
 #[derive(Default)]
@@ -80,11 +85,7 @@ fn decode(
     channels: usize,
     (decoder, pixels): (&mut Decoder, &mut Buffer),
 ) -> Result<(), ffi::Message> {
-    let samples = match (opened.info().stored, channels) {
-        (Stored::Cmyk, _) => Samples::Cmyk,
-        (Stored::Luma, LUMA) => Samples::Luma,
-        _ => Samples::Rgb,
-    };
+    let samples = samples(&opened.info(), channels);
     let count = part.rect.width as usize * part.rect.height as usize;
     let out = pixels.take(count * samples.per_pixel());
     let baseline = has_its_tables(markers) && opened.info().sequential && samples != Samples::Cmyk;
@@ -114,6 +115,28 @@ fn decode(
     Ok(())
 }
 
+/// What the pixels of a part take.
+fn samples(info: &ffi::Info, channels: usize) -> Samples {
+    match (info.stored, channels) {
+        (Stored::Cmyk, _) => Samples::Cmyk,
+        (Stored::Luma, LUMA) => Samples::Luma,
+        _ => Samples::Rgb,
+    }
+}
+
+/// Bytes that decoding a part takes at most: its pixels, the rows that the library works on, and all coefficients where
+/// several scans make them.
+fn needed(info: &ffi::Info, part: &Part, markers: &Markers<'_>, channels: usize) -> u64 {
+    let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
+    let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
+    pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans
+}
+
+fn named(info: &ffi::Info, markers: &Markers<'_>) -> String {
+    let kind = if markers.one_scan() { "JPEG" } else { "progressive JPEG" };
+    format!("a {kind} of {}x{} pixels", info.width, info.height)
+}
+
 /// The header of a JPEG.
 pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
     let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
@@ -133,12 +156,12 @@ pub(super) fn decode_into(
     encoded: &[u8],
     frame_of: &FrameOf<'_>,
     slot: &mut [u8],
-    scratch: &mut Scratch,
+    (scratch, workspace): (&mut Scratch, &Workspace),
 ) -> Result<()> {
-    match decode_strictly(image, encoded, frame_of, slot, scratch) {
+    match decode_strictly(image, encoded, frame_of, slot, (scratch, workspace)) {
         Err(Failure::Codec(message)) if damage::is_harmless_before_scan(&message) => {
             let clean = repair::without_oddities(encoded).ok_or_else(|| damage::error(&message))?;
-            decode_strictly(image, &clean, frame_of, slot, scratch).map_err(Failure::into_error)
+            decode_strictly(image, &clean, frame_of, slot, (scratch, workspace)).map_err(Failure::into_error)
         }
         other => other.map_err(Failure::into_error),
     }
@@ -177,7 +200,7 @@ fn decode_strictly(
     encoded: &[u8],
     frame_of: &FrameOf<'_>,
     slot: &mut [u8],
-    scratch: &mut Scratch,
+    (scratch, workspace): (&mut Scratch, &Workspace),
 ) -> Result<(), Failure> {
     let markers = Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?;
     if let Some((width, height)) = markers.size {
@@ -192,14 +215,12 @@ fn decode_strictly(
     let buffers = (&mut scratch.decoder, &mut scratch.pixels);
     let orientation = if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
     if orientation != Orientation::NoTransforms {
-        let whole = Part::whole(&info);
-        decode(opened, &whole, &markers, channels, buffers)?;
-        return Ok(scratch.fill_from_whole(
-            image,
-            Whole { rect: whole.rect, orientation },
-            frame_of,
-            slot,
-        )?);
+        let part = Part::whole(&info);
+        let whole = Whole { rect: part.rect, orientation };
+        let needed = needed(&info, &part, &markers, channels) + bytes_after(image, whole, frame_of);
+        let _taken = workspace.take(needed, || named(&info, &markers))?;
+        decode(opened, &part, &markers, channels, buffers)?;
+        return Ok(scratch.fill_from_whole(image, whole, frame_of, slot)?);
     }
     let frame = frame_of(info.width, info.height);
     let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
@@ -208,6 +229,8 @@ fn decode_strictly(
     } else {
         Part::whole(&info)
     };
+    let needed = needed(&info, &part, &markers, channels) + bytes_of_fill(image, &frame, part.reduction);
+    let _taken = workspace.take(needed, || named(&info, &markers))?;
     decode(opened, &part, &markers, channels, buffers)?;
     let Part { rect, reduction, .. } = part;
     let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);

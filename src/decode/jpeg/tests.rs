@@ -33,6 +33,17 @@ fn jpegs() -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// [`decode_into`] with memory of its own.
+fn decode_alone(
+    image: &Image,
+    encoded: &[u8],
+    frame_of: &FrameOf<'_>,
+    slot: &mut [u8],
+    scratch: &mut Scratch,
+) -> Result<()> {
+    decode_into(image, encoded, frame_of, slot, (scratch, &Workspace::of_one(image.max_pixels)))
+}
+
 fn decoded(encoded: &[u8], channels: usize, part: impl Fn(&ffi::Info) -> Part) -> (Part, Vec<u8>) {
     let mut decoder = Decoder::default();
     let mut pixels = Buffer::default();
@@ -136,7 +147,7 @@ fn a_damaged_image_leaves_the_decoder_fit_for_the_next() {
     let mut slot = vec![0; image.bytes_per_image()];
     let mut scratch = Scratch::default();
     let mut decode = |bytes: &[u8]| {
-        decode_into(&image, bytes, &|w, h| Frame::draw(&image, w, h, RowKey(0)), &mut slot, &mut scratch)
+        decode_alone(&image, bytes, &|w, h| Frame::draw(&image, w, h, RowKey(0)), &mut slot, &mut scratch)
             .map(|()| slot.clone())
     };
     let expected = decode(encoded).unwrap();
@@ -176,7 +187,7 @@ fn no_image_depends_on_the_one_before() {
     let mut decode = |bytes: &[u8]| {
         let mut slot = vec![0; image.bytes_per_image()];
         let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(0));
-        decode_into(&image, bytes, &frame_of, &mut slot, &mut scratch).map(|()| slot)
+        decode_alone(&image, bytes, &frame_of, &mut slot, &mut scratch).map(|()| slot)
     };
     for encoded in jpegs() {
         decode(&before).unwrap();
@@ -203,12 +214,30 @@ fn sampling_factors_that_could_be_halved_do_not_upset_crops() {
     let mut slot = vec![0; image.bytes_per_image()];
     for key in 0..50 {
         let frame_of = |w, h| Frame::draw(&image, w, h, RowKey(key));
-        match decode_into(&image, &encoded, &frame_of, &mut slot, &mut Scratch::default()) {
+        match decode_alone(&image, &encoded, &frame_of, &mut slot, &mut Scratch::default()) {
             Ok(()) => {}
             // The scan was written for other MCUs, and may end early.
             Err(error) => assert!(!error.cause().contains("mismatch"), "{error}"),
         }
     }
+}
+
+#[test]
+fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
+    let progressive = (turbojpeg_sys::TJPARAM_TJPARAM_PROGRESSIVE, 1);
+    let coefficients = |sampling| {
+        let settings = [ffi::quality(90), ffi::chroma_sampling(sampling), progressive];
+        let encoded = ffi::compress(&pixels(), WIDTH, HEIGHT, &settings).unwrap();
+        let markers = Markers::read(&encoded).unwrap();
+        assert!(!markers.one_scan());
+        let opened = Decoder::default().open(&encoded, &markers, 1 << 20).unwrap();
+        let info = opened.info();
+        let one_scan = u64::from(WIDTH * HEIGHT) * 3 + u64::from(WIDTH) * BYTES_PER_COLUMN;
+        needed(&info, &Part::whole(&info), &markers, RGB) - one_scan
+    };
+    // 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; of 4:2:0 13 x 10 MCUs of six blocks.
+    assert_eq!(coefficients(0), 26 * 19 * 128 * 3);
+    assert_eq!(coefficients(2), 13 * 10 * 128 * 6);
 }
 
 #[test]
@@ -229,7 +258,7 @@ fn padding_before_the_end_is_harmless() {
     padded.extend([0x11; 40]);
     padded.extend([0xFF, 0xD9]);
     let mut slot = vec![0; image.bytes_per_image()];
-    decode_into(
+    decode_alone(
         &image,
         &padded,
         &|w, h| Frame::draw(&image, w, h, RowKey(0)),
@@ -248,7 +277,7 @@ fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
     let stray = [&encoded[..2], &[1, 2, 3], &encoded[2..]].concat();
     assert!(stray[..2] == [0xFF, 0xD8]);
     let mut slot = vec![0; image.bytes_per_image()];
-    decode_into(
+    decode_alone(
         &image,
         &stray,
         &|w, h| Frame::draw(&image, w, h, RowKey(0)),
@@ -258,7 +287,7 @@ fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
     .unwrap();
     assert!(slot == expected);
     let half = [&stray[..stray.len() / 2], &[0xFF, 0xD9]].concat();
-    let error = decode_into(
+    let error = decode_alone(
         &image,
         &half,
         &|w, h| Frame::draw(&image, w, h, RowKey(0)),

@@ -1,7 +1,7 @@
 //! What is kept gives what the file gives.
 
 use super::*;
-use crate::decode::{encode_jpeg, probe};
+use crate::decode::{decode_into, encode_jpeg, probe};
 
 /// A picture with detail in every direction.
 fn picture(width: u32, height: u32) -> Vec<u8> {
@@ -13,7 +13,7 @@ fn picture(width: u32, height: u32) -> Vec<u8> {
 
 fn decoded(image: &Image, bytes: &[u8], key: u64) -> Vec<u8> {
     let mut slot = vec![0; image.bytes_per_image()];
-    decode(image, bytes, RowKey(key), &mut slot).unwrap();
+    decode_into(image, bytes, RowKey(key), &mut slot).unwrap();
     slot
 }
 
@@ -71,10 +71,10 @@ fn cut_or_foreign_pixels_are_a_bad_row() {
     let kept = image.keep(Form::Pixels, &file).unwrap();
     let mut slot = vec![0; image.bytes_per_image()];
     for length in [PIXELS.len(), HEADER - 1, HEADER, kept.len() - 1] {
-        assert!(decode(&image, &kept[..length], RowKey(0), &mut slot).is_err(), "{length}");
+        assert!(decode_into(&image, &kept[..length], RowKey(0), &mut slot).is_err(), "{length}");
     }
     let grey = image.clone().grayscale();
-    assert!(decode(&grey, &kept, RowKey(0), &mut slot[..64]).is_err());
+    assert!(decode_into(&grey, &kept, RowKey(0), &mut slot[..64]).is_err());
     assert!(probe(&kept).is_err(), "it is no file");
     assert!(image.keep(Form::Pixels, b"no image").is_err());
 }
@@ -143,6 +143,6 @@ fn a_cut_resized_image_is_a_bad_row() {
     let kept = image.keep(Form::Resized, &file).unwrap();
     let mut slot = vec![0; image.bytes_per_image()];
     for length in [RESIZED.len(), HEADER - 1, HEADER, HEADER + 20, kept.len() - 1] {
-        assert!(decode(&image, &kept[..length], RowKey(0), &mut slot).is_err(), "{length}");
+        assert!(decode_into(&image, &kept[..length], RowKey(0), &mut slot).is_err(), "{length}");
     }
 }

@@ -14,11 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 
 #[cfg(feature = "hdfs")]
 pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn ObjectStore>> {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-
     use hdfs_native_object_store::HdfsObjectStoreBuilder;
 
     use super::options::unknown;
+    use crate::panics::caught;
 
     // Without a runtime the client would start one of its own, which cannot be ended from a task.
     let runtime = tokio::runtime::Handle::try_current()
@@ -36,7 +35,7 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         .with_config(configuration)
         .with_io_runtime(runtime);
     // It panics where the machine does not know who its user is.
-    let store = catch_unwind(AssertUnwindSafe(|| builder.build()))
+    let store = caught(|| builder.build())
         .map_err(|_| refused(address, "the user has no name").hint("set HADOOP_USER_NAME"))?;
     let words = |error: object_store::Error| match error {
         object_store::Error::Generic { source, .. } => source.to_string(),

@@ -1,0 +1,163 @@
+//! PNG: its rows one after the other, each as soon as it is inflated.
+//!
+//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept: all of it row by row, so that
+//! an image takes three bytes a pixel whatever it is stored as. Only interlaced ones are held whole as they are stored. Of an
+//! animation the default image is shown. Texts and colour profiles, which a few bytes can blow up, are passed over.
+
+use std::io::Cursor;
+
+use image::metadata::Orientation;
+use png::{ColorType, DecodingError, Limits, Reader, Transformations};
+
+use super::header::{Format, Header};
+use super::raster::{Pending, corrupt, spread};
+use super::spec::RGB;
+use super::{bad_row, exif};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that a decoder may take for rows and chunks. Only an image that is millions of pixels wide needs more.
+const DECODER_BYTES: usize = 64 << 20;
+
+/// Rows that the decoder holds beside ours: filtered and unfiltered ones, and one in its last form.
+const ROWS_HELD: u64 = 4;
+
+/// Bytes of the signature, and of a chunk beside its content.
+const SIGNATURE: usize = 8;
+const CHUNK_LENGTH: usize = 4;
+const CHUNK_HEAD: usize = 8;
+const CHUNK_CRC: usize = 4;
+
+/// A PNG whose header was read.
+pub(super) struct Png<'a> {
+    reader: Reader<Cursor<&'a [u8]>>,
+    encoded: &'a [u8],
+}
+
+impl<'a> Png<'a> {
+    pub(super) fn open(encoded: &'a [u8]) -> Result<Self> {
+        let mut decoder =
+            png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
+        decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+        Ok(Png { reader: decoder.read_info().map_err(failed)?, encoded })
+    }
+
+    pub(super) fn header(&self) -> Header {
+        let (width, height) = self.size();
+        let (color, _) = self.reader.output_color_type();
+        Header { format: Format::Png, width, height, channels: color.samples() as u8, progressive: false }
+    }
+
+    fn size(&self) -> (u32, u32) {
+        self.reader.info().size()
+    }
+
+    /// What its `eXIf` chunk says, before the image's data or behind them.
+    pub(super) fn orientation(&self) -> Orientation {
+        chunk(self.encoded, b"eXIf").map_or(Orientation::NoTransforms, exif::orientation)
+    }
+
+    fn row_bytes(&self) -> u64 {
+        let (width, _) = self.size();
+        self.reader.output_line_size(width).map_or(u64::MAX, |bytes| bytes as u64)
+    }
+}
+
+impl Pending for Png<'_> {
+    fn buffer_bytes(&self) -> u64 {
+        let (width, height) = self.size();
+        let rgb = u64::from(width) * u64::from(height) * RGB as u64;
+        if self.reader.info().interlaced {
+            rgb.max(self.row_bytes().saturating_mul(height.into()))
+        } else {
+            rgb
+        }
+    }
+
+    fn beside_bytes(&self) -> u64 {
+        // As stored a row may have twice the bits.
+        self.row_bytes().saturating_mul(2 * ROWS_HELD)
+    }
+
+    fn read(mut self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
+        let (width, height) = self.size();
+        let (color, _) = self.reader.output_color_type();
+        let channels = color.samples();
+        let (width, height) = (width as usize, height as usize);
+        if self.reader.info().interlaced || color == ColorType::Rgb {
+            self.reader.next_frame(buffer).map_err(failed)?;
+            spread(buffer, width * height, channels);
+            return Ok(());
+        }
+        for pixels in buffer.chunks_exact_mut(width * RGB).take(height) {
+            let row = self
+                .reader
+                .next_row()
+                .map_err(failed)?
+                .ok_or_else(|| bad_row("corrupt PNG: too few rows"))?;
+            let (pixels, _) = pixels.as_chunks_mut::<RGB>();
+            match color {
+                ColorType::Grayscale => {
+                    pixels.iter_mut().zip(row.data()).for_each(|(to, grey)| *to = [*grey; RGB])
+                }
+                ColorType::GrayscaleAlpha => {
+                    let (from, _) = row.data().as_chunks::<2>();
+                    pixels.iter_mut().zip(from).for_each(|(to, [grey, _])| *to = [*grey; RGB]);
+                }
+                _ => {
+                    let (from, _) = row.data().as_chunks::<4>();
+                    pixels.iter_mut().zip(from).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b]);
+                }
+            }
+        }
+        // What is left of the data is looked at, so that damage in it is found.
+        self.reader.next_row().map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// The content of the first chunk of a kind.
+fn chunk<'a>(encoded: &'a [u8], kind: &[u8; 4]) -> Option<&'a [u8]> {
+    let mut rest = encoded.get(SIGNATURE..)?;
+    loop {
+        let length = u32::from_be_bytes(*rest.first_chunk()?) as usize;
+        let content = rest.get(CHUNK_HEAD..)?.get(..length)?;
+        if rest[CHUNK_LENGTH..CHUNK_HEAD] == *kind {
+            return Some(content);
+        }
+        rest = rest.get(CHUNK_HEAD + length + CHUNK_CRC..)?;
+    }
+}
+
+fn failed(error: DecodingError) -> Error {
+    match error {
+        DecodingError::LimitsExceeded => {
+            let limit = DECODER_BYTES >> 20;
+            Error::new(ErrorKind::TooLarge, format!("PNG: a row or chunk takes more than {limit} MiB"))
+        }
+        other => corrupt(Format::Png, &other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::exif::tests::exif;
+
+    /// A chunk without a checksum that anybody looks at.
+    fn bare_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
+        [&(content.len() as u32).to_be_bytes()[..], kind, content, &[0; 4]].concat()
+    }
+
+    #[test]
+    fn exif_is_found_before_and_behind_the_image() {
+        let data = bare_chunk(b"IDAT", &[1, 2, 3]);
+        let turned = bare_chunk(b"eXIf", &exif(3, 1, 6));
+        for chunks in [[turned.clone(), data.clone()], [data, turned]] {
+            let png = [&[0; SIGNATURE][..], &chunks.concat()].concat();
+            assert_eq!(exif::orientation(chunk(&png, b"eXIf").unwrap()), Orientation::Rotate90);
+            assert_eq!(chunk(&png[..png.len() - 9], b"none"), None);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! TIFF: what its tags say and the decoder does not know.
+//!
+//! `FillOrder` 2 says that a byte's lowest bit comes first: the bytes of strips and tiles are turned round before the decoder
+//! sees them. `ExtraSamples` 1 says that colours are stored times their alpha: they are divided by it again, so that alpha
+//! is dropped without blending here too.
+
+use std::borrow::Cow;
+use std::io::Cursor;
+
+use tiff::decoder::Decoder;
+use tiff::tags::Tag;
+
+use super::bad_row;
+use crate::error::Result;
+
+const LOWEST_BIT_FIRST: u16 = 2;
+const ASSOCIATED_ALPHA: u16 = 1;
+
+/// Compressions whose data are JPEGs, which have an order of their own.
+const JPEGS: [u16; 2] = [6, 7];
+
+/// The file with the highest bit of each byte first: itself, or a copy.
+///
+/// # Errors
+/// Strips that lie over each other: such a file could have any number of them.
+pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
+    // What cannot be read is refused by the one who decodes it.
+    let Some(strips) = reversed_strips(encoded) else { return Ok(Cow::Borrowed(encoded)) };
+    let total = strips.iter().fold(0u64, |total, (_, bytes)| total.saturating_add(*bytes));
+    if total > encoded.len() as u64 {
+        return Err(bad_row("corrupt TIFF: its strips are longer than the file"));
+    }
+    let mut turned = encoded.to_vec();
+    for (start, bytes) in strips {
+        let Ok(start) = usize::try_from(start) else { continue };
+        let strip = turned.get_mut(start..).unwrap_or_default().iter_mut();
+        strip.take(bytes as usize).for_each(|byte| *byte = byte.reverse_bits());
+    }
+    Ok(Cow::Owned(turned))
+}
+
+/// Whether colours are stored times their alpha.
+pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
+    let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
+    let extra = decoder.find_tag_unsigned_vec::<u16>(Tag::ExtraSamples).ok().flatten();
+    extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
+}
+
+/// Divides the colours of 8-bit pixels of colour and alpha by their alpha. What is all transparent stays as it is.
+pub(super) fn divide_by_alpha(pixels: &mut [u8], channels: usize) {
+    for pixel in pixels.chunks_exact_mut(channels) {
+        if let Some((alpha, colours)) = pixel.split_last_mut()
+            && *alpha > 0
+        {
+            let alpha = u32::from(*alpha);
+            colours.iter_mut().for_each(|level| *level = (u32::from(*level) * 255 / alpha).min(255) as u8);
+        }
+    }
+}
+
+/// Where the strips or tiles of a file begin whose lowest bits come first, and their bytes.
+fn reversed_strips(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
+    let mut decoder = Decoder::new(Cursor::new(encoded)).ok()?;
+    let order = decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok()??;
+    let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok()?.unwrap_or(1);
+    if order != LOWEST_BIT_FIRST || JPEGS.contains(&compression) {
+        return None;
+    }
+    let mut numbers = |strips, tiles| {
+        let found = decoder.find_tag_unsigned_vec::<u64>(strips).ok()?;
+        found.or(decoder.find_tag_unsigned_vec::<u64>(tiles).ok()?)
+    };
+    let starts = numbers(Tag::StripOffsets, Tag::TileOffsets)?;
+    Some(starts.into_iter().zip(numbers(Tag::StripByteCounts, Tag::TileByteCounts)?).collect())
+}
