@@ -10,6 +10,7 @@ mod monitor;
 pub mod reader;
 pub mod shard;
 mod shuffle;
+pub mod sizes;
 pub mod source;
 
 pub use cache::DiskCache;

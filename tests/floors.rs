@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Rooms by floor, lowest first. A room may import from floors below its own.
 const FLOORS: [&[&str]; 6] = [
     &["error"],
-    &["catalog", "shard", "shuffle", "batch", "monitor"],
+    &["catalog", "shard", "shuffle", "batch", "monitor", "sizes"],
     &["source", "cache", "decode"],
     &["reader"],
     &["loader"],

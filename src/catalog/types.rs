@@ -30,15 +30,57 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Refuses a column of a type that is not read, by name.
-pub(super) fn check_read(field: &Field) -> Result<()> {
-    if is_read(field.data_type()) {
-        return Ok(());
+/// Longer types are not written out: nobody finds the end of the sentence.
+const TYPE_SHOWN: usize = 500;
+/// Of more columns that are not read, only the first are named.
+const COLUMNS_SHOWN: usize = 20;
+
+/// Refuses columns of types that are not read: all of them, by name.
+pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
+    let unread: Vec<&Field> = fields.filter(|field| !is_read(field.data_type())).collect();
+    match unread.as_slice() {
+        [] => Ok(()),
+        [field] => Err(unread_column(field)),
+        several => {
+            let named = several.iter().take(COLUMNS_SHOWN);
+            let named: Vec<String> =
+                named.map(|field| format!("{:?} ({})", field.name(), outline(field.data_type()))).collect();
+            let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let cause = format!(
+                "{} columns are of types that are not read yet: {}{more}",
+                several.len(),
+                named.join(", ")
+            );
+            Err(Error::new(ErrorKind::Unsupported, cause).hint("leave them out with `columns`"))
+        }
     }
-    let cause = format!("type {} is not read yet", field.data_type());
-    Err(Error::new(ErrorKind::Unsupported, cause)
+}
+
+/// Why a column is not read, if it is not.
+pub(super) fn refusal(field: &Field) -> Option<Error> {
+    (!is_read(field.data_type())).then(|| unread_column(field))
+}
+
+fn unread_column(field: &Field) -> Error {
+    let full = field.data_type().to_string();
+    let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
+    Error::new(ErrorKind::Unsupported, format!("type {shown} is not read yet"))
         .at(Place::default().column(field.name().as_str()))
-        .hint("leave it out with columns=[...]"))
+        .hint("leave it out with `columns`")
+}
+
+/// A type without what structures and maps consist of: "List(Struct of 3)".
+fn outline(data_type: &DataType) -> String {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => format!("List({})", outline(item.data_type())),
+        DataType::FixedSizeList(item, length) => format!("List({})[{length}]", outline(item.data_type())),
+        DataType::Struct(fields) => format!("Struct of {}", fields.len()),
+        DataType::Map(..) => "Map".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn is_read(data_type: &DataType) -> bool {

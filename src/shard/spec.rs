@@ -116,7 +116,7 @@ impl Shuffle {
             );
         }
         if self.lanes == Some(0) {
-            return Err(Error::invalid("0 lanes").hint("leave lanes out to have one per rank"));
+            return Err(Error::invalid("0 lanes").hint("leave out `lanes` to have one per rank"));
         }
         Ok(())
     }
