@@ -7,7 +7,8 @@ mod pages;
 use std::fmt;
 use std::path::PathBuf;
 
-use forebay::{Catalog, Result};
+use forebay::error::escaped;
+use forebay::{Catalog, Error, Result};
 use serde::Serialize;
 
 use self::columns::Column;
@@ -45,7 +46,16 @@ struct Report {
     row_group_bytes: Spread,
     row_group_rows: Spread,
     columns: Vec<Column>,
+    /// Columns that a loader refuses.
+    unread: Vec<Unread>,
     advice: Vec<String>,
+}
+
+/// A column that is not read.
+#[derive(Serialize)]
+struct Unread {
+    column: String,
+    why: String,
 }
 
 /// How even something is.
@@ -97,10 +107,18 @@ fn inspect(args: &Args, catalog: &Catalog) -> Report {
         row_group_bytes: Spread::of(catalog.groups.iter().map(stored)),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
+        unread: catalog.unread().iter().map(Unread::of).collect(),
         advice: Vec::new(),
     };
     report.advice = advice::list(&report);
     report
+}
+
+impl Unread {
+    fn of(refusal: &Error) -> Self {
+        let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
+        Unread { column, why: refusal.cause().to_owned() }
+    }
 }
 
 impl fmt::Display for Report {
@@ -117,14 +135,21 @@ impl fmt::Display for Report {
         writeln!(f, "row group   {} to {}, mean {}", bytes(min), bytes(max), bytes(mean))?;
         let Spread { min, mean, max, .. } = self.row_group_rows;
         writeln!(f, "            {} to {} rows, mean {}", count(min), count(max), count(mean))?;
-        writeln!(f, "written by  {}", self.written_by.join(", "))?;
+        writeln!(f, "written by  {}", escaped(&self.written_by.join(", ")))?;
         writeln!(f, "fingerprint {}\n", self.fingerprint)?;
         columns::table(&self.columns, f)?;
         writeln!(f)?;
+        if !self.unread.is_empty() {
+            writeln!(f, "Not read: a loader needs --columns, or in Python columns=, without")?;
+            for Unread { column, why } in &self.unread {
+                writeln!(f, "- {column:?}: {}", escaped(why))?;
+            }
+            writeln!(f)?;
+        }
         if self.advice.is_empty() {
             return write!(f, "The layout suits training: nothing to change.");
         }
         write!(f, "Advice")?;
-        self.advice.iter().try_for_each(|advice| write!(f, "\n- {advice}"))
+        self.advice.iter().try_for_each(|advice| write!(f, "\n- {}", escaped(advice)))
     }
 }

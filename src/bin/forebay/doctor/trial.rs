@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay::{Loader, Result};
+use forebay::{Error, Loader, Result};
 
 use super::model::Rate;
 
@@ -56,6 +56,10 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
             }
         }
         number += u64::from(again_after.is_none());
+    }
+    if marks.len() < 2 {
+        return Err(Error::invalid(format!("no second batch came in {} s: that is no rate", time.as_secs()))
+            .hint("give it more --seconds, or a smaller `batch_size`"));
     }
     let stats = loader.stats();
     let decoded = (stats.stages.parquet.items - before.stages.parquet.items).max(1) as f64;
