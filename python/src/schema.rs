@@ -1,6 +1,7 @@
 //! What a loader delivers: names and types.
 
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use forebay::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -63,7 +64,7 @@ impl Schema {
             .schema
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", field.name(), describe(field)))
+            .map(|field| escaped(&format!("{}: {}", field.name(), describe(field))).into_owned())
             .collect();
         lines.join("\n")
     }
