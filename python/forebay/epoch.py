@@ -215,7 +215,7 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:
-    """Refuses a column that has not as many rows as the batch. What is no array is passed on: it is of the whole batch."""
+    """Refuses a column with another number of rows than the batch. What is no array passes: it is of the whole batch."""
     if isinstance(value, Mapping):
         for inner in value:
             _check_rows(f"{name}.{inner}", value[inner], rows)

@@ -247,7 +247,9 @@ def _rebuild(arguments: dict[str, Any]) -> Loader:
 
 def _shown(url: Location) -> Location:
     """A location without what nobody else may see."""
-    return _forebay.shown(url) if isinstance(url, str) else url
+    text = os.fspath(url)
+    shown = _forebay.shown(text)
+    return url if shown == text else shown
 
 
 def _names(columns: Any) -> list[str]:

@@ -14,5 +14,5 @@ pub(crate) fn parse_size(py: Python<'_>, text: &str) -> PyResult<u64> {
 /// A location without passwords and signatures.
 #[pyfunction]
 pub(crate) fn shown(location: &str) -> String {
-    source::without_secrets(location)
+    source::shown(location)
 }

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,13 @@ def test_torch_learns(photos: Path) -> None:
                 losses.append(total / len(batches))
         assert train.state_dict()["epoch"] == 6
     assert losses[-1] < losses[0] / 4, losses
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"batch_size": None}, {"num_workers": 1}], ids=str)
+def test_a_data_loader_over_a_loader_says_what_to_do_instead(plain: Path, options: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    with small(plain) as train, pytest.raises(TypeError, match=r"takes the place of a DataLoader"):
+        next(iter(torch.utils.data.DataLoader(train, **options)))
 
 
 def test_torch_takes_every_column(plain: Path) -> None:

@@ -92,15 +92,15 @@ def test_it_has_to_return_a_dict(plain: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda batch: {"id": batch["id"], "y": batch["id"][:2]}, "column 'y': want 64 rows, .* got 2$"),
-        (lambda batch: {"y": batch["id"][:2]}, "column 'y': want 64 rows, .* got 2$"),
-        (lambda batch: {"y": np.concatenate([batch["id"], batch["id"]])}, "got 128$"),
+        (lambda batch: {"id": batch["id"], "y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
+        (lambda batch: {"y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
+        (lambda batch: {"y": np.concatenate([batch["id"], batch["id"]])}, r"got 128\b"),
         (lambda batch: {"y": batch["id"].sum()}, "got a int64 without rows"),
         (lambda batch: {"y": np.array(3)}, "got a ndarray without rows"),
         (lambda batch: {"y": "x" * 64}, "got a str without rows"),
-        (lambda batch: {"y": [1, 2]}, "got 2$"),
-        (lambda batch: {"y": {"z": batch["id"][1:]}}, "column 'y.z': .* got 63$"),
-        (lambda batch: {"y": fb.Ragged(batch["id"], np.array([0, 64]))}, "got 1$"),
+        (lambda batch: {"y": [1, 2]}, r"got 2\b"),
+        (lambda batch: {"y": {"z": batch["id"][1:]}}, r"column 'y.z': .* got 63\b"),
+        (lambda batch: {"y": fb.Ragged(batch["id"], np.array([0, 64]))}, r"got 1\b"),
         (lambda batch: {}, "no column"),
     ],
 )
