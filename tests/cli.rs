@@ -148,7 +148,7 @@ fn hostile(dir: &Path) -> PathBuf {
     let odd: ArrayRef = std::sync::Arc::new(StructArray::from(vec![(inner, ints.clone())]));
     let batch =
         RecordBatch::try_from_iter([("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd)]).unwrap();
-    let path = dir.join("bad\u{1b}[7m.parquet");
+    let path = dir.join("bad\u{202e}.parquet");
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_created_by("writer\u{9b}31m\r\nfingerprint forged".to_owned())
         .build();

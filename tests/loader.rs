@@ -370,7 +370,7 @@ fn rows_that_miss_a_value_are_left_out_where_bad_rows_are() {
     for (shuffle, batch) in [(Shuffle::stored(), 7), (Shuffle::seeded(3).window_rows(16), 4)] {
         let build = |at_most| {
             let skipping = loader(&dir).on_bad_row(OnBadRow::skip(at_most));
-            skipping.shuffle(shuffle.clone()).batch_size(batch).build().unwrap()
+            skipping.shuffle(shuffle).batch_size(batch).build().unwrap()
         };
         let six = build(6);
         let mut epoch = six.epoch(0);

@@ -25,7 +25,8 @@ def locations(urls: Any) -> list[str]:
     """
     if isinstance(urls, (str, os.PathLike)):
         return [_text(urls, "")]
-    kind = f"{type(urls).__module__}.{type(urls).__qualname__}".removeprefix("builtins.")
+    # A class that was made by hand may have no module.
+    kind = f"{getattr(type(urls), '__module__', 'builtins')}.{type(urls).__qualname__}".removeprefix("builtins.")
     if isinstance(urls, Mapping) and not _is_table(urls):
         raise UnsupportedError(
             f"a {kind} of data sets is not read: there is no mixing by weight (pass a list of locations to read them "

@@ -191,7 +191,7 @@ impl Batch {
             .schema_ref()
             .fields()
             .iter()
-            .map(|field| escaped(&format!("{}: {}", field.name(), schema::describe(field))).into_owned())
+            .map(|field| format!("{}: {}", escaped(field.name()), schema::describe(field)))
             .collect();
         format!("<forebay.Batch of {} rows: {}>", self.batch.num_rows(), columns.join(", "))
     }

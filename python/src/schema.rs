@@ -64,7 +64,7 @@ impl Schema {
             .schema
             .fields()
             .iter()
-            .map(|field| escaped(&format!("{}: {}", field.name(), describe(field))).into_owned())
+            .map(|field| format!("{}: {}", escaped(field.name()), describe(field)))
             .collect();
         lines.join("\n")
     }
@@ -85,10 +85,10 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
     }
 }
 
-/// The type in words: Arrow's name, or element type and shape of a tensor.
+/// The type in words: Arrow's name, or element type and shape of a tensor. Names within it are spelled out.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
-    match dense::layout(field) {
+    let described = match dense::layout(field) {
         Some((dense::Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
         Some((_, shape)) if !shape.is_empty() => match field.data_type() {
             DataType::FixedSizeList(item, _) => {
@@ -97,5 +97,6 @@ pub(crate) fn describe(field: &FieldRef) -> String {
             other => format!("{other}{nullable}"),
         },
         _ => format!("{}{nullable}", field.data_type()),
-    }
+    };
+    escaped(&described).into_owned()
 }
