@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Place, Result, nearest};
 
 pub use fingerprint::Fingerprint;
 pub(crate) use layout::Layout;
-pub(crate) use types::{leaf_width, same_type};
+pub(crate) use types::{check_plain, leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -164,8 +164,9 @@ impl Catalog {
         }))
     }
 
-    /// The columns that are not read, each with the reason.
-    pub fn unread(&self) -> Vec<Error> {
+    /// The columns that a loader refuses unless it is told more than to read them, each with the reason and the next move:
+    /// those that are not read, and those that are delivered only as decoded images.
+    pub fn refused(&self) -> Vec<Error> {
         self.schema.fields().iter().filter_map(|field| types::refusal(field)).collect()
     }
 

@@ -353,7 +353,7 @@ fn all_columns_that_are_not_read_are_named_at_once_and_in_short() {
     assert!(sentence.len() < 1000, "{} characters", sentence.len());
     let one = catalog.project(&["label", "wide_3"]).unwrap_err().to_string();
     assert_eq!(one, "column \"wide_3\": type Struct of 400 is not read yet (leave it out with columns)");
-    assert_eq!(catalog.unread().len(), 30);
+    assert_eq!(catalog.refused().len(), 30);
 }
 
 #[test]

@@ -139,15 +139,22 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
-/// A file whose names hold what a terminal obeys, and a column that is not read.
+/// A file whose names hold what a terminal obeys, with a column that is not read and one of images.
 fn hostile(dir: &Path) -> PathBuf {
-    use arrow::array::{ArrayRef, Int64Array, RecordBatch, StructArray};
+    use arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
     use arrow::datatypes::{DataType, Field};
     let ints: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(0..40));
     let inner = std::sync::Arc::new(Field::new("x\u{1b}[2J", DataType::Int64, false));
     let odd: ArrayRef = std::sync::Arc::new(StructArray::from(vec![(inner, ints.clone())]));
-    let batch =
-        RecordBatch::try_from_iter([("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd)]).unwrap();
+    let part = |name, array: ArrayRef| {
+        (std::sync::Arc::new(Field::new(name, array.data_type().clone(), false)), array)
+    };
+    let bytes: ArrayRef = std::sync::Arc::new(BinaryArray::from_iter_values((0..40).map(|_| b"x")));
+    let paths: ArrayRef = std::sync::Arc::new(StringArray::from_iter_values((0..40).map(|_| "x")));
+    let image: ArrayRef =
+        std::sync::Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
+    let columns = [("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd), ("image", image)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
     let path = dir.join("bad\u{202e}.parquet");
     let properties = parquet::file::properties::WriterProperties::builder()
         .set_created_by("writer\u{9b}31m\r\nfingerprint forged".to_owned())
@@ -198,14 +205,16 @@ fn inspect_names_the_columns_that_a_loader_refuses() {
     let temp = TempDir::new().unwrap();
     hostile(temp.path());
     let report = json(&format!("inspect {}", temp.path().display()));
-    let unread = report["unread"].as_array().unwrap();
-    assert_eq!(unread.len(), 1, "{report}");
-    assert_eq!(unread[0]["column"], "odd\u{2066}");
-    assert!(unread[0]["why"].as_str().unwrap().ends_with("is not read yet"), "{report}");
+    let refused = report["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 2, "{report}");
+    assert_eq!(refused[0]["column"], "odd\u{2066}");
+    assert!(refused[0]["why"].as_str().unwrap().ends_with("is not read yet"), "{report}");
+    assert!(refused[1]["why"].as_str().unwrap().ends_with("is delivered as an image only"), "{report}");
     let people = succeed(&format!("inspect {}", temp.path().display()));
-    assert!(people.contains("Not read:") && people.contains("odd\\u{2066}"), "{people}");
+    assert!(people.contains("odd\\u{2066}") && people.contains("(leave it out with --columns)"), "{people}");
+    assert!(people.contains("(give it to --image, or leave it out with --columns)"), "{people}");
     let (_temp, dir) = pictures();
-    assert!(!succeed(&format!("inspect {}", dir.display())).contains("Not read"));
+    assert!(!succeed(&format!("inspect {}", dir.display())).contains("Refused"));
 }
 
 #[test]

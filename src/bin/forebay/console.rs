@@ -162,7 +162,7 @@ pub(crate) fn fail(error: &Error) {
 }
 
 /// An option of the library as the program takes it.
-fn option(name: &str, value: Option<&str>) -> String {
+pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
         "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "threads" | "window_rows" => {

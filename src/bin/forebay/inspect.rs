@@ -12,7 +12,7 @@ use forebay::{Catalog, Error, Result};
 use serde::Serialize;
 
 use self::columns::Column;
-use super::console::Console;
+use super::console::{self, Console};
 use super::location::Location;
 use super::units::{bytes, count, counted};
 
@@ -46,16 +46,19 @@ struct Report {
     row_group_bytes: Spread,
     row_group_rows: Spread,
     columns: Vec<Column>,
-    /// Columns that a loader refuses.
-    unread: Vec<Unread>,
+    /// Columns that a loader refuses as they are.
+    refused: Vec<Refused>,
     advice: Vec<String>,
 }
 
-/// A column that is not read.
+/// A column that a loader refuses as it is.
 #[derive(Serialize)]
-struct Unread {
+struct Refused {
     column: String,
     why: String,
+    /// The whole sentence, with the next move.
+    #[serde(skip)]
+    sentence: String,
 }
 
 /// How even something is.
@@ -107,17 +110,17 @@ fn inspect(args: &Args, catalog: &Catalog) -> Report {
         row_group_bytes: Spread::of(catalog.groups.iter().map(stored)),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
-        unread: catalog.unread().iter().map(Unread::of).collect(),
+        refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
     report.advice = advice::list(&report);
     report
 }
 
-impl Unread {
+impl Refused {
     fn of(refusal: &Error) -> Self {
         let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
-        Unread { column, why: refusal.cause().to_owned() }
+        Refused { column, why: refusal.cause().to_owned(), sentence: refusal.sentence(console::option) }
     }
 }
 
@@ -139,11 +142,9 @@ impl fmt::Display for Report {
         writeln!(f, "fingerprint {}\n", self.fingerprint)?;
         columns::table(&self.columns, f)?;
         writeln!(f)?;
-        if !self.unread.is_empty() {
-            writeln!(f, "Not read: a loader needs --columns, or in Python columns=, without")?;
-            for Unread { column, why } in &self.unread {
-                writeln!(f, "- {column:?}: {}", escaped(why))?;
-            }
+        if !self.refused.is_empty() {
+            writeln!(f, "Refused by a loader as they are")?;
+            self.refused.iter().try_for_each(|refused| writeln!(f, "- {}", refused.sentence))?;
             writeln!(f)?;
         }
         if self.advice.is_empty() {

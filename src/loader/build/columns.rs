@@ -7,9 +7,9 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use crate::batch::Fill;
-use crate::catalog::{Catalog, Projection};
+use crate::catalog::{Catalog, Projection, check_plain};
 use crate::decode::Image;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::loader::batcher::Treatment;
 use crate::loader::images::{can_be_kept, holds_images};
 
@@ -65,20 +65,15 @@ impl LoaderBuilder {
             value.check(field.data_type()).map_err(|error| error.at(place()))?;
             fills.insert(name, value);
         }
-        let treatment = |field: &FieldRef| {
-            let name = field.name().as_str();
-            match images.get(name) {
-                Some(image) => Ok(Treatment::Image((*image).clone())),
-                None if matches!(field.data_type(), DataType::Struct(_)) => Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!("type {} is delivered as an image only", field.data_type()),
-                )
-                .at(Place::default().column(name))
-                .hint("give it to `decode`, or leave it out with `columns`")),
-                None => Ok(Treatment::Plain { fill: fills.get(name).copied().cloned() }),
-            }
+        let fields = projection.schema().fields();
+        check_plain(
+            fields.iter().map(AsRef::as_ref).filter(|field| !images.contains_key(field.name().as_str())),
+        )?;
+        let treatment = |field: &FieldRef| match images.get(field.name().as_str()) {
+            Some(image) => Treatment::Image((*image).clone()),
+            None => Treatment::Plain { fill: fills.get(field.name().as_str()).copied().cloned() },
         };
-        projection.schema().fields().iter().map(treatment).collect()
+        Ok(fields.iter().map(treatment).collect())
     }
 
     /// The columns whose images the cache can keep in another form than as files.
