@@ -215,21 +215,24 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:
-    """Refuses a column with another number of rows than the batch. What is no array passes: it is of the whole batch."""
+    """Refuses a column with another number of rows than the batch. What is no array passes: it is of the batch."""
     if isinstance(value, Mapping):
         for inner in value:
             _check_rows(f"{name}.{inner}", value[inner], rows)
         return
-    shape = getattr(value, "shape", None)
-    if isinstance(value, (str, bytes)) or (shape is not None and len(shape) == 0):
+    try:
+        shape = getattr(value, "shape", None)
+    except RuntimeError:  # torch's strided nested tensors have none
+        return
+    if shape is None and (isinstance(value, (str, bytes)) or not hasattr(value, "__len__")):
+        return
+    if shape is not None and len(shape) == 0:
         got = f"a {type(value).__name__} without rows"
-    elif shape is not None or hasattr(value, "__len__"):
+    else:
         found = len(value) if shape is None or shape[0] is None else int(shape[0])
         if found == rows:
             return
-        got = f"{found}"
-    else:
-        return
+        got = str(found)
     raise InvalidError(
         f"the transform returned column {name!r}: want {rows} rows, as it was given, got {got}", column=str(name)
     )

@@ -45,8 +45,8 @@ class Loader:
         cache: ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk.
         memory: One budget for all that is in flight, as ``"12GB"``, ``"4GiB"`` or a number of bytes.
         transform: A function from a dict of arrays to a dict of arrays with as many rows; values that are no arrays,
-            such as a number for the whole batch, are passed on. It runs on one thread of its own, so it may be slow as
-            long as it lets other threads run, and its results arrive in order.
+            such as a number or a text for the whole batch, are passed on. It runs on one thread of its own, so it may
+            be slow as long as it lets other threads run, and its results arrive in order.
         threads: Threads that decode. Default: as many as there are processors.
         storage_options: For the store, as in pandas and fsspec.
         on_bad_row: ``"raise"``, or ``forebay.Skip(at_most=...)`` to leave out and count.

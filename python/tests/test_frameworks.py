@@ -77,14 +77,16 @@ def test_torch_takes_what_a_transform_made(photos: Path) -> None:
     torch = pytest.importorskip("torch")
 
     def transform(batch: dict[str, np.ndarray]) -> dict[str, object]:
-        return {"image": batch["image"][:, ::2], "made": torch.ones(3), "text": "x"}
+        nested = torch.nested.nested_tensor([torch.ones(2)] * 32)
+        return {"image": batch["image"][:, ::2], "made": torch.ones(32), "nested": nested, "text": "x"}
 
     decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
     with fb.Loader(photos, decode=decode, transform=transform) as train:
         batch = next(iter(fb.torch.batches(train)))
     assert batch["image"].shape == (32, 4, 8, 3)
-    assert batch["made"].tolist() == [1, 1, 1]
+    assert batch["made"].tolist() == [1] * 32
     assert batch["text"] == "x"
+    assert batch["nested"].size(0) == 32
 
 
 def test_torch_uploads_one_batch_ahead(plain: Path) -> None:
