@@ -5,8 +5,10 @@
 //! which no batch can overflow.
 
 mod bytes;
+mod fill;
 mod fixed;
 mod lists;
+mod nulls;
 mod selection;
 mod weight;
 
@@ -16,7 +18,9 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-pub(crate) use fixed::{fill, pattern as fill_pattern};
+pub use fill::Fill;
+pub(crate) use fill::fill;
+pub use nulls::{needs_values, null_rows};
 pub use selection::{Run, Selection};
 pub(crate) use weight::{is_variable, longest, weigh};
 
@@ -33,28 +37,35 @@ pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
 }
 
-/// Gathers one column. `fill` replaces nulls of numeric columns, and the bytes of binary nulls of fixed length.
+/// Gathers one column. `fill` stands for nulls: of lists it replaces each value that is null, a list of differing length
+/// that is null becomes an empty one, and a list of fixed length one of the fill alone.
 ///
 /// # Errors
 /// The type is not one that is delivered, or `fill` is not a value of it.
-pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
+pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let Some(first) = sources.first() else {
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
     };
     match first.data_type() {
-        DataType::Boolean => booleans(sources, selection),
-        DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection),
-        DataType::List(_) | DataType::LargeList(_) => lists::gather(sources, selection),
-        DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection),
-        _ => fixed::gather(sources, selection, fill),
+        DataType::Boolean => booleans(sources, selection, fill),
+        DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection, fill),
+        DataType::List(_) | DataType::LargeList(_) => lists::gather(sources, selection, fill),
+        DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection, fill),
+        _ => fixed::gather(sources, selection, fill.and_then(Fill::number)),
     }
 }
 
-fn booleans(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+fn booleans(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let arrays: Vec<&BooleanArray> = downcast(sources)?;
     let values: Vec<Option<&BooleanBuffer>> = arrays.iter().map(|array| Some(array.values())).collect();
     let values = selection.bits(&values);
-    Ok(Arc::new(BooleanArray::new(values, selection.nulls(sources))))
+    let nulls = selection.nulls(sources);
+    let filled = match (&nulls, fill.and_then(Fill::number)) {
+        (Some(present), Some(0.0)) => &values & present.inner(),
+        (Some(present), Some(_)) => &values | &!present.inner(),
+        _ => return Ok(Arc::new(BooleanArray::new(values, nulls))),
+    };
+    Ok(Arc::new(BooleanArray::new(filled, None)))
 }
 
 /// The sources as arrays of one concrete type.
@@ -69,7 +80,7 @@ fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a
 mod tests {
     use super::*;
     use arrow::array::*;
-    use arrow::datatypes::{Float32Type, Int32Type};
+    use arrow::datatypes::{self as types, Float32Type, Int32Type};
 
     /// Every type, gathered scattered and in runs, equals arrow's own `interleave` of the same rows.
     #[test]
@@ -187,14 +198,68 @@ mod tests {
     fn a_fill_replaces_nulls_and_must_be_a_value_of_the_type() {
         let array = Int32Array::from(vec![Some(1), None, Some(3)]);
         let selection = || Selection::new(vec![(0, 1), (0, 2)]);
-        let filled = gather(&[&array], &selection(), Some(-1.0)).unwrap();
+        let filled = gather(&[&array], &selection(), Some(&Fill::Number(-1.0))).unwrap();
         assert_eq!(filled.as_primitive::<Int32Type>(), &Int32Array::from(vec![-1, 3]));
-        assert_eq!(gather(&[&array], &selection(), Some(0.5)).unwrap_err().kind(), ErrorKind::Invalid);
+        let unfit = gather(&[&array], &selection(), Some(&Fill::Number(0.5)));
+        assert_eq!(unfit.unwrap_err().kind(), ErrorKind::Invalid);
         let cells = [Some([1, 2]), None, Some([5, 6])];
         let cells = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells.into_iter(), 2).unwrap();
-        let filled = gather(&[&cells], &selection(), Some(255.0)).unwrap();
+        let filled = gather(&[&cells], &selection(), Some(&Fill::Number(255.0))).unwrap();
         assert_eq!(filled.as_fixed_size_binary().value_data(), [255, 255, 5, 6]);
         assert_eq!(filled.null_count(), 0);
+    }
+
+    #[test]
+    fn a_fill_stands_for_every_null_of_every_type() {
+        let picks = || Selection::new((0..4).map(|row| (0, row)).collect());
+        let filled = |column: &dyn Array, fill: Fill| {
+            let filled = gather(&[column], &picks(), Some(&fill)).unwrap();
+            assert_eq!(filled.logical_null_count(), 0, "{}", column.data_type());
+            filled
+        };
+        let text = StringViewArray::from(vec![Some("a"), None, Some(""), None]);
+        let texts = filled(&text, "gone".into());
+        assert_eq!(texts.as_string::<i64>(), &LargeStringArray::from(vec!["a", "gone", "", "gone"]));
+        let bytes = BinaryViewArray::from(vec![Some(&b"a"[..]), None, Some(b"c"), Some(b"d")]);
+        assert_eq!(filled(&bytes, vec![7, 8].into()).as_binary::<i64>().value(1), [7, 8]);
+        let flags = BooleanArray::from(vec![Some(true), None, Some(false), None]);
+        for (fill, expected) in [(1.0, true), (0.0, false)] {
+            let expected = BooleanArray::from(vec![true, expected, false, expected]);
+            assert_eq!(filled(&flags, fill.into()).as_boolean(), &expected);
+        }
+        let times = TimestampMicrosecondArray::from(vec![Some(5), None, Some(7), None]);
+        assert_eq!(filled(&times, 3.0.into()).as_primitive::<types::TimestampMicrosecondType>().value(3), 3);
+        let lists: Vec<Option<Vec<Option<i32>>>> =
+            vec![Some(vec![Some(1), None]), None, Some(vec![]), Some(vec![None])];
+        let ragged = ListArray::from_iter_primitive::<Int32Type, _, _>(lists);
+        let ragged = filled(&ragged, (-1.0).into());
+        let ragged = ragged.as_list::<i64>();
+        assert_eq!(ragged.value_offsets(), [0, 2, 2, 2, 3]);
+        assert_eq!(ragged.values().as_primitive::<Int32Type>(), &Int32Array::from(vec![1, -1, -1]));
+        let lists = vec![Some([Some(1), None]), None, Some([Some(5), Some(6)]), Some([None, None])];
+        let fixed = FixedSizeListArray::from_iter_primitive::<Int32Type, _, _>(lists, 2);
+        let fixed = filled(&fixed, 9.0.into());
+        let values = fixed.as_fixed_size_list().values().clone();
+        assert_eq!(values.as_primitive::<Int32Type>(), &Int32Array::from(vec![1, 9, 9, 9, 5, 6, 9, 9]));
+        assert_eq!(values.null_count(), 0);
+    }
+
+    /// A null list may hide values that are not null.
+    #[test]
+    fn what_lies_under_a_null_list_is_filled_as_well() {
+        let nulls = arrow::buffer::NullBuffer::from(vec![true, false]);
+        let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4]));
+        let item = Arc::new(Field::new("item", DataType::Int32, true));
+        let hidden = FixedSizeListArray::new(item.clone(), 2, values.clone(), Some(nulls.clone()));
+        let selection = || Selection::new(vec![(0, 1), (0, 0)]);
+        let filled = gather(&[&hidden], &selection(), Some(&Fill::Number(0.0))).unwrap();
+        let filled = filled.as_fixed_size_list();
+        assert_eq!(filled.null_count(), 0);
+        assert_eq!(filled.values().as_primitive::<Int32Type>(), &Int32Array::from(vec![0, 0, 1, 2]));
+        let offsets = arrow::buffer::OffsetBuffer::new(vec![0, 2, 4].into());
+        let hidden = ListArray::new(item, offsets, values, Some(nulls));
+        let filled = gather(&[&hidden], &selection(), Some(&Fill::Number(0.0))).unwrap();
+        assert_eq!(filled.as_list::<i64>().value_offsets(), [0, 0, 2]);
     }
 
     /// What is filled beforehand, in place, is what gathering would have filled; memory that is shared stays as it is.
@@ -204,16 +269,16 @@ mod tests {
         let cells = (0..100u8).map(|i| (i % 7 != 0).then_some([i, i + 1, i + 2]));
         let bytes = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 3).unwrap();
         let columns: [ArrayRef; 2] = [Arc::new(Float32Array::from_iter(numbers())), Arc::new(bytes)];
-        for (column, value) in columns.into_iter().zip([f64::NAN, 9.0]) {
+        for (column, value) in columns.into_iter().zip([f64::NAN, 9.0].map(Fill::Number)) {
             for column in [column.slice(5, 60), column] {
                 let picks = (0..column.len() as u32).map(|row| (0, row)).collect();
-                let expected = gather(&[&column], &Selection::new(picks), Some(value)).unwrap();
-                let shared = fill(column.clone(), value).unwrap();
+                let expected = gather(&[&column], &Selection::new(picks), Some(&value)).unwrap();
+                let shared = fill(column.clone(), &value).unwrap();
                 assert_eq!(&shared, &column);
                 let rows = UInt32Array::from_iter_values(0..column.len() as u32);
                 let own = arrow::compute::take(&column, &rows, None).unwrap();
                 drop((shared, column));
-                let filled = fill(own, value).unwrap();
+                let filled = fill(own, &value).unwrap();
                 assert_eq!(filled.null_count(), 0);
                 assert_eq!(
                     filled.to_data().buffers()[0].as_slice(),

@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Place, Result, nearest};
 
 pub use fingerprint::Fingerprint;
 pub(crate) use layout::Layout;
-pub(crate) use types::{leaf_width, same_type};
+pub(crate) use types::{check_plain, leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -164,10 +164,16 @@ impl Catalog {
         }))
     }
 
+    /// The columns that a loader refuses unless it is told more than to read them, each with the reason and the next move:
+    /// those that are not read, and those that are delivered only as decoded images.
+    pub fn refused(&self) -> Vec<Error> {
+        self.schema.fields().iter().filter_map(|field| types::refusal(field)).collect()
+    }
+
     /// The columns called `names`, in that order.
     ///
-    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for a column whose type
-    /// is not read.
+    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns whose types
+    /// are not read, all of which it names.
     pub fn project<S: AsRef<str>>(&self, names: &[S]) -> Result<Projection> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
@@ -181,15 +187,13 @@ impl Catalog {
         self.project_columns(columns)
     }
 
-    /// All columns, in stored order; `Unsupported` if the type of one is not read.
+    /// All columns, in stored order; `Unsupported` if the types of some are not read.
     pub fn project_all(&self) -> Result<Projection> {
         self.project_columns((0..self.schema.fields().len()).collect())
     }
 
     fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
-        for &column in &columns {
-            types::check_read(self.schema.field(column))?;
-        }
+        types::check_read(columns.iter().map(|&column| self.schema.field(column)))?;
         let schema = Arc::new(self.schema.project(&columns)?);
         Ok(Projection { columns: columns.into(), schema })
     }

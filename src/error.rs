@@ -1,16 +1,26 @@
 //! The one error type: what went wrong, where, and what to do next.
 //!
 //! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
-//! three parts, `place: cause (next move)`:
+//! three parts, `place: cause (next move)`. It is one line: what a terminal would obey in it is [escaped].
 //!
 //! ```text
-//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end (pass on_bad_row=Skip to count and skip such rows)
+//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end (to count and skip such rows, say so with on_bad_row)
 //! ```
+//!
+//! A next move that names an option has it in backquotes, by the name that it has in [`LoaderBuilder`]: Python and the
+//! program write it as they take it (`columns=[...]`, `--columns`) with [`Error::sentence`].
+//!
+//! [`LoaderBuilder`]: crate::LoaderBuilder
 
+mod escape;
+
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
 use crate::panics::Panic;
+
+pub use escape::{escaped, escaped_lines, is_obeyed};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -90,7 +100,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut separator = "";
         if let Some(file) = &self.file {
-            write!(f, "{file}")?;
+            f.write_str(&escaped(file))?;
             separator = ", ";
         }
         if let Some(row_group) = self.row_group {
@@ -136,7 +146,8 @@ impl Error {
         Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
     }
 
-    /// The same failure with the next move that a user can make, a clause without a full stop.
+    /// The same failure with the next move that a user can make, a clause without a full stop. Options stand in
+    /// backquotes, with a value or without: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
@@ -173,22 +184,52 @@ impl Error {
         &self.0.place
     }
 
-    /// The cause alone, without place and hint.
+    /// The cause alone, without place and hint, as it was given: it may hold what a terminal obeys.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }
+
+    /// The sentence, with options written as `option` says for a name and, where there is one, a value.
+    pub fn sentence(&self, option: impl Fn(&str, Option<&str>) -> String) -> String {
+        let mut sentence = String::new();
+        if !self.0.place.is_empty() {
+            sentence.push_str(&format!("{}: ", self.0.place));
+        }
+        sentence.push_str(&escaped(&self.0.cause));
+        if let Some(hint) = &self.0.hint {
+            sentence.push_str(&format!(" ({})", escaped(&with_options(hint, option))));
+        }
+        sentence
+    }
+}
+
+/// `hint` with each name of an option, which stands in backquotes, as `option` writes it.
+fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Cow<'_, str> {
+    let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
+    let parts: Vec<&str> = hint.split('`').collect();
+    if parts.len() < 3 {
+        return Cow::Borrowed(hint);
+    }
+    // Every other part stood between backquotes.
+    let last = parts.len() - 1;
+    let written = parts.iter().enumerate().map(|(at, part)| match at % 2 {
+        0 => (*part).to_owned(),
+        _ if at == last => format!("`{part}"),
+        _ => match part.split_once('=') {
+            Some((name, value)) if is_name(name) => option(name, Some(value)),
+            None if is_name(part) => option(part, None),
+            _ => format!("`{part}`"),
+        },
+    });
+    Cow::Owned(written.collect())
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.0.place.is_empty() {
-            write!(f, "{}: ", self.0.place)?;
-        }
-        f.write_str(&self.0.cause)?;
-        match &self.0.hint {
-            Some(hint) => write!(f, " ({hint})"),
-            None => Ok(()),
-        }
+        f.write_str(&self.sentence(|name, value| match value {
+            Some(value) => format!("{name}={value}"),
+            None => name.to_owned(),
+        }))
     }
 }
 
@@ -276,6 +317,34 @@ mod tests {
         let error = Error::invalid("x").at(Place::default().row(3)).at(Place::file("f").row(9));
         assert_eq!(error.place().row, Some(3));
         assert_eq!(error.place().file.as_deref(), Some("f"));
+    }
+
+    #[test]
+    fn a_sentence_is_one_line_whatever_names_hold() {
+        let error = Error::new(ErrorKind::Corrupt, "a\u{1b}]0;title\u{7}\nb")
+            .at(Place::file("x\u{9b}2J.parquet").column("c\u{202e}d"))
+            .hint("did you mean e\u{2028}f?");
+        let (sentence, column) = (error.to_string(), error.place().column.clone());
+        assert!(!sentence.contains(is_obeyed), "{sentence:?}");
+        assert!(
+            sentence.starts_with("x\\u{9b}2J.parquet, column \"c\\u{202e}d\": a\\u{1b}]0;"),
+            "{sentence}"
+        );
+        // Programs get the name as it is.
+        assert_eq!(column.as_deref(), Some("c\u{202e}d"));
+    }
+
+    #[test]
+    fn options_are_written_as_the_reader_gives_them() {
+        let error = Error::invalid("x").hint("leave out `drop_last`, or `batch_size=64` fits");
+        assert_eq!(error.to_string(), "x (leave out drop_last, or batch_size=64 fits)");
+        let program = |name: &str, value: Option<&str>| {
+            format!("--{} {}", name.replace('_', "-"), value.unwrap_or_default()).trim_end().to_owned()
+        };
+        assert_eq!(error.sentence(program), "x (leave out --drop-last, or --batch-size 64 fits)");
+        // A name from a file is no option, and a lone backquote is none either.
+        let error = Error::invalid("x").hint("did you mean `a b` or c`d?");
+        assert_eq!(error.sentence(program), "x (did you mean `a b` or c`d?)");
     }
 
     #[test]

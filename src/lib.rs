@@ -11,6 +11,7 @@ mod panics;
 pub mod reader;
 pub mod shard;
 mod shuffle;
+pub mod sizes;
 pub mod source;
 
 pub use cache::DiskCache;

@@ -324,10 +324,36 @@ fn an_unknown_or_unreadable_column_is_named() {
     );
     assert_eq!(
         sentence(&["odd"]),
-        "column \"odd\": type Struct(\"x\": non-null Int64) is not read yet (leave it out with columns=[...])"
+        "column \"odd\": type Struct(\"x\": non-null Int64) is not read yet (leave it out with columns)"
     );
     assert_eq!(sentence(&["label", "label"]), "column \"label\" is selected twice");
     assert!(catalog.project_all().is_err() && catalog.project(&["label"]).is_ok());
+}
+
+#[test]
+fn all_columns_that_are_not_read_are_named_at_once_and_in_short() {
+    let folder = folder();
+    let ints: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let wide: Vec<_> = (0..400)
+        .map(|at| (Arc::new(Field::new(format!("field_{at}"), DataType::Int64, false)), ints.clone()))
+        .collect();
+    let wide: ArrayRef = Arc::new(StructArray::from(wide));
+    let mut columns = vec![("label".to_owned(), ints)];
+    columns.extend((0..30).map(|at| (format!("wide_{at}"), wide.clone())));
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    write(&folder.path().join("a.parquet"), &batch, plain());
+    let (_, catalog) = open_one(folder.path()).unwrap();
+    let error = catalog.project_all().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    let sentence = error.to_string();
+    assert!(
+        sentence.starts_with("30 columns are of types that are not read yet: \"wide_0\" (Struct of 400), ")
+    );
+    assert!(sentence.ends_with(" and 10 more (leave them out with columns)"), "{sentence}");
+    assert!(sentence.len() < 1000, "{} characters", sentence.len());
+    let one = catalog.project(&["label", "wide_3"]).unwrap_err().to_string();
+    assert_eq!(one, "column \"wide_3\": type Struct of 400 is not read yet (leave it out with columns)");
+    assert_eq!(catalog.refused().len(), 30);
 }
 
 #[test]

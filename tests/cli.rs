@@ -139,6 +139,109 @@ fn inspect_counts_what_synth_wrote() {
     assert!(people.contains("6 row groups") && people.contains("image"), "{people}");
 }
 
+/// A file whose names hold what a terminal obeys, with a column that is not read and one of images.
+fn hostile(dir: &Path) -> PathBuf {
+    use arrow::array::{Array, ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray, StructArray};
+    use arrow::datatypes::{DataType, Field};
+    let ints: ArrayRef = std::sync::Arc::new(Int64Array::from_iter_values(0..40));
+    let inner = std::sync::Arc::new(Field::new("x\u{1b}[2J", DataType::Int64, false));
+    let odd: ArrayRef = std::sync::Arc::new(StructArray::from(vec![(inner, ints.clone())]));
+    let part = |name, array: ArrayRef| {
+        (std::sync::Arc::new(Field::new(name, array.data_type().clone(), false)), array)
+    };
+    let bytes: ArrayRef = std::sync::Arc::new(BinaryArray::from_iter_values((0..40).map(|_| b"x")));
+    let paths: ArrayRef = std::sync::Arc::new(StringArray::from_iter_values((0..40).map(|_| "x")));
+    let image: ArrayRef =
+        std::sync::Arc::new(StructArray::from(vec![part("bytes", bytes), part("path", paths)]));
+    let columns = [("id", ints.clone()), (HOSTILE, ints), ("odd\u{2066}", odd), ("image", image)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let path = dir.join("bad\u{202e}.parquet");
+    let properties = parquet::file::properties::WriterProperties::builder()
+        .set_created_by("writer\u{9b}31m\r\nfingerprint forged".to_owned())
+        .build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    path
+}
+
+const HOSTILE: &str = "a\u{1b}[31mb\u{7}\u{202e}c\nd";
+
+/// Whether a terminal would obey something in `text`, apart from the ends of its lines.
+fn is_obeyed(text: &str) -> bool {
+    text.contains(|character| character != '\n' && forebay::error::is_obeyed(character))
+}
+
+#[test]
+fn names_from_a_file_do_not_reach_the_terminal_as_they_are() {
+    let temp = TempDir::new().unwrap();
+    let path = hostile(temp.path());
+    let run = |verb: &str, more: &[&str]| {
+        let output = forebay(&[&[verb, path.to_str().unwrap()], more].concat());
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(!is_obeyed(&out) && !is_obeyed(&err), "{verb} {more:?}\n{out:?}\n{err:?}");
+        (output.status.code(), out, err)
+    };
+    let (status, out, _) = run("inspect", &[]);
+    assert_eq!(status, Some(0));
+    assert!(out.contains("a\\u{1b}[31mb\\u{7}\\u{202e}c\\nd"), "{out}");
+    assert!(out.contains("writer\\u{9b}31m\\r\\nfingerprint forged"), "{out}");
+    let (_, out, _) = run("inspect", &["--json", "-"]);
+    let report: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(report["columns"][1]["name"], HOSTILE, "JSON holds the name as it is");
+    let named = ["--columns", HOSTILE, "--batch-size", "8"];
+    for verb in ["plan", "bench"] {
+        assert_eq!(run(verb, &named).0, Some(0), "{verb}");
+        let (status, _, err) = run(verb, &["--columns", "ida"]);
+        assert!(status == Some(2) && err.contains("\\u{202e}"), "{err}");
+        let (status, _, err) = run(verb, &[]);
+        assert!(status == Some(2) && err.contains("with --columns)"), "{err}");
+    }
+}
+
+#[test]
+fn inspect_names_the_columns_that_a_loader_refuses() {
+    let temp = TempDir::new().unwrap();
+    hostile(temp.path());
+    let report = json(&format!("inspect {}", temp.path().display()));
+    let refused = report["refused"].as_array().unwrap();
+    assert_eq!(refused.len(), 2, "{report}");
+    assert_eq!(refused[0]["column"], "odd\u{2066}");
+    assert!(refused[0]["why"].as_str().unwrap().ends_with("is not read yet"), "{report}");
+    assert!(refused[1]["why"].as_str().unwrap().ends_with("is delivered as an image only"), "{report}");
+    let people = succeed(&format!("inspect {}", temp.path().display()));
+    assert!(people.contains("odd\\u{2066}") && people.contains("(leave it out with --columns)"), "{people}");
+    assert!(people.contains("(give it to --image, or leave it out with --columns)"), "{people}");
+    let (_temp, dir) = pictures();
+    assert!(!succeed(&format!("inspect {}", dir.display())).contains("Refused"));
+}
+
+#[test]
+fn a_run_of_one_batch_says_that_it_is_too_short() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    let line = format!("bench {dir} --image image=rrc32 --batch-size 8 --max-batches 1");
+    assert_eq!(json(&line)["too_short"], true);
+    assert!(succeed(&line).contains("give it more --seconds or --epochs"));
+    // Hours of steps behind one start would be too much to ask of a test: twenty steps of 50 ms will do.
+    let long = json(&format!("bench {dir} --batch-size 8 --step-ms 50 --epochs 3 --seconds 60"));
+    let (first, whole) = (&long["seconds_to_first_batch"], &long["seconds"]);
+    let is_short = first.as_f64().unwrap() > 0.25 * whole.as_f64().unwrap();
+    assert!(is_short || long["too_short"] == false, "{long}");
+}
+
+#[test]
+fn the_batch_size_is_the_librarys_where_none_is_said() {
+    let (_temp, dir) = pictures();
+    let steps = ROWS.div_ceil(forebay::LoaderBuilder::BATCH_SIZE);
+    assert_eq!(json(&format!("plan {}", dir.display()))["steps"], steps);
+    let default = format!("[default: {}]", forebay::LoaderBuilder::BATCH_SIZE);
+    for verb in ["plan", "bench", "doctor"] {
+        assert!(succeed(&format!("{verb} --help")).contains(&default), "{verb}");
+    }
+}
+
 #[test]
 fn plan_hands_each_row_to_one_rank_and_equal_steps_to_all() {
     let (_temp, dir) = pictures();
@@ -523,6 +626,12 @@ fn a_doctor_measures_predicts_and_advises() {
         "what was written is removed"
     );
     assert!(refused(&format!("doctor {dir} --step-ms 10 --ranks 0")).contains("--ranks must be at least 1"));
+
+    let free = json(&format!("doctor {dir} --image image=rrc32 --batch-size 8 --seconds 1 --threads 2"));
+    assert!(free["margin"].is_null() && free["demand_rows_per_second"].is_null(), "{free}");
+    assert!(free["predictions"][0]["rate"]["rows_per_second"].as_f64() > Some(0.0), "{free}");
+    assert!(free["advice"][0].as_str().unwrap().contains("--step-ms"), "{free}");
+    assert!(!cfg!(target_os = "linux") || free["others_cores"].as_f64() >= Some(0.0), "{free}");
 }
 
 #[test]

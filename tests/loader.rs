@@ -260,6 +260,14 @@ fn wrong_requests_get_one_clear_sentence() {
             "not among the columns",
         ),
         (loader(&dir).fill_null("id", 0.5).build(), ErrorKind::Invalid, "0.5 is not a value"),
+        (loader(&dir).fill_null("name", 0.0).build(), ErrorKind::Invalid, "give a text"),
+        (loader(&dir).fill_null("blob", "x").build(), ErrorKind::Invalid, "give bytes"),
+        (loader(&dir).fill_null("id", "x").build(), ErrorKind::Invalid, "\"x\" is not a value of type Int64"),
+        (
+            loader(&dir).decode("blob", Image::resize(8, 8)).fill_null("blob", vec![0]).build(),
+            ErrorKind::Invalid,
+            "a value for images",
+        ),
         (loader(&dir).shard(Shard::new(0, 20).unwrap()).build(), ErrorKind::Invalid, "10 rows for 20 lanes"),
         (loader(&dir).drop_last(true).batch_size(11).build(), ErrorKind::Invalid, "do not fill one step"),
     ];
@@ -314,6 +322,121 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
     assert_eq!(skipping.stats().skipped_rows, 2);
     let exceeded = build(OnBadRow::skip(1)).epoch(0).find_map(Result::err).unwrap();
     assert_eq!(exceeded.place().row, Some(57));
+}
+
+/// Writes one file of row groups of `rows` rows.
+fn write(dir: &TempDir, rows: usize, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.into_iter().map(|(name, column)| (name, column, true)),
+    );
+    let batch = batch.unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(rows)).build();
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// Thirty rows of every kind of column, each null in a row of its own: `number` in 3, `flag` in 7, a value of `list` in 11,
+/// `list` in 12, a value of `pair` in 20, `cell` in 25, `text` in 28.
+fn with_nulls() -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let but = |null: i64| (0..30).map(move |row| (row != null).then_some(row));
+    let lists = (0..30).map(|row| match row {
+        12 => None,
+        _ => Some((0..row % 4).map(|at| (row != 11 || at != 1).then_some(row)).collect::<Vec<_>>()),
+    });
+    let pairs = (0..30).map(|row| Some([Some(row), (row != 20).then_some(-row)]));
+    let cells = but(25).map(|row| row.map(|row| [row as u8; 2]));
+    write(
+        &dir,
+        8,
+        vec![
+            ("id", Arc::new(Int64Array::from_iter_values(0..30))),
+            ("number", Arc::new(Float32Array::from_iter(but(3).map(|row| row.map(|row| row as f32))))),
+            ("flag", Arc::new(BooleanArray::from_iter(but(7).map(|row| row.map(|row| row % 2 == 0))))),
+            ("list", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
+            ("pair", Arc::new(FixedSizeListArray::from_iter_primitive::<Int64Type, _, _>(pairs, 2))),
+            ("cell", Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 2).unwrap())),
+            ("text", Arc::new(StringArray::from_iter(but(28).map(|row| row.map(|row| row.to_string()))))),
+        ],
+    );
+    dir
+}
+
+#[test]
+fn rows_that_miss_a_value_are_left_out_where_bad_rows_are() {
+    let dir = with_nulls();
+    for (shuffle, batch) in [(Shuffle::stored(), 7), (Shuffle::seeded(3).window_rows(16), 4)] {
+        let build = |at_most| {
+            let skipping = loader(&dir).on_bad_row(OnBadRow::skip(at_most));
+            skipping.shuffle(shuffle).batch_size(batch).build().unwrap()
+        };
+        let six = build(6);
+        let mut epoch = six.epoch(0);
+        let mut rows: Vec<i64> = Vec::new();
+        for batch in epoch.by_ref() {
+            let batch = batch.unwrap();
+            for column in ["number", "flag", "list", "pair", "cell"] {
+                assert_eq!(
+                    forebay::batch::null_rows(batch.column_by_name(column).unwrap()),
+                    [0; 0],
+                    "{column}"
+                );
+            }
+            rows.extend(ids(&batch));
+        }
+        rows.sort_unstable();
+        let bad = [3, 7, 11, 12, 20, 25];
+        assert_eq!(rows, (0..30).filter(|row| !bad.contains(row)).collect::<Vec<_>>());
+        let mut places: Vec<(u64, String)> = epoch
+            .skipped()
+            .iter()
+            .map(|row| row.error.place())
+            .map(|at| {
+                assert!(at.file.as_deref().unwrap().ends_with("a.parquet"));
+                (8 * at.row_group.unwrap() as u64 + at.row.unwrap(), at.column.as_deref().unwrap().to_owned())
+            })
+            .collect();
+        places.sort();
+        let named = [(3, "number"), (7, "flag"), (11, "list"), (12, "list"), (20, "pair"), (25, "cell")];
+        assert_eq!(places, named.map(|(row, column)| (row, column.to_owned())));
+        assert_eq!(six.stats().skipped_rows, 6);
+        let exceeded = build(5).epoch(0).find_map(Result::err).unwrap();
+        assert!(exceeded.to_string().contains("null where a value is needed"), "{exceeded}");
+    }
+}
+
+#[test]
+fn nulls_are_delivered_where_bad_rows_raise_and_filled_where_a_value_is_given() {
+    let dir = with_nulls();
+    let all: Vec<i64> = (0..30).collect();
+    let raising = loader(&dir).build().unwrap();
+    assert_eq!(epoch_ids(&raising, 0).concat(), all);
+    let filled = loader(&dir)
+        .fill_null("number", 0.5)
+        .fill_null("flag", 1.0)
+        .fill_null("list", -1.0)
+        .fill_null("pair", -1.0)
+        .fill_null("cell", 9.0)
+        .fill_null("text", "none")
+        .on_bad_row(OnBadRow::skip(0))
+        .batch_size(30)
+        .build()
+        .unwrap();
+    let batch = filled.epoch(0).next().unwrap().unwrap();
+    assert_eq!(ids(&batch), all);
+    let column = |name: &str| batch.column_by_name(name).unwrap();
+    assert!(batch.columns().iter().all(|column| column.logical_null_count() == 0));
+    assert_eq!(column("number").as_primitive::<Float32Type>().value(3), 0.5);
+    assert!(column("flag").as_boolean().value(7));
+    let lists = column("list").as_list::<i64>();
+    assert_eq!(lists.value(11).as_primitive::<Int64Type>().values(), &[11, -1, 11]);
+    assert!(lists.value(12).is_empty());
+    let pairs = column("pair").as_fixed_size_list();
+    assert_eq!(pairs.value(20).as_primitive::<Int64Type>().values(), &[20, -1]);
+    assert_eq!(column("cell").as_fixed_size_binary().value(25), [9, 9]);
+    assert_eq!(column("text").as_string::<i64>().value(28), "none");
 }
 
 /// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not divide by

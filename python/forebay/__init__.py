@@ -24,7 +24,7 @@ from typing import Any
 from . import _level  # noqa: F401  first: it chooses what is imported next
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
-from .epoch import Epoch
+from .epoch import BadRow, Epoch
 from .errors import (
     BadRowError,
     ClosedError,
@@ -50,6 +50,7 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip
 
 __all__ = [
+    "BadRow",
     "BadRowError",
     "Batch",
     "ClosedError",
@@ -84,7 +85,7 @@ __all__ = [
 
 Mapping.register(Batch)
 
-for _class in (Column, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
+for _class in (BadRow, Column, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
     _class.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import ClosedError
+from .errors import ClosedError, InvalidError
 
 if TYPE_CHECKING:
     from . import _forebay
     from .loader import Loader
 
-__all__ = ["Epoch"]
+__all__ = ["BadRow", "Epoch"]
 
 #: Batches that a transform works ahead: enough to even out its times, few enough to cost little memory.
 AHEAD = 2
@@ -24,6 +24,21 @@ LOOK = 0.05
 
 #: Seconds that closing waits for the thread of a transform, which may be in the middle of a user's function.
 PATIENCE = 0.15
+
+
+class BadRow(NamedTuple):
+    """A row that was left out: where it is, as far as that is known, and why."""
+
+    #: Path or URL of the file.
+    file: str | None
+    #: Ordinal of the row group in the file.
+    row_group: int | None
+    #: Ordinal of the row in its row group.
+    row: int | None
+    #: The column that made it bad; ``None`` where its whole row group could not be read.
+    column: str | None
+    #: What was wrong with it.
+    cause: str
 
 
 class Pulled(NamedTuple):
@@ -52,6 +67,11 @@ class Epoch(Iterator[Any]):
     def number(self) -> int:
         """Which epoch this is, from 0."""
         return self._native.number
+
+    @property
+    def skipped(self) -> list[BadRow]:
+        """The rows that were left out so far, in the epoch's order, with their places; see ``Loader.skipped``."""
+        return [BadRow(*row) for row in self._native.skipped.rows()]
 
     def __iter__(self) -> Epoch:
         return self
@@ -181,6 +201,10 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
         result = transform(arrays)
         if not isinstance(result, Mapping):
             raise TypeError(f"a transform returns a dict of arrays, not {type(result).__name__}")
+        if not result:
+            raise InvalidError("the transform returned no column")
+        for name, value in result.items():
+            _check_rows(name, value, batch.num_rows)
         native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
         return dict(result)
     except BaseException as error:
@@ -188,3 +212,27 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
             where = f"batch {number} (as counted in this run) of epoch {native.number}"
             error.add_note(f"forebay: in the transform of {where}")
         raise
+
+
+def _check_rows(name: Any, value: Any, rows: int) -> None:
+    """Refuses a column with another number of rows than the batch. What is no array passes: it is of the batch."""
+    if isinstance(value, Mapping):
+        for inner in value:
+            _check_rows(f"{name}.{inner}", value[inner], rows)
+        return
+    try:
+        shape = getattr(value, "shape", None)
+    except RuntimeError:  # torch's strided nested tensors have none
+        return
+    if shape is None and (isinstance(value, (str, bytes)) or not hasattr(value, "__len__")):
+        return
+    if shape is not None and len(shape) == 0:
+        got = f"a {type(value).__name__} without rows"
+    else:
+        found = len(value) if shape is None or shape[0] is None else int(shape[0])
+        if found == rows:
+            return
+        got = str(found)
+    raise InvalidError(
+        f"the transform returned column {name!r}: want {rows} rows, as it was given, got {got}", column=str(name)
+    )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import os
 import warnings
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from numbers import Real
+from typing import Any, NoReturn
 
 from . import _forebay, filters
-from .epoch import Epoch
+from .epoch import BadRow, Epoch
 from .errors import ClosedError, InvalidError, StateMismatchError
+from .locations import locations
 from .reports import Plan, Stats
 from .shard import Shard
 from .sizes import parse_bytes
@@ -32,7 +35,7 @@ class Loader:
 
     Args:
         urls: A path, URL or glob, or a list of them.
-        columns: What to read, in the order of delivery. Default: all columns.
+        columns: Names of the columns to read, in the order of delivery. Default: all columns.
         decode: How to decode which image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``.
         batch_size: Rows in a batch of this process.
         drop_last: Leave out the rows that do not fill a batch on every rank.
@@ -43,16 +46,23 @@ class Loader:
         shard: Which share is this process's: ``forebay.Shard(rank=3, world=8)`` or ``forebay.Shard.from_env()``.
         cache: ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk.
         memory: One budget for all that is in flight, as ``"12GB"``, ``"4GiB"`` or a number of bytes.
-        transform: A function from a dict of arrays to a dict of arrays. It runs on one thread of its own, so it may
+        transform: A function from a dict of arrays to a dict of arrays with as many rows; values that are no arrays,
+            such as a number or a text for the whole batch, are passed on. It runs on one thread of its own, so it may
             be slow as long as it lets other threads run, and its results arrive in order.
         threads: Threads that decode. Default: as many as there are processors.
         storage_options: For the store, as in pandas and fsspec.
         on_bad_row: ``"raise"``, or ``forebay.Skip(at_most=...)`` to leave out and count.
-        fill_null: Values instead of nulls: ``{"x": 0.0}``. Of binary of fixed length, each byte of them.
+        fill_null: Values instead of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. It is a number for numbers,
+            booleans (0 or 1) and times (in the column's own unit), and for each byte of binary of fixed length. Of a
+            column of lists it stands for each value that is null; a list that is null becomes an empty one, or where
+            all have the same length, one of that value alone.
         trace: A file for a timeline of what the loader did, written when it is closed; Perfetto and chrome://tracing
             open it. Of a long run it holds the end. Default: none, which costs nothing.
 
     Iterating yields one epoch, and iterating again the next one. One epoch is under way at a time.
+
+    A loader takes the place of a ``torch.utils.data.DataLoader`` and is no data set of rows for one: iterate over
+    ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
     """
 
     def __init__(
@@ -73,13 +83,13 @@ class Loader:
         threads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         on_bad_row: str | Skip = "raise",
-        fill_null: Mapping[str, float] | None = None,
+        fill_null: Mapping[str, float | str | bytes] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
-            "urls": urls if isinstance(urls, (str, os.PathLike)) else list(urls),
-            "columns": columns if columns is None or isinstance(columns, str) else list(columns),
-            "decode": None if decode is None else dict(decode),
+            "urls": urls if isinstance(urls, (str, os.PathLike)) else locations(urls),
+            "columns": None if columns is None else _names(columns),
+            "decode": None if decode is None else _dict(decode, "decode", "forebay.Image.resize(224, 224)"),
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
@@ -90,9 +100,9 @@ class Loader:
             "memory": memory,
             "transform": transform,
             "threads": threads,
-            "storage_options": None if storage_options is None else dict(storage_options),
+            "storage_options": None if storage_options is None else _dict(storage_options, "storage_options", "..."),
             "on_bad_row": on_bad_row,
-            "fill_null": None if fill_null is None else dict(fill_null),
+            "fill_null": None if fill_null is None else _dict(fill_null, "fill_null", "0.0"),
             "trace": trace,
         }
         if transform is not None and not callable(transform):
@@ -102,6 +112,7 @@ class Loader:
         # Rises when a state is loaded: epochs that were begun before have nothing more to say.
         self._generation = 0
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
+        self._skipped: _forebay.Skipped | None = None
         self._native = _forebay.Loader(_checked(self._arguments))
         _ALIVE.add(self)
 
@@ -125,7 +136,22 @@ class Loader:
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=3)
         self._epochs.add(epoch)
+        self._skipped = epoch._native.skipped
         return epoch
+
+    def skipped(self) -> list[BadRow]:
+        """The rows that the epoch begun last left out so far, in its order, each with its place and why.
+
+        None are without ``on_bad_row=forebay.Skip(...)``. Rows of batches that are prepared ahead are among them.
+        """
+        return [] if self._skipped is None else [BadRow(*row) for row in self._skipped.rows()]
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        # What takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) gets to know here.
+        raise TypeError(
+            "a forebay.Loader gives whole batches, and no rows by number: it takes the place of a DataLoader (iterate "
+            "over forebay.torch.batches(loader), or pass forebay.keras.batches(loader) to fit)"
+        )
 
     def __len__(self) -> int:
         """Batches in a whole epoch of this rank: exact, and the same on every rank."""
@@ -206,7 +232,9 @@ class Loader:
 
     def __repr__(self) -> str:
         arguments = dict(self._arguments)
-        shown = [repr(arguments.pop("urls"))]
+        urls = arguments.pop("urls")
+        # URLs may hold passwords and signatures.
+        shown = [repr(_shown(urls) if isinstance(urls, (str, os.PathLike)) else [_shown(url) for url in urls])]
         # Options may hold keys and tokens.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
@@ -221,9 +249,41 @@ def _rebuild(arguments: dict[str, Any]) -> Loader:
     return Loader(**arguments)
 
 
+def _shown(url: Location) -> Location:
+    """A location without what nobody else may see."""
+    text = os.fspath(url)
+    shown = _forebay.shown(text)
+    return url if shown == text else shown
+
+
+def _names(columns: Any) -> list[str]:
+    if isinstance(columns, str):
+        raise InvalidError(f"columns={columns!r} is one string (pass [{columns!r}])")
+    if isinstance(columns, (set, frozenset)):
+        raise InvalidError("columns is a set, which has no order (pass a list)")
+    if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
+        raise InvalidError(f"columns is a {type(columns).__qualname__} (pass a list of names)")
+    names = list(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidError(f"columns names {name!r}, which is no text")
+    return names
+
+
+def _dict(value: Any, name: str, example: str) -> dict[Any, Any]:
+    try:
+        found = dict(value)
+    except (TypeError, ValueError):
+        found = {0: 0}
+    for key in found:
+        if not isinstance(key, str):
+            # Not repeated: options of a store may be secrets.
+            raise InvalidError(f'{name} is a dict from names, not what it was given (pass {{"...": {example}}})')
+    return found
+
+
 def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments as the compiled half takes them, each refused by its name if it can never work."""
-    urls = arguments["urls"]
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
     if cache is not None and not isinstance(cache, DiskCache):
@@ -234,9 +294,8 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         raise InvalidError(f"shuffle={shuffle!r} is no forebay.Shuffle (pass forebay.Shuffle(seed=...))")
     if shard is not None and not isinstance(shard, Shard):
         raise InvalidError(f"shard={shard!r} is no forebay.Shard (pass forebay.Shard(rank=..., world=...))")
-    columns = arguments["columns"]
-    if isinstance(columns, str):
-        raise InvalidError(f"columns={columns!r} is one string (pass [{columns!r}])")
+    if isinstance(arguments["drop_last"], (str, bytes)):
+        raise InvalidError(f"drop_last={arguments['drop_last']!r} is neither True nor False")
     decode = arguments["decode"] or {}
     for name, image in decode.items():
         if not isinstance(image, _forebay.Image):
@@ -245,8 +304,8 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     options = arguments["storage_options"] or {}
     fill_null = arguments["fill_null"] or {}
     return {
-        "urls": [os.fspath(url) for url in ([urls] if isinstance(urls, (str, os.PathLike)) else urls)],
-        "columns": columns,
+        "urls": locations(arguments["urls"]),
+        "columns": arguments["columns"],
         "decode": list(decode.items()),
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
@@ -264,9 +323,21 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _filler(name: str, value: Any) -> float:
-    number = float(value)
-    if isinstance(value, int) and int(number) != value:
+def _filler(name: str, value: Any) -> float | str | bytes:
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
+        value = value.item()
+    if isinstance(value, (str, bytes)):
+        return value
+    if not isinstance(value, Real):
+        raise InvalidError(
+            f"fill_null={{{name!r}: {value!r}}} is no number, text or bytes "
+            "(of times, give a number in the column's unit)"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, int) and (math.isinf(number) or int(number) != value):
         raise InvalidError(f"fill_null={{{name!r}: {value}}} has more digits than a float64 holds")
     return number
 

@@ -32,8 +32,8 @@ class Shard:
     world: int
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rank", whole(self.rank, "rank", 0))
-        object.__setattr__(self, "world", whole(self.world, "world", 1))
+        object.__setattr__(self, "rank", whole(self.rank, "rank", 0, 32))
+        object.__setattr__(self, "world", whole(self.world, "world", 1, 32))
         if self.rank >= self.world:
             raise InvalidError(
                 f"rank {self.rank} is outside a world of {self.world} (ranks run from 0 to {self.world - 1})"

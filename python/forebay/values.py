@@ -13,14 +13,16 @@ from .sizes import parse_bytes
 __all__ = ["DiskCache", "Shuffle", "Skip"]
 
 
-def whole(value: Any, name: str, least: int) -> int:
-    """``value`` as an int, or the error that says which argument is none."""
+def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
+    """``value`` as an int of so many bits, or the error that says which argument is none."""
     try:
         number = operator.index(value)
     except TypeError:
         raise InvalidError(f"{name}={value!r} is no whole number") from None
     if number < least or isinstance(value, bool):
         raise InvalidError(f"{name}={value!r} is out of range ({name} is {least} or more)")
+    if number >= 1 << bits:
+        raise InvalidError(f"{name}={value!r} is out of range ({name} has {bits} bits)")
     return number
 
 
@@ -41,29 +43,30 @@ class Shuffle:
     seed: int
     window_rows: int | None = None
     lanes: int | None = None
-    mixing: Literal["window", "exact", "stored"] = field(default="window", init=False)
+    #: ``"window"``, or what :meth:`exact` and :meth:`stored` make it.
+    mixing: Literal["window", "exact", "stored"] = "window"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
-        if self.seed >= 1 << 64:
-            raise InvalidError(f"seed={self.seed} is out of range (seed has 64 bits)")
-        for name in ("window_rows", "lanes"):
+        for name, bits in (("window_rows", 64), ("lanes", 32)):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, whole(getattr(self, name), name, 1))
+                object.__setattr__(self, name, whole(getattr(self, name), name, 1, bits))
+        if self.mixing not in ("window", "exact", "stored"):
+            raise InvalidError(f"mixing={self.mixing!r} is no mixing (use 'window', 'exact' or 'stored')")
+        if self.mixing != "window" and self.window_rows is not None:
+            raise InvalidError(f"window_rows={self.window_rows}, but mixing={self.mixing!r} has no window")
+        if self.mixing == "stored" and self.seed != 0:
+            raise InvalidError(f"seed={self.seed}, but the stored order has no seed")
 
     @classmethod
     def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:
         """A uniform permutation of all rows."""
-        return cls(seed=seed, lanes=lanes)._mixed("exact")
+        return cls(seed=seed, lanes=lanes, mixing="exact")
 
     @classmethod
     def stored(cls, *, lanes: int | None = None) -> Shuffle:
         """The stored order: the same as ``shuffle=None``, but for ``lanes``."""
-        return cls(seed=0, lanes=lanes)._mixed("stored")
-
-    def _mixed(self, mixing: str) -> Shuffle:
-        object.__setattr__(self, "mixing", mixing)
-        return self
+        return cls(seed=0, lanes=lanes, mixing="stored")
 
     def __repr__(self) -> str:
         given = [f"{name}={getattr(self, name)}" for name in ("window_rows", "lanes") if getattr(self, name)]
@@ -76,7 +79,12 @@ class Shuffle:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Skip:
-    """Rows that cannot be delivered are counted and replaced, up to a limit, instead of raising.
+    """Rows that cannot be delivered are left out and counted, up to a limit, instead of raising.
+
+    A batch is shorter by the rows that were left out of it, so that all ranks have equally many steps;
+    ``loader.skipped()`` lists them. Bad rows are those without a whole image where one is decoded, those with a null
+    where an array has no room for one (numbers, booleans, times, binary of fixed length, lists) and ``fill_null``
+    gives no value, and those of row groups that cannot be read.
 
     Args:
         at_most: How many bad rows to tolerate in one epoch of one rank before raising after all.
@@ -114,7 +122,10 @@ class DiskCache:
     tier: Literal["auto", "rows", "resized", "pixels"] = field(default="auto", kw_only=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "path", os.fspath(self.path))
+        path = os.fspath(self.path) if isinstance(self.path, (str, os.PathLike)) else self.path
+        if not isinstance(path, str):
+            raise InvalidError(f"path={self.path!r} is no path of a folder")
+        object.__setattr__(self, "path", path)
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
         if self.tier not in ("auto", "rows", "resized", "pixels"):
             raise InvalidError(f"tier={self.tier!r} is no tier (pass 'auto', 'rows', 'resized' or 'pixels')")

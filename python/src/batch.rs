@@ -2,11 +2,13 @@
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema};
+use forebay::error::escaped;
 use forebay::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString};
+use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
 
 use crate::errors;
 use crate::{capsule, numpy, schema};
@@ -83,8 +85,19 @@ fn bytes(column: &dyn Array) -> u64 {
     bytes as u64
 }
 
+/// What frameworks are told that make a new mapping of the batch's type, to hold the tensors of a device.
+const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be made of other values: give a framework that moves batches to a device \
+     forebay.torch.batches(loader) in place of the loader, or dict(batch)";
+
 #[pymethods]
 impl Batch {
+    /// Refuses: only a loader makes batches.
+    #[new]
+    #[pyo3(signature = (*_args, **_named))]
+    fn refuse(_args: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Err(PyTypeError::new_err(NO_CONSTRUCTOR))
+    }
+
     /// Its rows.
     #[getter]
     fn num_rows(&self) -> usize {
@@ -178,7 +191,7 @@ impl Batch {
             .schema_ref()
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", field.name(), schema::describe(field)))
+            .map(|field| format!("{}: {}", escaped(field.name()), schema::describe(field)))
             .collect();
         format!("<forebay.Batch of {} rows: {}>", self.batch.num_rows(), columns.join(", "))
     }

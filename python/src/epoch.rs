@@ -1,10 +1,10 @@
 //! The wait for the next batch: without the interpreter, and with an ear for Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay::loader::{Consumer, Receipt, Stage};
-use forebay::{Epoch as Inner, Error, ErrorKind, Wait};
+use forebay::{BadRow, Epoch as Inner, Error, ErrorKind, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -25,6 +25,45 @@ pub(crate) struct Epoch {
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
     closed: AtomicBool,
+    /// Rows that were left out so far.
+    skipped: Py<Skipped>,
+}
+
+/// The rows that an epoch left out so far. It stays when the epoch is gone.
+#[pyclass(frozen, module = "forebay._forebay")]
+#[derive(Default)]
+pub(crate) struct Skipped {
+    rows: Mutex<Vec<BadRow>>,
+}
+
+/// File, row group, row and column, as far as they are known, and the cause.
+type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, String);
+
+#[pymethods]
+impl Skipped {
+    /// All rows so far, in the order of the epoch.
+    fn rows(&self) -> Vec<SkippedRow> {
+        let rows = self.lock();
+        let row = |BadRow { error }: &BadRow| {
+            let place = error.place();
+            let text = |part: &Option<Arc<str>>| part.as_deref().map(str::to_owned);
+            (text(&place.file), place.row_group, place.row, text(&place.column), error.cause().to_owned())
+        };
+        rows.iter().map(row).collect()
+    }
+}
+
+impl Skipped {
+    fn lock(&self) -> MutexGuard<'_, Vec<BadRow>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes over what `epoch` has more of.
+    fn follow(&self, epoch: &Inner) {
+        let (mut rows, all) = (self.lock(), epoch.skipped());
+        let known = rows.len();
+        rows.extend_from_slice(&all[known..]);
+    }
 }
 
 /// A batch, and the receipt to count it by.
@@ -50,15 +89,16 @@ impl Step {
 
 impl Epoch {
     /// `apart` says that batches are pulled on another thread than the user's.
-    pub(crate) fn new(mut epoch: Inner, apart: bool) -> Self {
+    pub(crate) fn new(py: Python<'_>, mut epoch: Inner, apart: bool) -> PyResult<Self> {
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
-        Epoch {
+        Ok(Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),
             consumer: Home::new(consumer),
             places: PyOnceLock::new(),
             number,
             closed: AtomicBool::new(false),
-        }
+            skipped: Py::new(py, Skipped::default())?,
+        })
     }
 }
 
@@ -68,6 +108,12 @@ impl Epoch {
     #[getter]
     fn number(&self) -> u64 {
         self.number
+    }
+
+    /// The rows that were left out so far.
+    #[getter]
+    fn skipped(&self, py: Python<'_>) -> Py<Skipped> {
+        self.skipped.clone_ref(py)
     }
 
     /// The next step, which does not count as handed over yet; `None` after the last. `asks` says that it is the user
@@ -84,8 +130,13 @@ impl Epoch {
                 py.detach(|| lock(epoch).take());
                 return Err(errors::raise(py, &Error::new(ErrorKind::Closed, "the epoch was closed")));
             }
+            let skipped = self.skipped.get();
             let wait = py.detach(|| match lock(epoch).as_mut() {
-                Some(epoch) => epoch.next_step(SLICE),
+                Some(epoch) => {
+                    let wait = epoch.next_step(SLICE);
+                    skipped.follow(epoch);
+                    wait
+                }
                 None => Wait::Finished,
             });
             match wait {

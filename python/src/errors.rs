@@ -46,8 +46,20 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
     attributes.set_item("row_group", place.row_group)?;
     attributes.set_item("row", place.row)?;
     attributes.set_item("column", place.column.as_deref())?;
-    let value = py.import(MODULE)?.getattr(class)?.call((error.to_string(),), Some(&attributes))?;
+    let value = py.import(MODULE)?.getattr(class)?.call((error.sentence(option),), Some(&attributes))?;
     Ok(PyErr::from_value(value))
+}
+
+/// An option as it is written in Python.
+fn option(name: &str, value: Option<&str>) -> String {
+    match (name, value) {
+        (name, Some(value)) => format!("{name}={value}"),
+        ("columns", None) => "columns=[...]".to_owned(),
+        ("decode", None) => "decode={...}".to_owned(),
+        ("drop_last", None) => "drop_last=True".to_owned(),
+        ("on_bad_row", None) => "on_bad_row=forebay.Skip(at_most=...)".to_owned(),
+        (name, None) => name.to_owned(),
+    }
 }
 
 /// What a result of the library is in Python.

@@ -27,6 +27,7 @@ mod objects;
 mod program;
 mod ragged;
 mod schema;
+mod text;
 
 use pyo3::prelude::*;
 
@@ -37,9 +38,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("__level__", cli::machine::LEVEL)?;
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
+    module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
+    module.add_function(wrap_pyfunction!(text::shown, module)?)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<epoch::Epoch>()?;
+    module.add_class::<epoch::Skipped>()?;
     module.add_class::<epoch::Step>()?;
     module.add_class::<loader::Loader>()?;
     module.add_class::<image::Image>()?;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use forebay::batch::Fill;
 use forebay::loader::{Stats, Verdict};
 use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
@@ -42,11 +43,29 @@ struct Arguments {
     memory: Option<u64>,
     threads: Option<usize>,
     skip_at_most: Option<u64>,
-    fill_null: Vec<(String, f64)>,
+    fill_null: Vec<(String, Filler)>,
     /// Folder, most bytes and tier of the row cache.
     cache: Option<(PathBuf, u64, String)>,
     /// The file of a timeline.
     trace: Option<PathBuf>,
+}
+
+/// What stands for a null.
+#[derive(FromPyObject)]
+enum Filler {
+    Number(f64),
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl From<Filler> for Fill {
+    fn from(filler: Filler) -> Self {
+        match filler {
+            Filler::Number(number) => number.into(),
+            Filler::Text(text) => text.into(),
+            Filler::Bytes(bytes) => bytes.into(),
+        }
+    }
 }
 
 #[pymethods]
@@ -66,7 +85,7 @@ impl Loader {
             Some(number) => loader.epoch(number),
             None => loader.next_epoch(),
         });
-        Ok(Epoch::new(epoch, apart))
+        Epoch::new(py, epoch, apart)
     }
 
     /// Counts a step, and all before it, as handed over to the user.

@@ -1,6 +1,7 @@
 //! What a loader delivers: names and types.
 
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use forebay::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -63,7 +64,7 @@ impl Schema {
             .schema
             .fields()
             .iter()
-            .map(|field| format!("{}: {}", field.name(), describe(field)))
+            .map(|field| format!("{}: {}", escaped(field.name()), describe(field)))
             .collect();
         lines.join("\n")
     }
@@ -84,10 +85,10 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
     }
 }
 
-/// The type in words: Arrow's name, or element type and shape of a tensor.
+/// The type in words: Arrow's name, or element type and shape of a tensor. Names within it are spelled out.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
-    match dense::layout(field) {
+    let described = match dense::layout(field) {
         Some((dense::Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
         Some((_, shape)) if !shape.is_empty() => match field.data_type() {
             DataType::FixedSizeList(item, _) => {
@@ -96,5 +97,6 @@ pub(crate) fn describe(field: &FieldRef) -> String {
             other => format!("{other}{nullable}"),
         },
         _ => format!("{}{nullable}", field.data_type()),
-    }
+    };
+    escaped(&described).into_owned()
 }

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,6 +52,13 @@ def test_torch_learns(photos: Path) -> None:
     assert losses[-1] < losses[0] / 4, losses
 
 
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"batch_size": None}, {"num_workers": 1}], ids=str)
+def test_a_data_loader_over_a_loader_says_what_to_do_instead(plain: Path, options: dict[str, Any]) -> None:
+    torch = pytest.importorskip("torch")
+    with small(plain) as train, pytest.raises(TypeError, match=r"takes the place of a DataLoader"):
+        next(iter(torch.utils.data.DataLoader(train, **options)))
+
+
 def test_torch_takes_every_column(plain: Path) -> None:
     torch = pytest.importorskip("torch")
     with small(plain) as train, small(plain) as again:
@@ -69,14 +77,16 @@ def test_torch_takes_what_a_transform_made(photos: Path) -> None:
     torch = pytest.importorskip("torch")
 
     def transform(batch: dict[str, np.ndarray]) -> dict[str, object]:
-        return {"image": batch["image"][:, ::2], "made": torch.ones(3), "text": "x"}
+        nested = torch.nested.nested_tensor([torch.ones(2)] * 32)
+        return {"image": batch["image"][:, ::2], "made": torch.ones(32), "nested": nested, "text": "x"}
 
     decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
     with fb.Loader(photos, decode=decode, transform=transform) as train:
         batch = next(iter(fb.torch.batches(train)))
     assert batch["image"].shape == (32, 4, 8, 3)
-    assert batch["made"].tolist() == [1, 1, 1]
+    assert batch["made"].tolist() == [1] * 32
     assert batch["text"] == "x"
+    assert batch["nested"].size(0) == 32
 
 
 def test_torch_uploads_one_batch_ahead(plain: Path) -> None:

@@ -16,6 +16,7 @@ import pytest
 from conftest import ROWS, ids, small
 
 import forebay as fb
+from forebay.adapt import Batches
 
 
 def flat(batches: list[list[int]]) -> list[int]:
@@ -211,6 +212,49 @@ def test_repr_shows_the_arguments_and_no_secrets(plain: Path) -> None:
     hidden._arguments = {**loader._arguments, "storage_options": {"aws_secret_access_key": "s3cr3t"}}
     assert "s3cr3t" not in repr(hidden)
     assert "aws_secret_access_key" in repr(hidden)
+
+
+def test_repr_shows_no_secret_of_a_url(plain: Path) -> None:
+    secret = "https://ann:hunter2@example.org/data/a.parquet?X-Amz-Signature=cafe"
+    with small(plain) as loader:
+        epoch = iter(loader)
+        for urls in (secret, [secret, str(plain)]):
+            loader._arguments["urls"] = urls
+            for shown in (repr(loader), repr(epoch), repr(Batches(loader, dict)), f"{loader}"):
+                assert "hunter2" not in shown
+                assert "cafe" not in shown
+                assert "example.org/data/a.parquet" in shown
+
+
+def test_a_loader_is_no_data_set_of_rows(plain: Path) -> None:
+    with small(plain) as loader:
+        with pytest.raises(TypeError, match=r"takes the place of a DataLoader.*forebay\.torch\.batches"):
+            loader[0]
+        batch = next(iter(loader))
+        # What moves batches to a device rebuilds mappings from what they hold.
+        with pytest.raises(TypeError, match=r"forebay\.torch\.batches"):
+            type(batch)({"id": batch["id"]})
+
+
+def test_names_from_a_file_are_spelled_out_where_a_terminal_would_obey(tmp_path: Path) -> None:
+    name = "a\x1b[31m\u202eb"
+    pq.write_table(pa.table({name: [1, 2]}), tmp_path / "x.parquet")
+    with fb.Loader(tmp_path) as loader:
+        batch = next(iter(loader))
+        assert list(batch) == loader.schema.names == [name]
+        with pytest.raises(fb.UnknownColumnError) as caught:
+            batch["ab"]
+        for shown in (repr(batch), repr(loader.schema), repr(batch.column(name)), str(caught.value)):
+            assert shown.isprintable()
+            assert r"\u{202e}" in shown
+
+
+def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path) -> None:
+    pq.write_table(pa.table({"x": [1], "odd": [{"a": 1}]}), tmp_path / "x.parquet")
+    with pytest.raises(fb.UnsupportedError, match=r"leave it out with columns=\[\.\.\.\]"):
+        fb.Loader(tmp_path)
+    with pytest.raises(fb.InvalidError, match="leave out drop_last=True"):
+        fb.Loader(plain, batch_size=1 << 20, drop_last=True)
 
 
 def test_one_epoch_is_under_way_at_a_time(plain: Path) -> None:

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from conftest import ids, small
 
+import forebay as fb
+
 
 def halve(batch: dict[str, Any]) -> dict[str, Any]:
     return {"id": batch["id"], "half": batch["f32"] / 2, "thread": threading.get_ident(), "note": object()}
@@ -85,6 +87,36 @@ def test_its_exception_is_raised_at_its_batch(plain: Path) -> None:
 def test_it_has_to_return_a_dict(plain: Path) -> None:
     with small(plain, transform=lambda batch: np.zeros(3)) as loader, pytest.raises(TypeError, match="dict of arrays"):
         next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda batch: {"id": batch["id"], "y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
+        (lambda batch: {"y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
+        (lambda batch: {"y": np.concatenate([batch["id"], batch["id"]])}, r"got 128\b"),
+        (lambda batch: {"y": batch["id"].sum()}, "got a int64 without rows"),
+        (lambda batch: {"y": np.array(3)}, "got a ndarray without rows"),
+        (lambda batch: {"y": [1, 2]}, r"got 2\b"),
+        (lambda batch: {"y": {"z": batch["id"][1:]}}, r"column 'y.z': .* got 63\b"),
+        (lambda batch: {"y": fb.Ragged(batch["id"], np.array([0, 64]))}, r"got 1\b"),
+        (lambda batch: {}, "no column"),
+    ],
+)
+def test_it_returns_as_many_rows_as_it_was_given(plain: Path, change: Any, says: str) -> None:
+    with small(plain, transform=change) as loader, pytest.raises(fb.InvalidError, match=says) as caught:
+        next(iter(loader))
+    if hasattr(caught.value, "add_note"):
+        assert any("batch 0" in note for note in caught.value.__notes__)
+
+
+def test_values_of_the_whole_batch_pass(plain: Path) -> None:
+    def add(batch: dict[str, Any]) -> dict[str, Any]:
+        return {"id": batch["id"], "rows": len(batch["id"]), "list": batch["id"].tolist(), "of": "train"}
+
+    with small(plain, transform=add) as loader:
+        made = next(iter(loader))
+        assert made["rows"] == len(made["list"]) == 64
 
 
 def test_its_thread_ends_with_the_iterator(plain: Path) -> None:

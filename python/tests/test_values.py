@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import logging
 import pickle
+from typing import Any
 
 import pytest
 
@@ -49,6 +51,31 @@ def test_values_compare_hash_pickle_and_print(value: object) -> None:
     assert all(value != other for other in VALUES if other is not value)
 
 
+@pytest.mark.parametrize(
+    ("value", "changes", "same"),
+    [
+        (fb.Shuffle.exact(1), {"seed": 2}, fb.Shuffle.exact(2)),
+        (fb.Shuffle.exact(1, lanes=2), {"lanes": 4}, fb.Shuffle.exact(1, lanes=4)),
+        (fb.Shuffle.stored(), {"lanes": 4}, fb.Shuffle.stored(lanes=4)),
+        (fb.Shuffle(seed=1, window_rows=5), {"seed": 2}, fb.Shuffle(seed=2, window_rows=5)),
+        (fb.Shard(rank=1, world=4), {"rank": 2}, fb.Shard(rank=2, world=4)),
+        (fb.Skip(at_most=3), {"at_most": 4}, fb.Skip(at_most=4)),
+        (
+            fb.DiskCache("a", max_bytes="1GB", tier="pixels"),
+            {"max_bytes": "2GB"},
+            fb.DiskCache("a", max_bytes=2 * 10**9, tier="pixels"),
+        ),
+    ],
+    ids=repr,
+)
+def test_a_value_with_something_replaced_keeps_the_rest(value: Any, changes: dict[str, Any], same: object) -> None:
+    assert dataclasses.replace(value) == value
+    changed = dataclasses.replace(value, **changes)
+    assert (changed, repr(changed), hash(changed)) == (same, repr(same), hash(same))
+    if hasattr(copy, "replace"):  # from Python 3.13
+        assert copy.replace(value, **changes) == same
+
+
 @pytest.mark.parametrize("code", IMAGES)
 def test_an_image_prints_as_it_is_written(code: str) -> None:
     assert repr(IMAGES[code]) == code
@@ -72,6 +99,12 @@ def test_values_are_frozen() -> None:
         (lambda: fb.Shuffle(seed=1 << 64), "64 bits"),
         (lambda: fb.Shuffle(seed=0.5), "no whole number"),  # type: ignore[arg-type]
         (lambda: fb.Shuffle(seed=1, window_rows=0), "window_rows"),
+        (lambda: dataclasses.replace(fb.Shuffle.exact(1), window_rows=5), "has no window"),
+        (lambda: dataclasses.replace(fb.Shuffle.stored(), seed=5), "has no seed"),
+        (lambda: fb.Shuffle(seed=1, mixing="none"), "no mixing"),  # type: ignore[arg-type]
+        (lambda: fb.Shuffle(seed=1, lanes=1 << 32), "32 bits"),
+        (lambda: fb.Shard(rank=0, world=1 << 32), "32 bits"),
+        (lambda: fb.DiskCache(b"x", max_bytes=1), "no path"),  # type: ignore[arg-type]
         (lambda: fb.Skip(at_most=-1), "at_most"),
         (lambda: fb.Image.resize(1, 1).dtype("int7"), "int7"),
         (lambda: fb.Image.resize(1, 1).layout("HCWN"), "HCWN"),
@@ -95,6 +128,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
     assert parse_bytes("12GB", "memory") == 12 * 10**9
     assert parse_bytes("4GiB", "memory") == 4 << 30
     assert parse_bytes(" 1.5 kb ", "memory") == 1500
+    assert parse_bytes("4g", "memory") == parse_bytes("4 GB", "memory") == 4 * 10**9
     assert parse_bytes("7", "memory") == parse_bytes(7, "memory") == parse_bytes("7B", "memory")
 
 

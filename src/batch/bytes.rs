@@ -6,18 +6,35 @@ use arrow::array::{Array, ArrayRef, BinaryViewArray, LargeBinaryArray, LargeStri
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::DataType;
 
-use super::{Selection, downcast};
+use super::{Fill, Selection, downcast};
 use crate::error::Result;
 
-pub(super) fn gather(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
+    let mut nulls = selection.nulls(sources);
+    let fill = nulls.as_ref().and(fill).and_then(Fill::bytes);
+    if fill.is_some() {
+        nulls = None;
+    }
     if sources[0].data_type() == &DataType::Utf8View {
         let arrays: Vec<&StringViewArray> = downcast(sources)?;
-        let (offsets, values) = copy(selection, |source, row| arrays[source].value(row).as_bytes());
-        return Ok(Arc::new(LargeStringArray::try_new(offsets, values, selection.nulls(sources))?));
+        let (offsets, values) = match fill {
+            None => copy(selection, |source, row| arrays[source].value(row).as_bytes()),
+            Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
+                true => fill,
+                false => arrays[source].value(row).as_bytes(),
+            }),
+        };
+        return Ok(Arc::new(LargeStringArray::try_new(offsets, values, nulls)?));
     }
     let arrays: Vec<&BinaryViewArray> = downcast(sources)?;
-    let (offsets, values) = copy(selection, |source, row| arrays[source].value(row));
-    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, selection.nulls(sources))?))
+    let (offsets, values) = match fill {
+        None => copy(selection, |source, row| arrays[source].value(row)),
+        Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
+            true => fill,
+            false => arrays[source].value(row),
+        }),
+    };
+    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls)?))
 }
 
 fn copy<'a>(selection: &Selection, value: impl Fn(usize, usize) -> &'a [u8]) -> (OffsetBuffer<i64>, Buffer) {

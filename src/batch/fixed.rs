@@ -34,11 +34,16 @@ fn layout(data_type: &DataType) -> Result<(usize, usize)> {
     }
 }
 
+/// Whether the values of a type all have one width.
+pub(super) fn is_fixed(data_type: &DataType) -> bool {
+    layout(data_type).is_ok()
+}
+
 /// The column with its nulls replaced, where its memory is nobody else's; as it is where not.
 ///
 /// # Errors
 /// `value` is not one of its type.
-pub(crate) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
+pub(super) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
     let bits = pattern(column.data_type(), value)?;
     let (width, stride) = layout(column.data_type())?;
     match width {
@@ -96,11 +101,12 @@ fn words<T: ArrowNativeType>(
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build()?))
 }
 
-/// The bits of `value` in a numeric type, in the low end of a word; of binary values of fixed length, those of a byte.
+/// The bits of `value` in a numeric type, in the low end of a word; of times, in their own unit; of binary values of fixed
+/// length, those of a byte.
 ///
 /// # Errors
 /// The type is none of these, or `value` is not one of its values.
-pub(crate) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
+pub(super) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
     let unfit = || Error::invalid(format!("fill_null value {value} is not a value of type {data_type}"));
     // Up to a bound of its own for each type: the largest 64-bit integers are not among the f64.
     let integer = |low: f64, beyond: f64| {
@@ -121,14 +127,20 @@ pub(crate) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
         DataType::Float64 => Ok(value.to_bits()),
         DataType::Int8 => integer(f64::from(i8::MIN), f64::from(i8::MAX) + 1.0),
         DataType::Int16 => integer(f64::from(i16::MIN), f64::from(i16::MAX) + 1.0),
-        DataType::Int32 => integer(f64::from(i32::MIN), f64::from(i32::MAX) + 1.0),
-        DataType::Int64 => integer(i64::MIN as f64, i64::MAX as f64),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
+            integer(f64::from(i32::MIN), f64::from(i32::MAX) + 1.0)
+        }
+        DataType::Int64
+        | DataType::Date64
+        | DataType::Time64(_)
+        | DataType::Timestamp(..)
+        | DataType::Duration(_) => integer(i64::MIN as f64, i64::MAX as f64),
         DataType::UInt8 | DataType::FixedSizeBinary(_) => integer(0.0, f64::from(u8::MAX) + 1.0),
         DataType::UInt16 => integer(0.0, f64::from(u16::MAX) + 1.0),
         DataType::UInt32 => integer(0.0, f64::from(u32::MAX) + 1.0),
         DataType::UInt64 => integer(0.0, u64::MAX as f64),
         other => Err(Error::invalid(format!(
-            "fill_null takes numeric columns and binary of fixed length, not {other}"
+            "fill_null takes numbers, booleans, times, text, binary and lists of fixed width, not {other}"
         ))),
     }
 }

@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, make_array,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef};
 
-use super::{Run, Selection, downcast, gather as gather_values};
+use super::{Fill, Run, Selection, booleans, downcast, fill as fill_values, gather as gather_values};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Where a list's values lie in its source.
 type Bounds<'a> = Box<dyn Fn(usize) -> (usize, usize) + 'a>;
 
-pub(super) fn gather(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let item = item(sources[0].data_type())?;
     let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
     let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
@@ -31,16 +33,24 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection) -> Result<Ar
     offsets.push(0);
     let mut runs = Runs::default();
     selection.for_each(|source, row| {
-        let (from, to) = bounds[source](row);
-        runs.push(source, from, to);
+        // What lies under a null is nobody's value.
+        if fill.is_none() || sources[source].is_valid(row) {
+            let (from, to) = bounds[source](row);
+            runs.push(source, from, to);
+        }
         offsets.push(runs.rows as i64);
     });
-    let values = gather_values(&values, &runs.finish()?, None)?;
+    let values = gather_values(&values, &runs.finish()?, fill)?;
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, selection.nulls(sources))?))
+    let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
+    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls)?))
 }
 
-pub(super) fn gather_fixed(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+pub(super) fn gather_fixed(
+    sources: &[&dyn Array],
+    selection: &Selection,
+    fill: Option<&Fill>,
+) -> Result<ArrayRef> {
     let item = item(sources[0].data_type())?;
     let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
     let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
@@ -51,7 +61,28 @@ pub(super) fn gather_fixed(sources: &[&dyn Array], selection: &Selection) -> Res
         runs.push(source, from, from + length as usize);
     });
     let values = gather_values(&values, &runs.finish()?, None)?;
-    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, selection.nulls(sources))?))
+    let nulls = selection.nulls(sources);
+    let (values, nulls) = match fill {
+        Some(fill) => (filled(values, nulls, length as usize, fill)?, None),
+        None => (values, nulls),
+    };
+    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, nulls)?))
+}
+
+/// The values of lists of `length` with the nulls among them, and all that lies under a list that is null, replaced.
+fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
+    let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
+    let Some(nulls) = nulls else { return Ok(values) };
+    let data = values.to_data();
+    drop(values);
+    let values = make_array(data.into_builder().nulls(Some(nulls)).build()?);
+    match values.as_any().downcast_ref::<BooleanArray>() {
+        Some(_) => {
+            let all = Run { source: 0, start: 0, rows: values.len() as u32 };
+            booleans(&[&values], &Selection::Runs { runs: vec![all], rows: values.len() }, Some(fill))
+        }
+        None => fill_values(values, fill),
+    }
 }
 
 /// The values of the selected lists, as runs of their sources' values.

@@ -122,7 +122,7 @@ impl DiskCache {
     /// looked at. A folder in which nothing can be written is no error: [`stats`](Self::stats) say why nothing is kept.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
-            return Err(Error::invalid("a cache of 0 bytes").hint("leave it out, or give it room"));
+            return Err(Error::invalid("a cache of 0 bytes").hint("leave out `cache`, or give it room"));
         }
         let cache = DiskCache::new(Space::new(Folder::open(folder.as_ref())?, max_bytes), Health::new());
         cache.prepare();

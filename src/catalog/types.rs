@@ -30,15 +30,95 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Refuses a column of a type that is not read, by name.
-pub(super) fn check_read(field: &Field) -> Result<()> {
-    if is_read(field.data_type()) {
-        return Ok(());
+/// Longer types are not written out: nobody finds the end of the sentence.
+const TYPE_SHOWN: usize = 500;
+/// Of more columns that are not read, only the first are named.
+const COLUMNS_SHOWN: usize = 20;
+
+/// Why columns are refused, in words for one and for several.
+struct Refusal {
+    one: &'static str,
+    several: &'static str,
+    move_of_one: &'static str,
+    move_of_several: &'static str,
+}
+
+const UNREAD: Refusal = Refusal {
+    one: "is not read yet",
+    several: "are of types that are not read yet",
+    move_of_one: "leave it out with `columns`",
+    move_of_several: "leave them out with `columns`",
+};
+
+const IMAGES_ONLY: Refusal = Refusal {
+    one: "is delivered as an image only",
+    several: "are of types that are delivered as images only",
+    move_of_one: "give it to `decode`, or leave it out with `columns`",
+    move_of_several: "give them to `decode`, or leave them out with `columns`",
+};
+
+/// Refuses columns of types that are not read: all of them, by name.
+pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
+    UNREAD.check(fields.filter(|field| !is_read(field.data_type())))
+}
+
+/// Refuses columns that are read but delivered only if their images are decoded, which these are not to be.
+pub(crate) fn check_plain<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
+    IMAGES_ONLY.check(fields.filter(|field| is_images_only(field)))
+}
+
+/// Why a column is not delivered as it is, if it is not.
+pub(super) fn refusal(field: &Field) -> Option<Error> {
+    match is_read(field.data_type()) {
+        false => Some(UNREAD.of(field)),
+        true => is_images_only(field).then(|| IMAGES_ONLY.of(field)),
     }
-    let cause = format!("type {} is not read yet", field.data_type());
-    Err(Error::new(ErrorKind::Unsupported, cause)
-        .at(Place::default().column(field.name().as_str()))
-        .hint("leave it out with columns=[...]"))
+}
+
+/// The one form of structure that is read.
+fn is_images_only(field: &Field) -> bool {
+    matches!(field.data_type(), DataType::Struct(_))
+}
+
+impl Refusal {
+    fn check<'a>(&self, fields: impl Iterator<Item = &'a Field>) -> Result<()> {
+        let refused: Vec<&Field> = fields.collect();
+        match refused.as_slice() {
+            [] => Ok(()),
+            [field] => Err(self.of(field)),
+            several => {
+                let named = several.iter().take(COLUMNS_SHOWN);
+                let named: Vec<String> = named
+                    .map(|field| format!("{:?} ({})", field.name(), outline(field.data_type())))
+                    .collect();
+                let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
+                    0 => String::new(),
+                    more => format!(" and {more} more"),
+                };
+                let cause = format!("{} columns {}: {}{more}", several.len(), self.several, named.join(", "));
+                Err(Error::new(ErrorKind::Unsupported, cause).hint(self.move_of_several))
+            }
+        }
+    }
+
+    fn of(&self, field: &Field) -> Error {
+        let full = field.data_type().to_string();
+        let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
+        Error::new(ErrorKind::Unsupported, format!("type {shown} {}", self.one))
+            .at(Place::default().column(field.name().as_str()))
+            .hint(self.move_of_one)
+    }
+}
+
+/// A type without what structures and maps consist of: "List(Struct of 3)".
+fn outline(data_type: &DataType) -> String {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) => format!("List({})", outline(item.data_type())),
+        DataType::FixedSizeList(item, length) => format!("List({})[{length}]", outline(item.data_type())),
+        DataType::Struct(fields) => format!("Struct of {}", fields.len()),
+        DataType::Map(..) => "Map".to_owned(),
+        other => other.to_string(),
+    }
 }
 
 fn is_read(data_type: &DataType) -> bool {

@@ -17,7 +17,7 @@ use super::room::Room;
 use super::sizing::words;
 use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
-use crate::batch::{Selection, fill, gather, longest, weigh};
+use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
 use crate::decode::{Image, RowKey, Workspace, decode_within};
 use crate::error::{Error, ErrorKind, Place, Result};
@@ -28,8 +28,8 @@ use crate::shard::row_key;
 /// What becomes of one column.
 #[derive(Clone, Debug)]
 pub(crate) enum Treatment {
-    /// Gathered as it is; nulls of numeric columns are replaced where a fill is given.
-    Plain { fill: Option<f64> },
+    /// Gathered as it is; nulls are replaced where a fill is given.
+    Plain { fill: Option<Fill> },
     /// Decoded to pixels.
     Image(Image),
 }
@@ -194,6 +194,22 @@ impl Job {
 }
 
 impl Job {
+    /// The rows of a gathered column that miss a value, where such rows are to be left out. Otherwise nulls are delivered
+    /// as such, and refused where the consumer has no room for them.
+    fn nulls(&self, column: usize, gathered: &dyn Array) -> Vec<(usize, Error)> {
+        let recipe = &self.recipe;
+        if matches!(recipe.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
+            return Vec::new();
+        }
+        let missing = null_rows(gathered).into_iter().filter_map(|at| {
+            let (source, row) = self.picks[at];
+            let resident = &self.sources[source as usize];
+            let error = Error::new(ErrorKind::BadRow, "null where a value is needed");
+            resident.lost.is_none().then(|| (at, error.at(recipe.place(resident, row, column))))
+        });
+        missing.collect()
+    }
+
     /// The rows of parts that could not be read, with the reason.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
@@ -246,11 +262,14 @@ impl Making {
                 let arrays: Vec<&dyn Array> =
                     self.job.sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
                 let name = recipe.schema.field(column).name();
-                let gathered = gather(&arrays, &self.selection, *fill);
+                let gathered = gather(&arrays, &self.selection, fill.as_ref());
                 let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
                 let bytes = gathered.get_buffer_memory_size() as u64;
+                let bad = self.job.nulls(column, gathered.as_ref());
                 work.done(self.job.picks.len() as u64, bytes);
-                self.lock().columns[column] = Some(gathered);
+                let mut state = self.lock();
+                state.columns[column] = Some(gathered);
+                state.bad.extend(bad);
             }
             Task::Decode(place, piece) => {
                 let Some((column, image, mut slots)) = self.slots(place, piece) else { return Ok(()) };
@@ -302,7 +321,7 @@ impl Making {
         if matches!(recipe.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {
-            return Err(first.clone().hint_also("to count and skip such rows, say so with on_bad_row"));
+            return Err(first.clone().hint_also("to count and skip such rows, say so with `on_bad_row`"));
         }
         bad.dedup_by_key(|(row, _)| *row);
         let rows = self.job.picks.len();
@@ -338,7 +357,7 @@ impl Recipe {
     pub(super) fn filled(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
         let columns = columns.into_iter().zip(&self.treatments).map(|(column, treatment)| match treatment {
-            Treatment::Plain { fill: Some(value) } => fill(column, *value),
+            Treatment::Plain { fill: Some(value) } => fill(column, value),
             _ => Ok(column),
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));

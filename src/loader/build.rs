@@ -17,7 +17,7 @@ use super::slab::Slabs;
 use super::threads::Border;
 use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
-use crate::batch::delivered;
+use crate::batch::{Fill, delivered};
 use crate::cache::{DiskCache, Tier};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
@@ -36,9 +36,6 @@ const WINDOW_BYTES: u64 = 1 << 30;
 /// More threads than any machine has processors only cost memory.
 const MAX_THREADS: usize = 1024;
 
-/// Batch size where none is said.
-const BATCH_SIZE: u64 = 32;
-
 /// Describes a [`Loader`]; made by [`Dataset::loader`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
@@ -46,7 +43,7 @@ pub struct LoaderBuilder {
     dataset: Dataset,
     columns: Option<Vec<String>>,
     decode: Vec<(String, Image)>,
-    fill_null: Vec<(String, f64)>,
+    fill_null: Vec<(String, Fill)>,
     filter: Option<Filter>,
     shard: Shard,
     shuffle: Shuffle,
@@ -62,6 +59,9 @@ pub struct LoaderBuilder {
 }
 
 impl LoaderBuilder {
+    /// Rows of a batch where none are said: in Rust, in Python and in the program.
+    pub const BATCH_SIZE: u64 = 32;
+
     pub(super) fn new(dataset: Dataset) -> Self {
         LoaderBuilder {
             dataset,
@@ -71,7 +71,7 @@ impl LoaderBuilder {
             filter: None,
             shard: Shard::default(),
             shuffle: Shuffle::default(),
-            batch_size: BATCH_SIZE,
+            batch_size: LoaderBuilder::BATCH_SIZE,
             drop_last: false,
             epochs: None,
             memory: None,
@@ -95,10 +95,12 @@ impl LoaderBuilder {
         self
     }
 
-    /// Replaces nulls of a numeric column by a value, which must be one of the column's type; of binary values of fixed
-    /// length, all bytes of a null.
-    pub fn fill_null(mut self, column: impl Into<String>, value: f64) -> Self {
-        self.fill_null.push((column.into(), value));
+    /// Replaces nulls of a column by a value, which must be one of the column's type: a number, for times in the column's
+    /// own unit, for booleans 0 or 1; a text; or bytes. Of binary values of fixed length it stands for each byte. Of lists
+    /// it stands for each value that is null; a list that is null becomes an empty one, or where lists have a fixed
+    /// length, one of this value alone.
+    pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
+        self.fill_null.push((column.into(), value.into()));
         self
     }
 
@@ -120,7 +122,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Rows of a batch of one rank. Default: 32.
+    /// Rows of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub fn batch_size(mut self, rows: u64) -> Self {
         self.batch_size = rows;
         self
@@ -312,7 +314,7 @@ impl LoaderBuilder {
             return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
         }
         if self.threads == Some(0) {
-            return Err(Error::invalid("threads is 0").hint("leave it out to use all processors"));
+            return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
         }
         if self.epochs == Some(0) {
             return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
@@ -336,7 +338,7 @@ impl LoaderBuilder {
             return Err(Error::invalid(format!(
                 "{rows} rows do not fill one step of {global}, and drop_last drops the rest"
             ))
-            .hint("use a smaller batch, or drop_last=false"));
+            .hint("use a smaller `batch_size`, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
             return Err(Error::invalid(format!("{rows} rows for {} lanes", order.lanes()))

@@ -66,6 +66,10 @@ pub enum OnBadRow {
     Raise,
     /// Leave it out and count it. A batch is shorter by the rows that were left out of it, so that all ranks still
     /// have equally many steps.
+    ///
+    /// A row is also bad where it holds a null and its column becomes an array of values: numbers, booleans, times, binary
+    /// of fixed length, and lists of these, unless `fill_null` gives a value. With [`Raise`](OnBadRow::Raise) such
+    /// nulls are delivered, for Arrow has room for them. Text and binary may be null in any case.
     Skip {
         /// Rows that one rank may leave out in one epoch; one more ends it with an error.
         at_most: u64,

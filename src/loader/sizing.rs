@@ -86,7 +86,7 @@ impl Sizing {
                 words(memory)
             );
             let hint =
-                format!("batch_size={fits} fits, or raise memory to {}", words(least.saturating_mul(2)));
+                format!("`batch_size={fits}` fits, or raise memory to {}", words(least.saturating_mul(2)));
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
@@ -179,7 +179,7 @@ impl Sizing {
         let hint = match largest(order.pool(), fits) {
             Some(pool) => {
                 let rows = u64::from(pool) * (split.rows / groups.max(1));
-                format!("window_rows={rows} fits, or raise memory to {total}")
+                format!("`window_rows={rows}` fits, or raise memory to {total}")
             }
             None => format!("raise memory to {total}"),
         };

@@ -183,7 +183,9 @@ impl Filter {
     /// does not go with the column's type or the operator, NaN and infinity.
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         if self.any_of.is_empty() || self.any_of.iter().any(Vec::is_empty) {
-            return Err(Error::invalid("the filter has an empty list").hint("pass None to take all rows"));
+            return Err(
+                Error::invalid("the filter has an empty list").hint("leave out `filter` to take all rows")
+            );
         }
         for term in self.terms() {
             let column = catalog.column(&term.column)?;

@@ -169,9 +169,9 @@ impl Part<'_> {
                 let place = if self.selection.is_none() { place.row(row as u64) } else { place };
                 let cause =
                     "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
-                return Err(Error::new(ErrorKind::Unsupported, cause).at(place).hint(
-                    "write the column as timestamps of microseconds, or leave it out with columns=[...]",
-                ));
+                return Err(Error::new(ErrorKind::Unsupported, cause)
+                    .at(place)
+                    .hint("write the column as timestamps of microseconds, or leave it out with `columns`"));
             }
         }
         Ok(())

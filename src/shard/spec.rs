@@ -114,12 +114,11 @@ impl Shuffle {
     /// Refuses numbers that can never work.
     pub(crate) fn validate(&self) -> Result<()> {
         if self.window_rows == Some(0) {
-            return Err(
-                Error::invalid("a shuffle window of 0 rows").hint("use Shuffle::stored() for no shuffling")
-            );
+            return Err(Error::invalid("a shuffle window of 0 rows")
+                .hint("a window has 1 row or more; the stored order has none"));
         }
         if self.lanes == Some(0) {
-            return Err(Error::invalid("0 lanes").hint("leave lanes out to have one per rank"));
+            return Err(Error::invalid("0 lanes").hint("leave out `lanes` to have one per rank"));
         }
         Ok(())
     }

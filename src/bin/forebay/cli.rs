@@ -19,7 +19,7 @@ mod units;
 use std::ffi::OsString;
 
 use clap::error::ErrorKind as Usage;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use forebay::{ErrorKind, Result};
 
 const NAME: &str = "forebay";
@@ -59,17 +59,29 @@ enum Verb {
 
 /// Runs the program with `args`, the program's name first, and returns its exit status.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let outcome = match Cli::try_parse_from(args) {
+    let outcome = match parse(args) {
         Ok(cli) => perform(cli.verb),
         Err(usage) => return refuse(&usage),
     };
     match outcome {
         Ok(()) => DONE,
         Err(error) => {
-            console::complain(&error);
+            console::fail(&error);
             status(error.kind())
         }
     }
+}
+
+/// Reads a value that begins with a minus as a value, so that what is said is what is wrong with it, and not how to pass it
+/// as a file.
+fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
+    let command = Cli::command().mut_subcommands(|verb| {
+        verb.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {
+            true => arg,
+            false => arg.allow_negative_numbers(true),
+        })
+    });
+    Cli::from_arg_matches(&command.try_get_matches_from(args)?)
 }
 
 fn perform(verb: Verb) -> Result<()> {
@@ -132,7 +144,6 @@ fn sentence(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_arguments_are_declared_consistently() {
@@ -141,11 +152,22 @@ mod tests {
 
     #[test]
     fn a_usage_error_is_one_sentence() {
-        let Err(usage) = Cli::try_parse_from(["forebay", "synth", "/tmp/x", "--rws", "3"]) else {
+        let Err(usage) = parse(["forebay", "synth", "/tmp/x", "--rws", "3"].map(OsString::from)) else {
             panic!("--rws was accepted");
         };
         let sentence = sentence(&usage.render().to_string());
         assert!(!sentence.contains('\n'), "{sentence}");
         assert!(sentence.contains("--rows"), "{sentence}");
+    }
+
+    #[test]
+    fn a_number_below_zero_is_refused_as_a_number() {
+        for option in ["--batch-size", "--world", "--memory", "--seed"] {
+            let Err(usage) = parse(["forebay", "plan", "/tmp/x", option, "-5"].map(OsString::from)) else {
+                panic!("{option} -5 was accepted");
+            };
+            let sentence = sentence(&usage.render().to_string());
+            assert!(sentence.contains("invalid value '-5'") && !sentence.contains("-- -5"), "{sentence}");
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! The only file that prints: results to standard output, everything else to standard error.
+//! The only file that prints: results to standard output, everything else to standard error. What a terminal would obey in
+//! a name from a file is spelled out.
 //!
 //! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
 
@@ -7,6 +8,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use forebay::error::{escaped_lines, is_obeyed};
 use forebay::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -36,7 +38,7 @@ impl Console {
         if self.json.as_deref() == Some(Path::new(STDOUT)) {
             return Ok(());
         }
-        print(&format!("{text}\n"))
+        print(&escaped_lines(&format!("{text}\n")))
     }
 
     /// The result for programs, if it was asked for.
@@ -47,7 +49,7 @@ impl Console {
         })?;
         text.push('\n');
         if target == Path::new(STDOUT) {
-            return print(&text);
+            return print(&unobeyed_json(&text));
         }
         std::fs::write(target, text)
             .map_err(|error| Error::from(error).at(forebay::Place::file(target.display().to_string())))
@@ -126,6 +128,18 @@ impl Drop for Progress {
     }
 }
 
+/// The same JSON with what JSON leaves as it is, but a terminal obeys, as JSON escapes it.
+fn unobeyed_json(json: &str) -> String {
+    let mut safe = String::with_capacity(json.len());
+    for character in json.chars() {
+        match is_obeyed(character) && character != '\n' {
+            true => safe.push_str(&format!("\\u{:04x}", u32::from(character))),
+            false => safe.push(character),
+        }
+    }
+    safe
+}
+
 /// As the end of a sentence that goes on, if there is anything to say.
 fn after_comma(text: String) -> String {
     if text.is_empty() { text } else { format!(", {text}") }
@@ -134,12 +148,29 @@ fn after_comma(text: String) -> String {
 /// A remark on standard error.
 pub(crate) fn note(text: impl Display) {
     // Nobody is left to tell when standard error is closed.
-    let _ = writeln!(std::io::stderr().lock(), "{text}");
+    let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
 }
 
-/// The one sentence of a failure.
+/// The one sentence of a usage that is refused.
 pub(crate) fn complain(text: impl Display) {
     note(format_args!("forebay: error: {text}"));
+}
+
+/// The one sentence of a failure, with options as the command line has them.
+pub(crate) fn fail(error: &Error) {
+    complain(error.sentence(option));
+}
+
+/// An option of the library as the program takes it.
+pub(crate) fn option(name: &str, value: Option<&str>) -> String {
+    let value = value.map_or(String::new(), |value| format!(" {value}"));
+    match name {
+        "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "threads" | "window_rows" => {
+            format!("--{}{value}", name.replace('_', "-"))
+        }
+        "decode" => format!("--image{value}"),
+        _ => format!("{name}{value} of a loader"),
+    }
 }
 
 /// Text to standard output. A reader that has seen enough (`| head`) is no failure.
@@ -148,5 +179,29 @@ pub(crate) fn print(text: &str) -> Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_holds_the_same_whatever_the_terminal_is_spared() {
+        let value = serde_json::json!({"name": "a\u{9b}2J\u{202e}\u{7f}b\u{1b}é"});
+        let text = unobeyed_json(&serde_json::to_string_pretty(&value).unwrap());
+        assert!(!text.contains(|c| is_obeyed(c) && c != '\n'), "{text:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&text).unwrap(), value);
+    }
+
+    #[test]
+    fn next_moves_name_options_of_the_command_line() {
+        let error =
+            Error::invalid("x").hint("leave out `columns`, or `window_rows=40` fits, or give `on_bad_row`");
+        let sentence = error.sentence(option);
+        assert_eq!(
+            sentence,
+            "x (leave out --columns, or --window-rows 40 fits, or give on_bad_row of a loader)"
+        );
     }
 }

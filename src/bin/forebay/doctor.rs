@@ -7,7 +7,7 @@ mod trial;
 
 use std::fmt;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use forebay::{Error, Place, Result};
 use serde::Serialize;
@@ -16,7 +16,7 @@ use self::advice::Demand;
 use self::measure::Bench;
 use self::model::{Change, Measured, Rate};
 use super::console::Console;
-use super::machine;
+use super::machine::{self, Clock};
 use super::options::LoaderOptions;
 use super::units::{self, count, counted, percent, seconds};
 
@@ -26,9 +26,9 @@ use super::units::{self, count, counted, percent, seconds};
 pub(crate) struct Args {
     #[command(flatten)]
     loader: LoaderOptions,
-    /// What the accelerator takes for a batch, in milliseconds
+    /// What the accelerator takes for a batch, in milliseconds [default: none, so that rates alone are told]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
-    step_ms: Duration,
+    step_ms: Option<Duration>,
     /// Ranks that train on this machine: each takes a batch in a step
     #[arg(long, default_value_t = 1)]
     ranks: u32,
@@ -54,7 +54,8 @@ pub(crate) struct Args {
 
 const EXAMPLES: &str = "\
 Examples:
-  forebay doctor s3://acme/train --image image=rrc224 --step-ms 125
+  forebay doctor s3://acme/train --image image=rrc224                 rates alone
+  forebay doctor s3://acme/train --image image=rrc224 --step-ms 125   would an accelerator be fed?
   forebay doctor s3://acme/train --image image=rrc224 --step-ms 125 --ranks 8 --scratch /nvme
   forebay doctor /data/train --image image=rrc224 --step-ms 125 --if-threads 16 --if-latency-ms 100
 
@@ -71,12 +72,14 @@ const LEAST_SECONDS: u64 = 1;
 struct Report {
     version: &'static str,
     locations: Vec<String>,
-    step_ms: f64,
+    step_ms: Option<f64>,
     ranks: u32,
     batch_size: u64,
-    demand_rows_per_second: f64,
+    demand_rows_per_second: Option<f64>,
     /// What is given now over what is taken.
-    margin: f64,
+    margin: Option<f64>,
+    /// Processors that other programs kept busy meanwhile.
+    others_cores: Option<f64>,
     bound_by: advice::Bound,
     measured: Measured,
     predictions: Vec<Prediction>,
@@ -90,8 +93,8 @@ struct Prediction {
     change: Change,
     rate: Rate,
     /// Of the accelerator, from 0 to 1.
-    utilisation: f64,
-    margin: f64,
+    utilisation: Option<f64>,
+    margin: Option<f64>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -107,9 +110,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         scratch: &scratch.0,
     };
     let mut progress = console.progress("measuring", "trials", measure::TRIALS);
+    let (began, before) = (Instant::now(), Clock::now());
     let measured = bench.measure(&mut progress)?;
+    let others = Clock::now().zip(before).map(|(now, then)| Clock::between(then, now).others);
     drop(progress);
-    let report = Report::new(args, &dataset, measured)?;
+    let mut report = Report::new(args, &dataset, measured)?;
+    report.others_cores = others.map(|seconds| seconds / began.elapsed().as_secs_f64());
     console.say(&report)?;
     console.json(&report)
 }
@@ -117,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 impl Args {
     fn check(&self) -> Result<()> {
         let zero = [
-            ("step-ms", self.step_ms.is_zero()),
+            ("step-ms", self.step_ms.is_some_and(|step| step.is_zero())),
             ("ranks", self.ranks == 0),
             ("threads", self.threads == Some(0) || self.if_threads.contains(&0)),
             ("seconds", self.seconds < LEAST_SECONDS),
@@ -144,28 +150,29 @@ impl Args {
 
 impl Report {
     fn new(args: &Args, dataset: &forebay::Dataset, measured: Measured) -> Result<Self> {
-        let step = args.step_ms.as_secs_f64();
-        let demand = (u64::from(args.ranks) * args.loader.batch_size) as f64 / step;
+        let step = args.step_ms.map(|step| step.as_secs_f64());
+        let taken = step.map(|step| (u64::from(args.ranks) * args.loader.batch_size) as f64 / step);
         let predictions: Vec<Prediction> = args
             .changes(&measured)
             .into_iter()
             .filter_map(|change| {
                 let rate = measured.predict(change)?;
-                let margin = rate.rows_per_second / demand;
-                Some(Prediction { change, rate, utilisation: margin.min(1.0), margin })
+                let margin = taken.map(|taken| rate.rows_per_second / taken);
+                Some(Prediction { change, rate, utilisation: margin.map(|margin| margin.min(1.0)), margin })
             })
             .collect();
-        let demand = Demand { rows_per_second: demand, ranks: args.ranks };
+        let demand = taken.map(|rows_per_second| Demand { rows_per_second, ranks: args.ranks });
         Ok(Report {
             version: env!("CARGO_PKG_VERSION"),
             locations: args.loader.location.shown(),
-            step_ms: step * 1e3,
+            step_ms: step.map(|step| step * 1e3),
             ranks: args.ranks,
             batch_size: args.loader.batch_size,
-            demand_rows_per_second: demand.rows_per_second,
-            margin: predictions.first().map_or(0.0, |now| now.margin),
+            demand_rows_per_second: taken,
+            margin: predictions.first().and_then(|now| now.margin),
+            others_cores: None,
             bound_by: advice::bound(&measured),
-            advice: advice::list(&measured, &demand, &advice::Layout::of(dataset, &args.loader)?),
+            advice: advice::list(&measured, demand.as_ref(), &advice::Layout::of(dataset, &args.loader)?),
             measured,
             predictions,
         })
@@ -177,14 +184,16 @@ impl fmt::Display for Report {
         let rows = |rate: f64| format!("{} rows/s", count(rate as u64));
         let error = |rate: Rate| format!("± {}", count(rate.plus_minus.ceil() as u64));
         let Measured { threads, processors, store, cached, cached_alone, .. } = self.measured;
-        writeln!(
-            f,
-            "demand      {}: {} of {} rows every {}",
-            rows(self.demand_rows_per_second),
-            counted(u64::from(self.ranks), "batch"),
-            count(self.batch_size),
-            seconds(self.step_ms / 1e3)
-        )?;
+        if let Some((taken, step)) = self.demand_rows_per_second.zip(self.step_ms) {
+            writeln!(
+                f,
+                "demand      {}: {} of {} rows every {}",
+                rows(taken),
+                counted(u64::from(self.ranks), "batch"),
+                count(self.batch_size),
+                seconds(step / 1e3)
+            )?;
+        }
         write!(f, "the store   gives {} {}", rows(store.rate.rows_per_second), error(store.rate))?;
         match store.first_byte > 0.0 {
             true => writeln!(f, ", first byte after {}", seconds(store.first_byte))?,
@@ -200,16 +209,28 @@ impl fmt::Display for Report {
             rows(cached_alone.rows_per_second),
             error(cached_alone)
         )?;
-        writeln!(f, "margin      {:.2}, {}", self.margin, self.bound_by)?;
-        writeln!(f, "\n{:<36} {:>20} {:>12} {:>8}", "if", "rows/s", "utilisation", "margin")?;
-        for Prediction { change, rate, utilisation, margin } in &self.predictions {
-            let given = format!("{} {}", count(rate.rows_per_second as u64), error(*rate));
+        match self.margin {
+            Some(margin) => writeln!(f, "margin      {margin:.2}, {}", self.bound_by)?,
+            None => writeln!(f, "limit       {}", self.bound_by)?,
+        }
+        if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
             writeln!(
                 f,
-                "{:<36} {given:>20} {:>12} {margin:>8.2}",
-                change.to_string(),
-                percent(*utilisation)
+                "disturbed   other programs kept {cores:.1} processors busy: repeat this on a quiet machine"
             )?;
+        }
+        write!(f, "\n{:<36} {:>20}", "if", "rows/s")?;
+        if self.margin.is_some() {
+            write!(f, " {:>12} {:>8}", "utilisation", "margin")?;
+        }
+        writeln!(f)?;
+        for Prediction { change, rate, utilisation, margin } in &self.predictions {
+            let given = format!("{} {}", count(rate.rows_per_second as u64), error(*rate));
+            write!(f, "{:<36} {given:>20}", change.to_string())?;
+            if let Some((utilisation, margin)) = utilisation.zip(*margin) {
+                write!(f, " {:>12} {margin:>8.2}", percent(utilisation))?;
+            }
+            writeln!(f)?;
         }
         self.advice.iter().try_for_each(|advice| write!(f, "\n- {advice}"))
     }

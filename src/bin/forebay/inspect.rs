@@ -7,11 +7,12 @@ mod pages;
 use std::fmt;
 use std::path::PathBuf;
 
-use forebay::{Catalog, Result};
+use forebay::error::escaped;
+use forebay::{Catalog, Error, Result};
 use serde::Serialize;
 
 use self::columns::Column;
-use super::console::Console;
+use super::console::{self, Console};
 use super::location::Location;
 use super::units::{bytes, count, counted};
 
@@ -45,7 +46,19 @@ struct Report {
     row_group_bytes: Spread,
     row_group_rows: Spread,
     columns: Vec<Column>,
+    /// Columns that a loader refuses as they are.
+    refused: Vec<Refused>,
     advice: Vec<String>,
+}
+
+/// A column that a loader refuses as it is.
+#[derive(Serialize)]
+struct Refused {
+    column: String,
+    why: String,
+    /// The whole sentence, with the next move.
+    #[serde(skip)]
+    sentence: String,
 }
 
 /// How even something is.
@@ -97,10 +110,18 @@ fn inspect(args: &Args, catalog: &Catalog) -> Report {
         row_group_bytes: Spread::of(catalog.groups.iter().map(stored)),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
+        refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
     report.advice = advice::list(&report);
     report
+}
+
+impl Refused {
+    fn of(refusal: &Error) -> Self {
+        let column = refusal.place().column.as_deref().unwrap_or_default().to_owned();
+        Refused { column, why: refusal.cause().to_owned(), sentence: refusal.sentence(console::option) }
+    }
 }
 
 impl fmt::Display for Report {
@@ -117,14 +138,19 @@ impl fmt::Display for Report {
         writeln!(f, "row group   {} to {}, mean {}", bytes(min), bytes(max), bytes(mean))?;
         let Spread { min, mean, max, .. } = self.row_group_rows;
         writeln!(f, "            {} to {} rows, mean {}", count(min), count(max), count(mean))?;
-        writeln!(f, "written by  {}", self.written_by.join(", "))?;
+        writeln!(f, "written by  {}", escaped(&self.written_by.join(", ")))?;
         writeln!(f, "fingerprint {}\n", self.fingerprint)?;
         columns::table(&self.columns, f)?;
         writeln!(f)?;
+        if !self.refused.is_empty() {
+            writeln!(f, "Refused by a loader as they are")?;
+            self.refused.iter().try_for_each(|refused| writeln!(f, "- {}", refused.sentence))?;
+            writeln!(f)?;
+        }
         if self.advice.is_empty() {
             return write!(f, "The layout suits training: nothing to change.");
         }
         write!(f, "Advice")?;
-        self.advice.iter().try_for_each(|advice| write!(f, "\n- {advice}"))
+        self.advice.iter().try_for_each(|advice| write!(f, "\n- {}", escaped(advice)))
     }
 }

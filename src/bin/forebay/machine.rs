@@ -5,6 +5,9 @@ const TICKS: f64 = 100.0;
 const NANOS: f64 = 1e9;
 const KIB: u64 = 1 << 10;
 
+/// Other programs that keep more processors busy than this spoil a measurement.
+pub(crate) const DISTURBING: f64 = 0.25;
+
 /// The processors that this code was compiled for: all of an architecture, or a level of the x86-64 psABI.
 pub(crate) const LEVEL: &str = if cfg!(not(target_arch = "x86_64")) {
     std::env::consts::ARCH

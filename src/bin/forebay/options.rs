@@ -28,7 +28,7 @@ pub(crate) struct LoaderOptions {
     #[arg(long, requires = "image")]
     pub(crate) float: bool,
     /// Rows in a batch of one rank
-    #[arg(long, default_value_t = 256)]
+    #[arg(long, default_value_t = LoaderBuilder::BATCH_SIZE)]
     pub(crate) batch_size: u64,
     /// How rows are mixed
     #[arg(long, value_enum, default_value_t = Order::Window)]

@@ -2,40 +2,9 @@
 
 use std::time::Duration;
 
-/// Suffixes of sizes, longest first so that "GiB" is not taken for "B". As in the International System, "GB" is 10⁹.
-const SIZES: [(&str, u64); 13] = [
-    ("kib", 1 << 10),
-    ("mib", 1 << 20),
-    ("gib", 1 << 30),
-    ("tib", 1 << 40),
-    ("kb", 1_000),
-    ("mb", 1_000_000),
-    ("gb", 1_000_000_000),
-    ("tb", 1_000_000_000_000),
-    ("k", 1_000),
-    ("m", 1_000_000),
-    ("g", 1_000_000_000),
-    ("t", 1_000_000_000_000),
-    ("b", 1),
-];
-
-/// Bytes from "200GB", "4GiB", "1.5g" or "65536".
+/// Bytes from "200GB", "4GiB", "1.5g" or "65536", as Python reads them.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let lower = text.trim().to_ascii_lowercase();
-    let (number, unit) = SIZES
-        .iter()
-        .find_map(|(suffix, unit)| lower.strip_suffix(suffix).map(|number| (number.trim_end(), *unit)))
-        .unwrap_or((lower.as_str(), 1));
-    let refuse = || format!("{text:?} is not a size such as 500MB, 4GiB or 65536");
-    if let Ok(whole) = number.parse::<u64>() {
-        return whole.checked_mul(unit).ok_or_else(refuse);
-    }
-    match number.parse::<f64>() {
-        Ok(part) if part.is_finite() && part >= 0.0 && part * unit as f64 <= u64::MAX as f64 => {
-            Ok((part * unit as f64).round() as u64)
-        }
-        _ => Err(refuse()),
-    }
+    forebay::sizes::parse(text).map_err(|error| error.to_string())
 }
 
 /// Width and height from "500x375".
@@ -120,24 +89,6 @@ pub(crate) fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_are_read_as_people_write_them() {
-        for (text, expected) in [
-            ("0", 0),
-            ("65536", 65_536),
-            ("4GB", 4_000_000_000),
-            ("4 GiB", 4 << 30),
-            ("1.5k", 1_500),
-            ("200gb", 200_000_000_000),
-            ("12B", 12),
-        ] {
-            assert_eq!(parse_bytes(text), Ok(expected), "{text}");
-        }
-        for text in ["", "GB", "-1GB", "four", "1e99GB", "nan", "99999999999GB"] {
-            assert!(parse_bytes(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn extents_and_times_are_read() {

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
-use crate::batch::{fill_pattern, is_variable};
-use crate::catalog::{Catalog, Projection};
+use crate::batch::{Fill, is_variable};
+use crate::catalog::{Catalog, Projection, check_plain};
 use crate::decode::Image;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::loader::batcher::Treatment;
 use crate::loader::images::{can_be_kept, holds_images};
 
@@ -18,7 +18,7 @@ impl LoaderBuilder {
         let catalog = &self.dataset.catalog;
         match &self.columns {
             Some(names) if names.is_empty() => {
-                Err(Error::invalid("an empty list of columns").hint("leave columns out to read all"))
+                Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"))
             }
             Some(names) => {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -53,27 +53,27 @@ impl LoaderBuilder {
             }
             images.insert(name, image);
         }
-        let mut fills: HashMap<&str, f64> = HashMap::new();
+        let mut fills: HashMap<&str, &Fill> = HashMap::new();
         for (name, value) in &self.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
-            fill_pattern(field.data_type(), *value)
-                .map_err(|error| error.at(Place::default().column(name.as_str())))?;
-            fills.insert(name, *value);
-        }
-        let treatment = |field: &FieldRef| {
-            let name = field.name().as_str();
-            match images.get(name) {
-                Some(image) => Ok(Treatment::Image((*image).clone())),
-                None if matches!(field.data_type(), DataType::Struct(_)) => Err(Error::new(
-                    ErrorKind::Unsupported,
-                    format!("type {} is delivered as an image only", field.data_type()),
-                )
-                .at(Place::default().column(name))
-                .hint("decode it, or leave it out with columns")),
-                None => Ok(Treatment::Plain { fill: fills.get(name).copied() }),
+            let place = || Place::default().column(name.as_str());
+            if images.contains_key(name.as_str()) {
+                return Err(Error::invalid("fill_null gives a value for images, which have none")
+                    .at(place())
+                    .hint("rows without an image are left out with `on_bad_row`"));
             }
+            value.check(field.data_type()).map_err(|error| error.at(place()))?;
+            fills.insert(name, value);
+        }
+        let fields = projection.schema().fields();
+        check_plain(
+            fields.iter().map(AsRef::as_ref).filter(|field| !images.contains_key(field.name().as_str())),
+        )?;
+        let treatment = |field: &FieldRef| match images.get(field.name().as_str()) {
+            Some(image) => Treatment::Image((*image).clone()),
+            None => Treatment::Plain { fill: fills.get(field.name().as_str()).copied().cloned() },
         };
-        projection.schema().fields().iter().map(treatment).collect()
+        Ok(fields.iter().map(treatment).collect())
     }
 
     /// The columns whose images the cache can keep in another form than as files.
@@ -132,7 +132,7 @@ impl LoaderBuilder {
             Error::invalid(format!(
                 "{argument} names column {name:?}, which is not among the columns to read"
             ))
-            .hint("add it to columns")
+            .hint("add it to `columns`")
         })
     }
 }

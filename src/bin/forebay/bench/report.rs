@@ -22,8 +22,8 @@ use crate::cli::machine::{self, Clock};
 use crate::cli::options::Order;
 use crate::cli::units::{bytes, count, counted, percent, seconds};
 
-/// Other programs that keep more processors busy than this spoil a measurement.
-const DISTURBING: f64 = 0.25;
+/// A run of which the wait for the first batch takes more than this share says more of its start than of its rate.
+const MOSTLY_START: f64 = 0.25;
 
 /// Shorter waits for a stage, in seconds, are not worth a word.
 const SHOWN: f64 = 1e-3;
@@ -52,6 +52,8 @@ pub(super) struct Report {
     /// From the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
+    /// Whether so much of the time was the wait for the first batch that the rates are those of a start.
+    pub(super) too_short: bool,
     /// The first epoch's.
     pub(super) cold_rows_per_second: Option<f64>,
     /// The median of the later ones.
@@ -113,6 +115,7 @@ impl Report {
         let ended = laps().filter_map(|laps| laps.last()).map(|lap| lap.ended).fold(0.0, f64::max);
         let time = (ended - asked).max(f64::MIN_POSITIVE);
         let first = laps().filter_map(|laps| laps.first()).map(|lap| lap.got).fold(0.0, f64::max);
+        let start = (first - asked).max(0.0) / time;
         let next_ms = tally::waits(laps());
         let by_epoch = epochs::epochs(ranks);
         let (cold, warm) = epochs::cold_and_warm(&by_epoch);
@@ -137,6 +140,7 @@ impl Report {
             images: 0,
             seconds: time,
             rows_per_second: rows as f64 / time,
+            too_short: start > MOSTLY_START,
             cold_rows_per_second: cold,
             warm_rows_per_second: warm,
             images_per_second: 0.0,
@@ -237,6 +241,14 @@ impl fmt::Display for Report {
             )?;
         }
         writeln!(f, "first batch     after {}", seconds(self.seconds_to_first_batch))?;
+        if self.too_short {
+            writeln!(
+                f,
+                "too short       the wait for the first batch is more than {} of the run, so its rates are those of a \
+                 start: give it more --seconds or --epochs",
+                percent(MOSTLY_START)
+            )?;
+        }
         let Waits { p50, p95, p99, p999, max } = self.next_ms;
         writeln!(
             f,
@@ -262,7 +274,7 @@ impl fmt::Display for Report {
         writeln!(f, "waited for      {waits}")?;
         if let Some(cpu) = self.cpu_seconds_per_1000_rows {
             write!(f, "processor       {} for 1,000 rows", seconds(cpu))?;
-            if let Some(cores) = self.others_cores.filter(|cores| *cores > DISTURBING) {
+            if let Some(cores) = self.others_cores.filter(|cores| *cores > machine::DISTURBING) {
                 write!(
                     f,
                     "; other programs kept {cores:.1} processors busy: repeat this on a quiet machine"
@@ -277,10 +289,16 @@ impl fmt::Display for Report {
         if let Some(cache) = &self.cache {
             writeln!(f, "cache           {cache}")?;
         }
-        if let Some(most) = self.thread_sweep.iter().map(|point| point.rows_per_second).reduce(f64::max) {
-            let points = self.thread_sweep.iter().map(|Point { threads, rows_per_second: rate }| {
-                format!("{threads}: {} rows/s ({})", count(rate.round() as u64), percent(rate / most))
-            });
+        if !self.thread_sweep.is_empty() {
+            let rates = self.thread_sweep.iter().filter_map(|point| point.rows_per_second);
+            let most = rates.fold(f64::MIN_POSITIVE, f64::max);
+            let points =
+                self.thread_sweep.iter().map(|Point { threads, rows_per_second }| match rows_per_second {
+                    Some(rate) => {
+                        format!("{threads}: {} rows/s ({})", count(rate.round() as u64), percent(rate / most))
+                    }
+                    None => format!("{threads}: too short for a rate, give it more --seconds"),
+                });
             writeln!(f, "by threads      {}", points.collect::<Vec<_>>().join(", "))?;
         }
         if self.skipped_rows + self.padded_rows > 0 {

@@ -14,8 +14,8 @@ use crate::cli::console::Console;
 pub(super) struct Point {
     /// Of each rank.
     pub(super) threads: usize,
-    /// Of all ranks, the wait for the first batch apart.
-    pub(super) rows_per_second: f64,
+    /// Of all ranks, the wait for the first batch apart; none where the time was too short for a second one.
+    pub(super) rows_per_second: Option<f64>,
 }
 
 /// Takes the rate with each number of threads that was asked for, one after the other.
@@ -26,7 +26,7 @@ pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Re
         let loaders: Vec<Loader> =
             Args { threads: Some(threads), trace: None, epochs: Some(u64::MAX), ..args.clone() }.loaders()?;
         let ranks = unthrottled(&loaders, 0, args.free_time(), pressure)?;
-        points.push(Point { threads, rows_per_second: ranks.iter().filter_map(rate).sum() });
+        points.push(Point { threads, rows_per_second: ranks.iter().map(rate).sum() });
         progress.advance(1);
     }
     Ok(points)

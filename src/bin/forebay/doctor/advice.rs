@@ -80,7 +80,12 @@ pub(super) fn bound(measured: &Measured) -> Bound {
 }
 
 /// All advice, the verdict first.
-pub(super) fn list(measured: &Measured, demand: &Demand, layout: &Layout) -> Vec<String> {
+pub(super) fn list(measured: &Measured, demand: Option<&Demand>, layout: &Layout) -> Vec<String> {
+    let Some(demand) = demand else {
+        let unknown =
+            "Whether an accelerator would wait depends on what it takes for a batch: say it with --step-ms.";
+        return std::iter::once(unknown.to_owned()).chain(large_groups(layout)).collect();
+    };
     let margin =
         |change| measured.predict(change).map_or(0.0, |rate| rate.rows_per_second / demand.rows_per_second);
     let now = margin(Change::None);
@@ -225,7 +230,7 @@ mod tests {
     }
 
     fn advice(measured: &Measured, rows_per_second: f64, layout: &Layout) -> String {
-        list(measured, &Demand { rows_per_second, ranks: 1 }, layout).join("\n")
+        list(measured, Some(&Demand { rows_per_second, ranks: 1 }), layout).join("\n")
     }
 
     #[test]
@@ -269,6 +274,12 @@ mod tests {
             "{found}"
         );
         assert!(advice(&measured(), 900.0, &layout()).contains("near the cliff"));
+    }
+
+    #[test]
+    fn without_a_demand_nothing_is_said_of_an_accelerator() {
+        let found = list(&measured(), None, &layout());
+        assert!(found.len() == 1 && found[0].contains("--step-ms"), "{found:?}");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay::{Loader, Result};
+use forebay::{Error, Loader, Result};
 
 use super::model::Rate;
 
@@ -28,15 +28,16 @@ pub(super) struct Mark {
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`; after so many batches the same one is begun anew, if that is said and it has more: what it reads
-/// then was read before. What was fetched ahead of that is in vain, so epochs that end follow each other.
+/// Runs epochs for `time`, or until there is a second batch. After so many batches the same epoch is begun anew, if that is
+/// said and it has more: what it reads then was read before. What was fetched ahead of that is in vain, so epochs that end
+/// follow each other.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];
     let (mut batches, mut bytes, mut number) = (0, 0, 0);
     let again_after = again_after.filter(|after| *after < loader.len());
     let started = Instant::now();
-    while started.elapsed() < time {
+    while started.elapsed() < time || marks.len() < 2 {
         let mut epoch = loader.epoch(number);
         // The wait for its first batch fills the window; what comes then is the rate.
         let Some(first) = epoch.next().transpose()? else { break };
@@ -55,7 +56,14 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
                 break;
             }
         }
+        if rows == 0 && started.elapsed() >= time {
+            break;
+        }
         number += u64::from(again_after.is_none());
+    }
+    if marks.len() < 2 {
+        return Err(Error::invalid("an epoch of one batch has no rate")
+            .hint("use a smaller `batch_size`, or more rows"));
     }
     let stats = loader.stats();
     let decoded = (stats.stages.parquet.items - before.stages.parquet.items).max(1) as f64;

@@ -1,11 +1,13 @@
 //! What each column takes, summed over all row groups.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
 use arrow::datatypes::{DataType, Field};
 use forebay::Catalog;
 use forebay::catalog::Group;
+use forebay::error::escaped;
 use parquet::basic::Encoding;
 use parquet::file::metadata::ColumnChunkMetaData;
 use serde::Serialize;
@@ -154,22 +156,23 @@ fn is_binary(field: &Field, parts: &[String]) -> bool {
 
 /// The columns, one a line.
 pub(super) fn table(columns: &[Column], f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let width =
-        columns.iter().map(|column| column.name.chars().count()).max().unwrap_or(0).max("column".len());
-    let kinds = columns.iter().map(|column| column.kind.chars().count()).max().unwrap_or(0).max("type".len());
+    let names: Vec<(Cow<'_, str>, Cow<'_, str>)> =
+        columns.iter().map(|column| (escaped(&column.name), escaped(&column.kind))).collect();
+    let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("column".len());
+    let kinds = names.iter().map(|(_, kind)| kind.chars().count()).max().unwrap_or(0).max("type".len());
     let all: u64 = columns.iter().map(|column| column.stored_bytes).sum();
     writeln!(
         f,
         "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  encodings",
         "column", "type", "stored", "share", "raw", "codec", "index"
     )?;
-    for column in columns {
+    for (column, (name, kind)) in columns.iter().zip(&names) {
         let share = column.stored_bytes as f64 / all.max(1) as f64;
         writeln!(
             f,
             "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  {}",
-            column.name,
-            column.kind,
+            name,
+            kind,
             bytes(column.stored_bytes),
             percent(share),
             bytes(column.uncompressed_bytes),

@@ -142,8 +142,9 @@ pub(super) fn stages(report: &Report) -> String {
 
 /// The rate by the number of decoding threads, where that was measured.
 pub(super) fn threads(report: &Report) -> Option<String> {
+    let measured = report.thread_sweep.iter();
     let points: Vec<(f64, f64)> =
-        report.thread_sweep.iter().map(|point| (point.threads as f64, point.rows_per_second)).collect();
+        measured.filter_map(|point| Some((point.threads as f64, point.rows_per_second?))).collect();
     let (first, most) = (*points.first()?, max(points.iter().map(|point| &point.1)));
     let widest = max(points.iter().map(|point| &point.0));
     let said: Vec<String> =

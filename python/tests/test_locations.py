@@ -1,0 +1,98 @@
+"""What ``Loader(urls)`` takes, and what it says to all that only iterates like a list of paths."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+
+class DataFrame:
+    """As pandas' one: iterates over the names of its columns."""
+
+    columns = ("a", "b")
+
+    def __iter__(self) -> Any:
+        return iter(self.columns)
+
+
+TABLE = pa.table({"a": [1]})
+
+REFUSED: list[tuple[str, Callable[[], Any], str]] = [
+    ("weights", lambda: {"a": 0.7, "b": 0.3}, "no mixing by weight"),
+    ("pyarrow", lambda: TABLE, "a table in memory"),
+    ("record batch", lambda: TABLE.to_batches()[0], "a table in memory"),
+    ("data frame", DataFrame, "DataFrame is a table in memory"),
+    ("bytes", lambda: b"/data", "as text"),
+    ("numbers", lambda: np.arange(3), "at place 1, a int64"),
+    ("a list of tables", lambda: [TABLE], "at place 1, a Table"),
+    ("none", lambda: None, "a NoneType is no location"),
+    ("a number", lambda: 3, "a int is no location"),
+    ("a set", lambda: {"a", "b"}, "has no order"),
+    ("an open file", lambda: io.BytesIO(b"PAR1"), "an open file"),
+    ("text with a path of bytes", lambda: ["a", b"b"], "at place 2, a bytes"),
+    ("a class", lambda: DataFrame, "no location"),
+]
+
+
+@pytest.mark.parametrize(("make", "says"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_what_is_no_location_is_refused_with_the_next_move(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(fb.ForebayError, match=says) as caught:
+        fb.Loader(make())
+    assert isinstance(caught.value, (fb.InvalidError, fb.UnsupportedError))
+    assert "(" in str(caught.value)
+
+
+def test_paths_are_taken_in_every_form(tmp_path: Path) -> None:
+    for name in "ab":
+        pq.write_table(pa.table({"id": [ord(name)]}), tmp_path / f"{name}.parquet")
+    paths = sorted(tmp_path.iterdir())
+    texts = [str(path) for path in paths]
+    for urls in (
+        tmp_path,
+        str(tmp_path),
+        paths,
+        texts,
+        tuple(paths),
+        iter(texts),
+        np.array(texts),
+        dict.fromkeys(texts).keys(),
+    ):
+        with fb.Loader(urls, batch_size=4) as loader:
+            assert next(iter(loader))["id"].tolist() == [97, 98]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"columns": {"id"}}, "has no order"),
+        ({"columns": {"id": 1}}, "a dict"),
+        ({"columns": 3}, "an? int"),
+        ({"columns": ["id", 3]}, "names 3"),
+        ({"decode": "image"}, "decode is a dict"),
+        ({"decode": fb.Image.resize(8, 8)}, "decode is a dict"),
+        ({"fill_null": 0.0}, "fill_null is a dict"),
+        ({"fill_null": {"id": None}}, "no number, text or bytes"),
+        ({"fill_null": {"id": 1 << 2000}}, "more digits"),
+        ({"fill_null": {"id": "x"}}, "not a value of type Int64"),
+        ({"fill_null": {"id": np.datetime64("2020-01-01")}}, "in the column's unit"),
+        ({"storage_options": ["hunter2"]}, "storage_options is a dict"),
+        ({"drop_last": "no"}, "neither True nor False"),
+        ({"batch_size": 1 << 70}, "64 bits"),
+        ({"memory": 1 << 70}, "64 bits"),
+        ({"memory": True}, "no size"),
+        ({"threads": 1 << 70}, "64 bits"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_by_its_name(plain: Path, arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(fb.InvalidError, match=says) as caught:
+        fb.Loader(plain, **arguments)
+    assert "hunter2" not in str(caught.value)

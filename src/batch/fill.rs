@@ -1,0 +1,107 @@
+//! What stands where a value is null.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+use super::fixed;
+use crate::error::{Error, Result};
+
+/// What stands where a value is null: a number, a text or bytes, as the column has them.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fill {
+    /// For numbers and booleans (0 or 1), for times in the column's own unit, for each byte of binary of fixed length, and
+    /// for lists of all these.
+    Number(f64),
+    /// For text.
+    Text(Arc<str>),
+    /// For binary of any length.
+    Bytes(Arc<[u8]>),
+}
+
+impl From<f64> for Fill {
+    fn from(number: f64) -> Self {
+        Fill::Number(number)
+    }
+}
+
+impl From<&str> for Fill {
+    fn from(text: &str) -> Self {
+        Fill::Text(text.into())
+    }
+}
+
+impl From<String> for Fill {
+    fn from(text: String) -> Self {
+        Fill::Text(text.into())
+    }
+}
+
+impl From<Vec<u8>> for Fill {
+    fn from(bytes: Vec<u8>) -> Self {
+        Fill::Bytes(bytes.into())
+    }
+}
+
+impl fmt::Display for Fill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fill::Number(number) => write!(f, "{number}"),
+            Fill::Text(text) => write!(f, "{text:?}"),
+            Fill::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
+        }
+    }
+}
+
+impl Fill {
+    /// Refuses what is not a value of `data_type`.
+    pub(crate) fn check(&self, data_type: &DataType) -> Result<()> {
+        let unfit = || Error::invalid(format!("fill_null value {self} is not a value of type {data_type}"));
+        match (data_type, self) {
+            (DataType::Utf8View, Fill::Text(_)) | (DataType::BinaryView, Fill::Bytes(_)) => Ok(()),
+            (DataType::Utf8View, _) => Err(unfit().hint("give a text")),
+            (DataType::BinaryView, _) => Err(unfit().hint("give bytes")),
+            (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _), _) => {
+                self.check(item.data_type())
+            }
+            (DataType::Boolean, Fill::Number(number)) => match *number == 0.0 || *number == 1.0 {
+                true => Ok(()),
+                false => Err(unfit().hint("give 0 or 1")),
+            },
+            (_, Fill::Number(number)) => fixed::pattern(data_type, *number).map(drop),
+            _ => Err(unfit()),
+        }
+    }
+
+    /// The number that it is.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Fill::Number(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a value of any length.
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Fill::Number(_) => None,
+            Fill::Text(text) => Some(text.as_bytes()),
+            Fill::Bytes(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// The column with its nulls replaced, where its memory is nobody else's and its values have one width; as it is where
+/// not.
+///
+/// # Errors
+/// `value` is not one of its type.
+pub(crate) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
+    match value.number() {
+        Some(number) if fixed::is_fixed(column.data_type()) => fixed::fill(column, number),
+        _ => Ok(column),
+    }
+}
