@@ -12,6 +12,7 @@ use bytes::Bytes;
 
 use super::buffers::Buffers;
 use super::remote::{Pin, changed};
+use super::shown::shown;
 use crate::catalog::FileVersion;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -76,7 +77,7 @@ pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }
 
-/// A local path as a place.
+/// A local path as a place. It may be a URL that was mistyped.
 pub(super) fn place(path: &Path) -> Place {
-    Place::file(path.to_string_lossy())
+    Place::file(shown(&path.to_string_lossy()))
 }

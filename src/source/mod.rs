@@ -18,6 +18,7 @@ mod list;
 mod local;
 mod metadata_cache;
 mod remote;
+mod shown;
 mod store;
 mod tables;
 mod traffic;
@@ -36,6 +37,7 @@ use remote::Remote;
 use store::Volume;
 use url::Target;
 
+pub use shown::shown;
 pub use store::Store;
 pub use traffic::TrafficStats;
 
@@ -95,21 +97,6 @@ pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(St
     let found = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     // Without a URL there is nothing to know the store by the next time.
     catalogue(store, found, Some(MetadataCache::Off)).await
-}
-
-/// A location fit to be shown: a URL without its user information and query.
-pub fn without_secrets(location: &str) -> String {
-    match url::parse(location) {
-        Ok(Target::Remote(address)) => format!("{}/{}", address.root(), address.key()),
-        Ok(_) => location.to_string(),
-        // What cannot be read may hold anything.
-        Err(_) => location
-            .split(['?', '#'])
-            .next()
-            .filter(|start| !start.contains('@'))
-            .unwrap_or("***")
-            .to_string(),
-    }
 }
 
 async fn catalogue(

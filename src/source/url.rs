@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use super::clouds::{Address, decoded};
 use super::glob::Glob;
+use super::shown::shown;
 use crate::error::{Error, Result};
 
 /// What one location asks for.
@@ -23,7 +24,7 @@ pub(super) fn parse(location: &str) -> Result<Target> {
         return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
     }
     if location.contains('\0') {
-        return Err(Error::invalid(format!("{location:?} holds a NUL")));
+        return Err(Error::invalid(format!("{:?} holds a NUL", shown(location))));
     }
     let path = match scheme(location) {
         None => PathBuf::from(location),
@@ -54,11 +55,11 @@ fn scheme(location: &str) -> Option<(&str, &str)> {
 fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
     let path = rest.strip_prefix("localhost").unwrap_or(rest);
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("{url:?} names a host"))
+        return Err(Error::invalid(format!("{:?} names a host", shown(url)))
             .hint("a file URL has three slashes: file:///data"));
     }
     let path = decoded(path).filter(|path| !path.contains('\0'));
-    Ok(path.ok_or_else(|| Error::invalid(format!("{url:?} is malformed")))?.into())
+    Ok(path.ok_or_else(|| Error::invalid(format!("{:?} is malformed", shown(url))))?.into())
 }
 
 #[cfg(test)]

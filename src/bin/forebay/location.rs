@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use forebay::source::without_secrets;
+use forebay::source;
 use forebay::{Dataset, Result};
 
 /// Which data, and how its store is reached.
@@ -31,7 +31,7 @@ impl Location {
 
     /// What was given, fit to be shown.
     pub(crate) fn shown(&self) -> Vec<String> {
-        self.locations.iter().map(|location| without_secrets(location)).collect()
+        self.locations.iter().map(|location| source::shown(location)).collect()
     }
 }
 

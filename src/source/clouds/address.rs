@@ -365,6 +365,11 @@ impl Written<'_> {
     }
 }
 
+/// Whether a word, in lower case, is a scheme that is read.
+pub(in crate::source) fn is_scheme(name: &str) -> bool {
+    SCHEMES.iter().any(|(known, _)| *known == name)
+}
+
 /// Whether a query signs a request, and so is a secret.
 pub(super) fn is_signature(query: &str) -> bool {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));

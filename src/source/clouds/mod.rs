@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
-pub(in crate::source) use address::{Address, decoded, is_loopback, metadata_service};
+pub(in crate::source) use address::{Address, decoded, is_loopback, is_scheme, metadata_service};
 pub(in crate::source) use options::{MetadataCache, Options, duration, malformed, truth};
 pub(in crate::source) use secret::Secret;
 
