@@ -45,7 +45,7 @@ fn a_list_that_never_says_whether_it_is_over_is_an_error() {
         println!("{page:?}: {error}");
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.to_string().contains(words), "{error}");
-        assert!(error.to_string().starts_with(&url().trim_end_matches('/')), "{error}");
+        assert!(error.to_string().starts_with(url().trim_end_matches('/')), "{error}");
         assert!(error.to_string().contains("check the endpoint"), "{error}");
     }
 }
