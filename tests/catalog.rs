@@ -105,7 +105,7 @@ fn all_numbers(store: &Store, catalog: &Catalog) -> Vec<i64> {
 #[test]
 fn files_come_in_the_order_of_their_relative_paths_and_what_is_not_data_is_passed_over() {
     let folder = folder();
-    for (name, value) in [("b.parquet", 3), ("a/z.parquet", 1), ("a.parquet", 0), ("a/k=1/x.PARQUET", 2)] {
+    for (name, value) in [("b.parquet", 3), ("a/z.parquet", 1), ("a.parquet", 0), ("a/k1/x.PARQUET", 2)] {
         write(&folder.path().join(name), &numbers([value]), plain());
     }
     for name in
@@ -115,7 +115,7 @@ fn files_come_in_the_order_of_their_relative_paths_and_what_is_not_data_is_passe
         fs::write(folder.path().join(name), "not Parquet").unwrap();
     }
     let (store, catalog) = open_one(folder.path()).unwrap();
-    assert_eq!(relative(&catalog), ["a.parquet", "a/k=1/x.PARQUET", "a/z.parquet", "b.parquet"]);
+    assert_eq!(relative(&catalog), ["a.parquet", "a/k1/x.PARQUET", "a/z.parquet", "b.parquet"]);
     assert_eq!(all_numbers(&store, &catalog), [0, 2, 1, 3]);
     assert_eq!(catalog.rows(), 4);
     assert_eq!(catalog.groups[2].first_row, 2);
@@ -241,9 +241,13 @@ fn a_damaged_file_says_how_it_is_damaged() {
 
 #[test]
 fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_read() {
-    for (marker, name) in
-        [("_delta_log/0.json", "Delta"), ("metadata/v1.metadata.json", "Iceberg"), (".hoodie/x", "Hudi")]
-    {
+    let signs = [
+        ("_delta_log/0.json", "Delta"),
+        ("metadata/v1.metadata.json", "Iceberg"),
+        (".hoodie/x", "Hudi"),
+        ("_versions/1.manifest", "Lance"),
+    ];
+    for (marker, name) in signs {
         let folder = folder();
         let table = folder.path().join("table");
         let data = table.join("data/k=1/a.parquet");
@@ -253,15 +257,108 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
         // Beside the table, a glob that does not reach into it is free to match.
         write(&folder.path().join("beside.parquet"), &numbers([1]), plain());
         assert_eq!(open_one(folder.path().join("*.parquet")).unwrap().1.rows(), 1);
-        for place in
-            [folder.path().to_owned(), table.clone(), table.join("data/k=1"), table.join("data/*/*.parquet")]
-        {
+        let inside = [table.join("data/k=1"), table.join("data/k=*/*.parquet"), table.join("data/**")];
+        // A Lance table holds no Parquet of its own.
+        let inside = inside.into_iter().filter(|_| name != "Lance");
+        for place in [folder.path().to_owned(), table.clone()].into_iter().chain(inside) {
             let error = refusal(&place);
             assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-            assert!(error.to_string().contains("table: the folder is a"), "{error}");
-            assert!(error.to_string().contains(name) && error.to_string().contains("(pass "), "{error}");
+            let sentence = error.to_string();
+            assert!(sentence.contains(&format!("this is the folder of a {name} table")), "{sentence}");
+            // A list of its files would not be the table: rows are deleted and columns renamed outside of them.
+            assert!(sentence.contains("(write the table's rows to plain Parquet"), "{sentence}");
         }
         assert_eq!(open_one(&data).unwrap().1.rows(), 1);
+    }
+}
+
+#[test]
+fn the_keys_of_partition_folders_do_not_vanish_without_a_word() {
+    let folder = folder();
+    let table = folder.path().join("t");
+    for (day, hour) in [(1, 7), (1, 8), (2, 7)] {
+        let path = table.join(format!("day={day}/hour={hour}/p.parquet"));
+        write(&path, &numbers([day * 10 + hour]), plain());
+    }
+    let lost = |location: &str, keys: &str| {
+        let error = refusal(table.join(location));
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(
+            error.cause().ends_with(&format!("are not read as columns: {keys} would be lost")),
+            "{error}"
+        );
+        error.to_string()
+    };
+    let sentence = lost("", "day, hour");
+    lost("*/*/*.parquet", "day, hour");
+    lost("**/*.parquet", "day, hour");
+    lost("day=1", "hour");
+    lost("day=*", "hour");
+
+    // The way that is advised works, and so does every location that names the keys.
+    let (_, advised) = sentence.split_once(", as in ").unwrap();
+    let (advised, _) = advised.split_once(';').unwrap();
+    assert!(advised.ends_with("/t/day=*/hour=*/*.parquet"), "{advised}");
+    for location in [Path::new(advised), &table.join("day=*/hour=*"), &table.join("**/day=*/hour=[0-9]/*")] {
+        let (store, catalog) = open_one(location).unwrap();
+        assert_eq!(relative(&catalog)[0], "day=1/hour=7/p.parquet");
+        assert_eq!(all_numbers(&store, &catalog), [17, 18, 27]);
+    }
+    assert_eq!(open_one(table.join("day=1/hour=8")).unwrap().1.rows(), 1);
+    let named = ["day=1/hour=7/p.parquet", "day=2/hour=7/p.parquet"];
+    let named = named.map(|name| table.join(name).to_str().unwrap().to_owned());
+    assert_eq!(open_all(&named).unwrap().1.rows(), 2);
+}
+
+#[test]
+fn partition_keys_that_the_files_hold_as_columns_are_not_lost() {
+    let folder = folder();
+    for n in 0..2 {
+        write(&folder.path().join(format!("n={n}/p.parquet")), &numbers([n]), plain());
+    }
+    let (store, catalog) = open_one(folder.path()).unwrap();
+    assert_eq!(all_numbers(&store, &catalog), [0, 1]);
+}
+
+#[test]
+fn a_name_with_the_characters_of_a_pattern_is_found_and_a_pattern_beside_it_too() {
+    let folder = folder();
+    for (name, value) in
+        [("x[1].parquet", 1), ("x1.parquet", 2), ("a?b#c%41.parquet", 3), ("all*/y.parquet", 4)]
+    {
+        write(&folder.path().join(name), &numbers([value]), plain());
+    }
+    let root = folder.path().to_str().unwrap();
+    for (location, value) in [
+        (format!("{root}/x[1].parquet"), 1),
+        (format!("file://{root}/x[1].parquet"), 1),
+        (format!("file:{root}/x%5B1%5D.parquet"), 1),
+        (format!("{root}/x[1-2].parquet"), 2),
+        (format!("{root}/a?b#c%41.parquet"), 3),
+        (format!("file://{root}/a%3Fb%23c%2541.parquet"), 3),
+        (format!("file://{root}/a?b#c%41.parquet"), 3),
+        (format!("{root}/all*"), 4),
+    ] {
+        let (store, catalog) = open_one(&location).unwrap_or_else(|error| panic!("{location}: {error}"));
+        assert_eq!(all_numbers(&store, &catalog), [value], "{location}");
+    }
+}
+
+#[test]
+fn a_mistyped_url_is_not_repeated_with_its_secret() {
+    for location in [
+        "https:/ann:CANARY@host/x.parquet",
+        "ann:CANARY@host/x.parquet",
+        "htps//ann:CANARY@host/*.parquet",
+        "/data/x.parquet?X-Amz-Signature=CANARY",
+        "no/such/https://ann:CANARY@host",
+        " s3://AKIA:CANARY@bucket/x",
+        "file://ann:CANARY@host/x",
+        "file:///no/such?sig=CANARY",
+        "https://h/x\0?sig=CANARY",
+    ] {
+        let error = refusal(location);
+        assert!(!format!("{error}{error:?}").contains("CANARY"), "{location}: {error}");
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::path::{Component, Path, PathBuf};
 
+/// The characters that make a name a pattern.
+pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
+
 /// A pattern below a base folder, one element a path segment.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {
+    base: PathBuf,
     segments: Vec<Vec<char>>,
 }
 
@@ -13,14 +17,14 @@ const ANY_DEPTH: [char; 2] = ['*', '*'];
 
 impl Glob {
     /// Splits a path at its first segment with a wildcard; `None` if it has none.
-    pub(super) fn split(path: &Path) -> Option<(PathBuf, Glob)> {
+    pub(super) fn split(path: &Path) -> Option<Glob> {
         let mut base = PathBuf::new();
         let mut segments: Vec<Vec<char>> = Vec::new();
         for component in path.components() {
             match component {
                 Component::Normal(name) => {
                     let name = name.to_string_lossy();
-                    if segments.is_empty() && !name.contains(['*', '?', '[']) {
+                    if segments.is_empty() && !name.contains(WILDCARDS) {
                         base.push(component);
                     } else {
                         segments.push(name.chars().collect());
@@ -35,7 +39,19 @@ impl Glob {
         if base.as_os_str().is_empty() {
             base.push(".");
         }
-        Some((base, Glob { segments }))
+        Some(Glob { base, segments })
+    }
+
+    /// The folder that the pattern begins at: `.` if its first segment has a wildcard already.
+    pub(super) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    /// Whether a segment names the key of `key=value` folders.
+    pub(super) fn spells(&self, key: &str) -> bool {
+        let spelled =
+            |segment: &Vec<char>| segment.starts_with(&key.chars().chain(['=']).collect::<Vec<_>>());
+        self.segments.iter().any(spelled)
     }
 
     /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder that it lies in.
@@ -148,18 +164,18 @@ mod tests {
     use super::*;
 
     fn reach(pattern: &str, path: &str) -> Reach {
-        let (base, glob) = Glob::split(Path::new(pattern)).unwrap();
-        assert_eq!(base, Path::new("."));
+        let glob = Glob::split(Path::new(pattern)).unwrap();
+        assert_eq!(glob.base(), Path::new("."));
         glob.reach(path)
     }
 
     #[test]
     fn a_path_splits_at_its_first_wildcard() {
-        let (base, glob) = Glob::split(Path::new("/data/a=1/part-*.parquet")).unwrap();
-        assert_eq!(base, Path::new("/data/a=1"));
+        let glob = Glob::split(Path::new("/data/a=1/part-*.parquet")).unwrap();
+        assert_eq!(glob.base(), Path::new("/data/a=1"));
         assert!(glob.names_a_suffix());
         assert!(Glob::split(Path::new("/data/plain")).is_none());
-        assert!(!Glob::split(Path::new("x/*")).unwrap().1.names_a_suffix());
+        assert!(!Glob::split(Path::new("x/*")).unwrap().names_a_suffix());
     }
 
     #[test]

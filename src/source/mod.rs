@@ -43,17 +43,23 @@ pub use traffic::TrafficStats;
 
 /// Opens a data set: finds its files and reads their footers.
 ///
-/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. The
-/// files are ordered by their path relative to the folder that was opened, or to the deepest folder that all
-/// locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and files
-/// that are not called `*.parquet` are passed over, and `key=value` folder names are only names. A folder without
-/// any `*.parquet` is read if its files have no suffix at all, as Spark and others write them.
+/// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. A name that
+/// exists is taken as it is, whatever characters it has; what is percent-encoded in a URL is never a wildcard. `~/` is the
+/// user's home. The files are ordered by their path relative to the folder that was opened, or to the deepest folder that
+/// all locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and files
+/// that are not called `*.parquet` are passed over. A folder without any `*.parquet` is read if its files have no suffix at
+/// all, as Spark and others write them.
+///
+/// The keys of `key=value` folders are not read as columns. A location that reaches into such folders without naming their
+/// keys is refused, unless the files hold columns of those names; one that names them (`t/day=2024-01-01`, `t/day=*`) is read
+/// without the keys.
 ///
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
 /// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
 /// option that is not known; `Denied` where the credentials do not suffice; `Unsupported` for another scheme, an encrypted
-/// file, files that differ in their columns, and the folder of a Delta, Iceberg or Hudi table; `Corrupt` for a file that
+/// file, files that differ in their columns, partition keys that would be lost, and the folder of a Delta, Iceberg, Hudi or
+/// Lance table; `Corrupt` for a file that
 /// is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
@@ -64,7 +70,7 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
         let target = url::parse(location)?;
         let known = volumes.iter().position(|(address, _)| match (address, &target) {
             (Some(address), Target::Remote(other)) => address.same_store(other),
-            (None, Target::Path(_) | Target::Glob(..)) => true,
+            (None, Target::Path(_) | Target::Glob(_)) => true,
             _ => false,
         });
         let volume = match (known, &target) {
@@ -85,8 +91,8 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
         options.refuse_theirs()?;
     }
     let store = Store::new(volumes.into_iter().map(|(_, volume)| volume).collect(), traffic);
-    let found = list::find(&store, targets).await?;
-    catalogue(store, found, options.metadata_cache()?).await
+    let (found, keys) = list::find(&store, targets).await?;
+    catalogue(store, found, &keys, options.metadata_cache()?).await
 }
 
 /// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
@@ -94,17 +100,19 @@ pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(St
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
     let store = Store::new(vec![Volume::Remote(remote)], traffic);
-    let found = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    let (found, keys) = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     // Without a URL there is nothing to know the store by the next time.
-    catalogue(store, found, Some(MetadataCache::Off)).await
+    catalogue(store, found, &keys, Some(MetadataCache::Off)).await
 }
 
 async fn catalogue(
     store: Store,
     found: Vec<list::Found>,
+    keys: &[list::Keys],
     kept: Option<MetadataCache>,
 ) -> Result<(Store, Catalog)> {
     let footers = footer::read_all(&store, found, kept).await?;
     let catalog = footer::assemble(footers)?;
+    keys.iter().try_for_each(|keys| keys.refuse_lost(&catalog))?;
     Ok((store, catalog))
 }

@@ -1,6 +1,8 @@
-//! Folders that are tables of a format with its own list of live files: Delta, Iceberg, Hudi.
+//! Folders that are tables of a format with its own list of live files: Delta, Iceberg, Hudi, Lance.
 //!
-//! Reading every Parquet file in one would bring back rows that were removed, so they are refused.
+//! Reading every Parquet file in one would bring back rows that were removed. Even its live files alone are not the table:
+//! rows can be deleted and columns renamed outside of them, and partition keys lie in the list. So they are refused, and
+//! what is advised gives the table's rows whatever it makes use of. Files that are named one by one are read as they are.
 
 use std::path::Path;
 
@@ -11,6 +13,8 @@ const DELTA_LOG: &str = "_delta_log";
 const HUDI_FOLDER: &str = ".hoodie";
 const ICEBERG_FOLDER: &str = "metadata";
 const ICEBERG_SUFFIX: &str = ".metadata.json";
+const LANCE_FOLDER: &str = "_versions";
+const LANCE_SUFFIX: &str = ".manifest";
 
 /// A table format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,10 +22,14 @@ pub(super) enum Table {
     Delta,
     Hudi,
     Iceberg,
+    Lance,
 }
 
 impl Table {
-    pub(super) const ALL: [Table; 3] = [Table::Delta, Table::Hudi, Table::Iceberg];
+    const ALL: [Table; 4] = [Table::Delta, Table::Hudi, Table::Iceberg, Table::Lance];
+
+    /// The formats whose tables hold Parquet, so that a folder in one could be read by mistake.
+    pub(super) const OF_PARQUET: [Table; 3] = [Table::Delta, Table::Hudi, Table::Iceberg];
 
     /// The folder that a table of this format keeps its list in.
     pub(super) fn folder(self) -> &'static str {
@@ -29,12 +37,17 @@ impl Table {
             Table::Delta => DELTA_LOG,
             Table::Hudi => HUDI_FOLDER,
             Table::Iceberg => ICEBERG_FOLDER,
+            Table::Lance => LANCE_FOLDER,
         }
     }
 
     /// Whether a file of this name in that folder is the sign of such a table.
     pub(super) fn is_sign(self, name: &str) -> bool {
-        self != Table::Iceberg || name.ends_with(ICEBERG_SUFFIX)
+        match self {
+            Table::Delta | Table::Hudi => true,
+            Table::Iceberg => name.ends_with(ICEBERG_SUFFIX),
+            Table::Lance => name.ends_with(LANCE_SUFFIX),
+        }
     }
 
     /// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
@@ -54,21 +67,16 @@ impl Table {
 
     /// The refusal to read such a table's folder as a plain one.
     pub(super) fn refusal(self, folder: Place) -> Error {
-        let (what, hint) = match self {
-            Table::Delta => (
-                "a Delta table, which lists its live files in _delta_log",
-                "pass those files: deltalake.DeltaTable(path).file_uris()",
-            ),
-            Table::Hudi => (
-                "a Hudi table, which lists its live files in .hoodie",
-                "pass the files of its latest snapshot",
-            ),
-            Table::Iceberg => (
-                "an Iceberg table, which lists its live files in metadata/",
-                "pass those files: [task.file.file_path for task in table.scan().plan_files()] of pyiceberg",
-            ),
+        let (name, list) = match self {
+            Table::Delta => ("Delta", "_delta_log"),
+            Table::Hudi => ("Hudi", ".hoodie"),
+            Table::Iceberg => ("Iceberg", "metadata"),
+            Table::Lance => ("Lance", "_versions"),
         };
-        let cause = format!("the folder is {what}; as a plain folder it would give removed rows");
+        let cause = format!("this is the folder of a {name} table: which rows it has is written in {list}");
+        let hint = format!(
+            "write the table's rows to plain Parquet with an engine that reads {name}, such as Spark, and open that"
+        );
         Error::new(ErrorKind::Unsupported, cause).at(folder).hint(hint)
     }
 }
@@ -86,18 +94,19 @@ pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>
 pub(super) fn refuse_above(folder: &Path) -> Result<()> {
     let absolute = std::path::absolute(folder).map_err(|error| Error::from(error).at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {
-        let present = Table::ALL.into_iter().map(Table::folder);
+        let present = Table::OF_PARQUET.into_iter().map(Table::folder);
         refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;
     }
     Ok(())
 }
 
 fn is_table(folder: &Path, name: &str, table: Table) -> bool {
-    name == table.folder()
-        && (table != Table::Iceberg
-            || std::fs::read_dir(folder.join(name)).is_ok_and(|items| {
-                items.flatten().any(|item| table.is_sign(&item.file_name().to_string_lossy()))
-            }))
+    let has_sign = || {
+        std::fs::read_dir(folder.join(name))
+            .is_ok_and(|items| items.flatten().any(|item| table.is_sign(&item.file_name().to_string_lossy())))
+    };
+    // The first two are known by the folder alone, empty or not.
+    name == table.folder() && (matches!(table, Table::Delta | Table::Hudi) || has_sign())
 }
 
 #[cfg(test)]
@@ -112,6 +121,7 @@ mod tests {
         assert_eq!(shown("a/b/.hoodie/x/y"), Some(("a/b/", Table::Hudi)));
         assert_eq!(shown("t/metadata/v1.metadata.json"), Some(("t/", Table::Iceberg)));
         assert_eq!(shown("t/metadata/notes.txt"), None);
+        assert_eq!(shown("t/_versions/1.manifest"), Some(("t/", Table::Lance)));
         assert_eq!(shown("t/_delta_log"), None);
         assert_eq!(shown("a.parquet"), None);
     }

@@ -1,24 +1,26 @@
 //! From what a user wrote to where to look: paths, URLs and globs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use super::clouds::{Address, decoded};
+use super::clouds::{Address, decoded, is_scheme};
 use super::glob::Glob;
 use super::shown::shown;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 
 /// What one location asks for.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// A local file or folder, as the user wrote it.
     Path(PathBuf),
-    /// All that matches the pattern below its local base folder.
-    Glob(PathBuf, Glob),
+    /// All local files that match the pattern.
+    Glob(Glob),
     /// A file, a folder or a glob in an object store.
     Remote(Address),
 }
 
 /// Reads one location. `Invalid` for what can never be one, `Unsupported` for a scheme that is not read.
+///
+/// A `file:` URL may have one slash, as Spark and Hadoop print it. No sentence repeats a secret.
 pub(super) fn parse(location: &str) -> Result<Target> {
     if location.trim().is_empty() {
         return Err(Error::invalid("the location is empty").hint("give a path, a URL or a glob"));
@@ -26,40 +28,93 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     if location.contains('\0') {
         return Err(Error::invalid(format!("{:?} holds a NUL", shown(location))));
     }
-    let path = match scheme(location) {
-        None => PathBuf::from(location),
-        Some(("file", rest)) => file_url(location, rest)?,
-        Some(_) => match Address::parse(location)? {
-            Some(address) => return Ok(Target::Remote(address)),
-            None => PathBuf::from(location),
-        },
-    };
+    let path = PathBuf::from(location);
     // A name that exists is taken literally, whatever characters it has.
-    if path.symlink_metadata().is_ok() {
+    if exists(&path) {
         return Ok(Target::Path(path));
     }
-    Ok(match Glob::split(&path) {
-        Some((base, glob)) => Target::Glob(base, glob),
-        None => Target::Path(path),
-    })
+    if let Some(rest) = without_prefix(location, "file:") {
+        return file_url(location, rest).map(local);
+    }
+    if let Some(rest) = without_prefix(location, "dbfs:") {
+        let mounted = shown(&format!("/dbfs/{}", rest.trim_start_matches('/')));
+        return Err(Error::new(ErrorKind::Unsupported, "dbfs:/ is not read")
+            .hint(format!("Databricks mounts it as a folder: write {mounted}")));
+    }
+    if let Some(address) = Address::parse(location)? {
+        return Ok(Target::Remote(address));
+    }
+    refuse_mistyped(location)?;
+    expanded(path).map(local)
 }
 
-/// The scheme and what follows `://`, if it looks like a URL.
-fn scheme(location: &str) -> Option<(&str, &str)> {
-    let (scheme, rest) = location.split_once("://")?;
-    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
-    (scheme.starts_with(|c: char| c.is_ascii_alphabetic()) && scheme.chars().all(legal))
-        .then_some((scheme, rest))
+fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
 }
 
+/// A path, or a glob if there is no file of that name.
+fn local(path: PathBuf) -> Target {
+    match Glob::split(&path) {
+        Some(glob) if !exists(&path) => Target::Glob(glob),
+        _ => Target::Path(path),
+    }
+}
+
+/// What follows a prefix, in any case.
+fn without_prefix<'a>(location: &'a str, prefix: &str) -> Option<&'a str> {
+    let (start, rest) = location.split_at_checked(prefix.len())?;
+    start.eq_ignore_ascii_case(prefix).then_some(rest)
+}
+
+/// The path of a `file:` URL: percent-decoded, or as it was written if there is a file of that name alone.
 fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
-    let path = rest.strip_prefix("localhost").unwrap_or(rest);
+    let path = match rest.strip_prefix("//") {
+        Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
+        None => rest,
+    };
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("{:?} names a host", shown(url)))
+        return Err(Error::invalid(format!("{:?} names a host, or no absolute path", shown(url)))
             .hint("a file URL has three slashes: file:///data"));
     }
-    let path = decoded(path).filter(|path| !path.contains('\0'));
-    Ok(path.ok_or_else(|| Error::invalid(format!("{:?} is malformed", shown(url))))?.into())
+    let written = PathBuf::from(path);
+    match decoded(path).filter(|path| !path.contains('\0')).map(PathBuf::from) {
+        Some(plain) if exists(&plain) || !exists(&written) => Ok(plain),
+        None if !exists(&written) => Err(Error::invalid(format!("{:?} is malformed", shown(url)))),
+        _ => Ok(written),
+    }
+}
+
+/// Refuses what begins as a URL does and is none: with a blank, or another number of slashes than two.
+fn refuse_mistyped(location: &str) -> Result<()> {
+    let trimmed = location.trim_start();
+    let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };
+    let (scheme, rest) = trimmed.split_at(end);
+    let is_url = is_scheme(&scheme.to_ascii_lowercase()) && (rest.starts_with(':') || rest.starts_with("//"));
+    if !is_url {
+        return Ok(());
+    }
+    let rest = rest.trim_start_matches(':').trim_start_matches('/');
+    let scheme = scheme.to_ascii_lowercase();
+    // These may be without a host.
+    let slashes = if matches!(scheme.as_str(), "file" | "hdfs" | "viewfs") { ":///" } else { "://" };
+    let meant = shown(&format!("{scheme}{slashes}{rest}"));
+    Err(Error::invalid(format!("{:?} is not a URL", shown(location))).hint(format!("did you mean {meant}?")))
+}
+
+/// A path with the user's home for a `~`, as a shell has it.
+fn expanded(path: PathBuf) -> Result<PathBuf> {
+    let mut names = path.components();
+    let first = names.next().map(|name| name.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
+    let Some(user) = first.strip_prefix('~') else { return Ok(path) };
+    if !user.is_empty() {
+        return Err(Error::invalid(format!("the home folder of another user, {first}, is not looked up"))
+            .hint("write the whole path"));
+    }
+    match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
+        Some(home) => Ok(home.join(names.as_path())),
+        None => Err(Error::invalid("~ stands for a home folder, and none is known")
+            .hint("set HOME, or write the path")),
+    }
 }
 
 #[cfg(test)]
@@ -79,6 +134,57 @@ mod tests {
         assert_eq!(path("data/train/"), PathBuf::from("data/train/"));
         assert_eq!(path("file:///data/a%20b%3Dc"), PathBuf::from("/data/a b=c"));
         assert_eq!(path("file://localhost/data"), PathBuf::from("/data"));
+        assert_eq!(path("file:/data/x"), PathBuf::from("/data/x"));
+        assert_eq!(path("FILE:///data"), PathBuf::from("/data"));
+    }
+
+    #[test]
+    fn a_name_that_exists_is_taken_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["x[1].parquet", "a?b#c.parquet", "all*", "at=12%3A00", "~", "s3:"] {
+            let file = folder.path().join(name);
+            std::fs::write(&file, "").unwrap();
+            let written = file.to_str().unwrap();
+            assert_eq!(path(written), file);
+            assert_eq!(path(&format!("file://{written}")), file);
+            let encoded =
+                written.replace('%', "%25").replace('?', "%3F").replace('[', "%5B").replace('#', "%23");
+            assert_eq!(path(&format!("file:{encoded}")), file);
+        }
+    }
+
+    #[test]
+    fn a_tilde_is_the_users_home_and_no_one_elses() {
+        let home = std::env::home_dir().unwrap();
+        assert_eq!(path("~/no/such/folder"), home.join("no/such/folder"));
+        assert_eq!(path("~"), home);
+        assert!(
+            matches!(parse("~/no/*.parquet").unwrap(), Target::Glob(glob) if glob.base() == home.join("no"))
+        );
+        assert_eq!(path("no/such/~"), PathBuf::from("no/such/~"));
+        let error = parse("~ann/x").unwrap_err().to_string();
+        assert!(error.contains("the home folder of another user, ~ann, is not looked up"), "{error}");
+    }
+
+    #[test]
+    fn a_mistyped_url_is_answered_with_what_was_meant_and_without_its_secret() {
+        for (location, meant) in [
+            ("https:/ann:hunter2@host/x?sig=hunter2", "https://***@host/x?***"),
+            ("https//host/x", "https://host/x"),
+            ("https:host/x", "https://host/x"),
+            (" s3://bucket/x", "s3://bucket/x"),
+            ("S3:/key:hunter2@bucket/x", "s3://***@bucket/x"),
+            ("\thdfs:/data", "hdfs:///data"),
+            (" file:/data", "file:///data"),
+        ] {
+            let error = parse(location).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+            assert!(error.to_string().ends_with(&format!("is not a URL (did you mean {meant}?)")), "{error}");
+            assert!(!error.to_string().contains("hunter2"), "{error}");
+        }
+        let error = parse("dbfs:/mnt/train").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().ends_with("write /dbfs/mnt/train)"), "{error}");
     }
 
     #[test]
@@ -86,6 +192,7 @@ mod tests {
         let sentence = |location: &str| parse(location).unwrap_err().to_string();
         assert_eq!(sentence(""), "the location is empty (give a path, a URL or a glob)");
         assert!(sentence("file://server/x").contains("names a host"));
+        assert!(sentence("file:x").contains("no absolute path"));
         assert!(sentence("file:///x%zz").contains("malformed"));
         assert!(sentence("file:///x%00").contains("malformed"));
         assert!(sentence("a\0b").contains("NUL"));

@@ -6,6 +6,7 @@
 
 mod exchange;
 mod failure;
+mod listing;
 mod settings;
 mod tls;
 
@@ -26,10 +27,11 @@ use object_store::client::{
 };
 use object_store::{ClientConfigKey, ClientOptions};
 
-pub(super) use exchange::{EXCHANGE, Exchange, Failure, FailureKind};
+pub(super) use exchange::{EXCHANGE, Exchange, Failure, FailureKind, is_region};
 pub(super) use settings::Redirects;
 
 use super::clouds::{Secret, is_loopback, metadata_service};
+use listing::Listing;
 use settings::Settings;
 
 /// How long a metadata service may take, which is one hop away where there is one.
@@ -158,6 +160,7 @@ impl Line {
             exchange::failed(failure.clone());
             failure.into_http()
         };
+        let listing = Listing::of(request.uri()).filter(|_| request.method() == Method::GET);
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
@@ -178,12 +181,19 @@ impl Line {
             }
         }
         let (parts, body) = http::Response::from(answer).into_parts();
+        let listing = listing.filter(|_| parts.status.is_success());
         let body = body.map_err(move |error: reqwest::Error| {
             let failure = Failure::of(&error, &host);
             exchange::broke_off(failure.clone());
             failure.into_http()
         });
-        Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)))
+        let Some(listing) = listing else {
+            return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
+        };
+        // object_store holds all of a page as well.
+        let page = body.collect().await?.to_bytes();
+        listing.check(&page).map_err(|words| failed(Failure::listing(words)))?;
+        Ok(HttpResponse::from_parts(parts, page.into()))
     }
 
     fn prepare(&self, request: HttpRequest, host: &str) -> Result<reqwest::Request, Failure> {

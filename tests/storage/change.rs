@@ -58,6 +58,37 @@ fn ids(batch: &RecordBatch) -> Vec<i64> {
 }
 
 #[test]
+fn a_file_that_is_written_anew_is_never_a_row_to_skip() {
+    for is_local in [false, true] {
+        let (bucket, server) = served_copy();
+        let dataset = match is_local {
+            true => Dataset::open(bucket.path().join(PREFIX).as_path()).unwrap(),
+            false => open(&server, &[]).unwrap(),
+        };
+        let loader = narrow(&dataset).on_bad_row(OnBadRow::skip(1_000)).build().unwrap();
+        (0..FILES).for_each(|file| rewrite(bucket.path(), file));
+        let run = run(loader.epoch(0));
+        let error =
+            run.error.unwrap_or_else(|| panic!("local: {is_local}: {} batches, no error", run.batches.len()));
+        assert_eq!(error.kind(), ErrorKind::DatasetChanged, "local: {is_local}: {error}");
+        assert_eq!((run.batches.len(), loader.stats().skipped_rows), (0, 0), "local: {is_local}");
+    }
+}
+
+#[test]
+fn a_file_of_the_same_size_that_changed_a_nanosecond_later_is_another_file() {
+    let bucket = copy();
+    let path = bucket.path().join(PREFIX).join(name_of(0));
+    let file = fs::File::options().write(true).open(&path).unwrap();
+    let second = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_700_000_000);
+    file.set_modified(second).unwrap();
+    let loader = narrow(&Dataset::open(path.as_path()).unwrap()).build().unwrap();
+    file.set_modified(second + std::time::Duration::from_nanos(1)).unwrap();
+    let error = run(loader.epoch(0)).error.expect("the change was not noticed");
+    assert_eq!(error.kind(), ErrorKind::DatasetChanged, "{error}");
+}
+
+#[test]
 fn a_deleted_file_is_an_error() {
     for turn in 0..times(10, 50) {
         let (bucket, server) = served_copy();

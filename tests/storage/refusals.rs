@@ -98,6 +98,63 @@ fn a_store_that_refuses_is_an_error_at_once() {
 }
 
 #[test]
+fn an_answer_that_cannot_get_better_is_an_error_at_once() {
+    let server = server();
+    let dataset = open(&server, &[]).unwrap();
+    let cases = [
+        (501, "server does not do"),
+        (505, "check the URL"),
+        (405, "server does not do"),
+        (511, "asks for a login"),
+    ];
+    for (status, hint) in
+        cases.into_iter().chain([400, 411, 414, 418].map(|status| (status, "check the URL")))
+    {
+        // What the loader before asked for ahead is not counted.
+        settled(&server);
+        server.clear_rules();
+        server.add(Match::request(), Fault::status(status));
+        server.reset();
+        let error = opening(&server, &format!("{status}"));
+        assert_eq!(error.kind(), ErrorKind::Io, "{status}: {error}");
+        let sentence = error.to_string();
+        assert!(sentence.contains(&format!("answered {status}")) && sentence.contains(hint), "{sentence}");
+        // The list of the folder, and the looks for tables above it: each once.
+        assert!(server.stats().requests <= 7, "{status}: {} requests", server.stats().requests);
+
+        let loader = shuffled(&dataset).build().unwrap();
+        let run = run(loader.epoch(0));
+        assert!(run.took < PROMPT, "{status}: {:?}", run.took);
+        assert!(run.is_loud("mid-epoch").to_string().contains(&format!("answered {status}")));
+        assert_eq!(loader.stats().traffic.retries, 0, "{status}");
+    }
+}
+
+#[test]
+fn a_refusal_says_why_where_the_store_says_it() {
+    let server = server();
+    let file = format!("s3://bucket/{PREFIX}/{}", name_of(0));
+    for (status, code, hint) in [
+        (403, "SignatureDoesNotMatch", "the secret key is not that of the access key"),
+        (403, "InvalidAccessKeyId", "the store does not know the access key"),
+        (403, "RequestTimeTooSkewed", "this machine's clock is wrong"),
+        (403, "AccessDenied", "may not read this"),
+        // The answer to a HEAD would not have said that fresh credentials may help.
+        (400, "ExpiredToken", "the credentials have expired"),
+    ] {
+        for location in [url(), file.clone()] {
+            server.clear_rules();
+            let refused = Fault::Status { code: status, retry_after: None, error: Some(code.into()) };
+            server.add(Match::request(), refused);
+            let error = Dataset::open_with_options(&location, &options(&server, &[])).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+            let sentence = error.to_string();
+            assert!(sentence.contains(&format!("{status} {code}")) && sentence.contains(hint), "{sentence}");
+        }
+    }
+}
+
+#[test]
 fn credentials_that_expire_are_renewed_in_the_middle_of_an_epoch() {
     let Some(home) = alone("refusals::credentials_that_expire_are_renewed_in_the_middle_of_an_epoch") else {
         return;

@@ -4,9 +4,11 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
 
 use super::secret::Secret;
 use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::source::glob::{self, Glob};
 
 /// Every scheme that is read here, with what it is asked of.
 const SCHEMES: [(&str, Scheme); 16] = [
@@ -54,20 +56,44 @@ pub(in crate::source) struct Address {
     revision: Option<String>,
     userinfo: Option<Secret>,
     query: Option<Secret>,
-    key: String,
+    key: Key,
+}
+
+/// The key of a URL.
+#[derive(Clone)]
+struct Key {
+    /// Percent-decoded.
+    plain: String,
+    written: String,
+}
+
+/// What a key can mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::source) struct Meaning {
+    /// A key or prefix, all of whose characters are its own.
+    pub(in crate::source) key: String,
+    /// The glob that it is if no object has that key.
+    pub(in crate::source) glob: Option<Glob>,
+}
+
+impl Meaning {
+    /// A key as it is, or a glob.
+    pub(in crate::source) fn of(key: &str) -> Meaning {
+        Meaning { key: key.to_owned(), glob: Glob::split(Path::new(key)) }
+    }
 }
 
 impl Address {
     /// A place that its scheme, its store and a key say all of.
-    fn plain(scheme: Scheme, root: String, store: &str, key: String) -> Address {
+    fn plain(scheme: Scheme, root: String, store: &str, key: Key) -> Address {
         let store = store.to_owned();
         Address { scheme, root, store, account: None, revision: None, userinfo: None, query: None, key }
     }
 
     /// Reads a URL. `None` if it is a path or a `file://` URL.
     ///
-    /// The key is percent-decoded: a key that holds a literal `%` is written with `%25`. A `?` begins a query in
-    /// `http://` and `https://` URLs, and in Azure's if it is a shared access signature; elsewhere it is a wildcard.
+    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access signature; elsewhere it
+    /// is a wildcard.
     ///
     /// Fails with `Unsupported` for a scheme that is not known, and with `Invalid` for a URL that is malformed. Neither
     /// sentence repeats user information or a query.
@@ -103,17 +129,22 @@ impl Address {
     /// The key or prefix below the root, percent-decoded, without a leading `/`. It may hold wildcards and end in `/`;
     /// no segment but the last is empty, and none is `.` or `..`.
     pub(in crate::source) fn key(&self) -> &str {
-        &self.key
+        &self.key.plain
+    }
+
+    /// What the key can mean, in the order in which that is tried: percent-decoded, where an encoded character is never a
+    /// wildcard; then as it was written, since names can hold a `%`, as those of Spark's partitions do (`at=12%3A00`).
+    pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
+        let Key { plain, written } = &self.key;
+        let glob = Glob::split(Path::new(&escaped(written)));
+        let decoded = Meaning { key: plain.clone(), glob: glob.filter(|_| has_wildcard(written)) };
+        let literal = (written != plain).then(|| Meaning::of(written));
+        std::iter::once(decoded).chain(literal).collect()
     }
 
     /// Whether the store can list what lies below a prefix; plain HTTP cannot.
     pub(in crate::source) fn lists(&self) -> bool {
         self.scheme != Scheme::Http
-    }
-
-    /// Whether the store lists by path, and can go on after one.
-    pub(in crate::source) fn lists_in_order(&self) -> bool {
-        matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure)
     }
 
     /// Whether the store itself reads `If-Match`, as HTTP has it: with the tag in quotes.
@@ -161,7 +192,7 @@ impl Address {
 
 impl fmt::Debug for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Address({}/{})", self.root, self.key)
+        write!(f, "Address({}/{})", self.root, self.key())
     }
 }
 
@@ -306,9 +337,9 @@ impl Written<'_> {
         self.rest.split_at(self.rest.find('/').unwrap_or(self.rest.len()))
     }
 
-    fn key(&self, path: &str) -> Result<String> {
-        let path = path.strip_prefix('/').unwrap_or(path);
-        let Some(key) = decoded(path) else {
+    fn key(&self, path: &str) -> Result<Key> {
+        let written = path.strip_prefix('/').unwrap_or(path);
+        let Some(key) = decoded(written) else {
             return Err(self.invalid("has a % that begins no byte").hint("write a literal % as %25"));
         };
         if key.contains(char::is_control) {
@@ -319,9 +350,11 @@ impl Written<'_> {
             return Err(self.invalid("holds a \".\" or \"..\", which is not resolved in a URL"));
         }
         if !key.is_empty() && names.split('/').any(str::is_empty) {
-            return Err(self.invalid("holds an empty name").hint("write one / between names"));
+            let hint =
+                "write one / between names; objects whose keys hold // are not read: copy them to other keys";
+            return Err(self.invalid("holds an empty name").hint(hint));
         }
-        Ok(key)
+        Ok(Key { plain: key, written: written.to_owned() })
     }
 
     /// A host with an optional port, as a browser would normalise it.
@@ -413,6 +446,42 @@ pub(in crate::source) fn is_loopback(host: &str) -> bool {
         None => host.split(':').next().unwrap_or_default(),
     };
     bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+}
+
+/// Whether a text, as a user writes it, is a glob.
+fn has_wildcard(text: &str) -> bool {
+    text.contains(glob::WILDCARDS)
+}
+
+/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which stand for what is in them.
+fn escaped(written: &str) -> String {
+    let names = written.split('/').map(|name| {
+        // Character by character, so that what is encoded is told from what is not.
+        let mut pieces = name.split('%');
+        let mut text = pieces.next().unwrap_or_default().to_owned();
+        let mut bytes: Vec<u8> = Vec::new();
+        for piece in pieces {
+            let (digits, rest) = piece.split_at_checked(2).unwrap_or(("", piece));
+            bytes.extend(u8::from_str_radix(digits, 16));
+            if !rest.is_empty() {
+                push_literal(&mut text, &bytes);
+                bytes.clear();
+                text.push_str(rest);
+            }
+        }
+        push_literal(&mut text, &bytes);
+        text
+    });
+    names.collect::<Vec<_>>().join("/")
+}
+
+fn push_literal(glob: &mut String, bytes: &[u8]) {
+    for c in String::from_utf8_lossy(bytes).chars() {
+        match glob::WILDCARDS.contains(&c) {
+            true => glob.extend(['[', c, ']']),
+            false => glob.push(c),
+        }
+    }
 }
 
 /// Percent-decodes; `None` if it is malformed or not UTF-8.

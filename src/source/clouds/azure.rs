@@ -5,15 +5,14 @@
 //! a token, a client secret, a workload identity, the `az` program (`use_azure_cli`); else from the machine.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use object_store::ClientConfigKey;
 use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
-use object_store::{ClientConfigKey, ObjectStore};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
 use super::options::{Options, malformed, truth};
-use super::{Environment, Wire};
+use super::{Client, Environment, Wire};
 use crate::error::{Error, Result};
 
 /// The keys that settle who asks; with one of them in the URL or the options, no variable for another is looked at.
@@ -92,7 +91,7 @@ pub(super) fn connect(
     options: &Options,
     wire: &Wire,
     environment: Environment<'_>,
-) -> Result<Arc<dyn ObjectStore>> {
+) -> Result<Client> {
     let values = read(address, options, environment)?;
     let mut builder = MicrosoftAzureBuilder::new()
         .with_client_options(client_options())
@@ -102,7 +101,7 @@ pub(super) fn connect(
         builder = builder.with_config(*key, value);
     }
     let store = builder.with_container_name(address.store()).build();
-    Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
+    Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
 /// All that the client is told. Holds secrets.

@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use object_store::gcp::{GcpCredential, GoogleCloudStorageBuilder, GoogleConfigKey as Key};
-use object_store::{ClientConfigKey, ObjectStore, StaticCredentialProvider};
+use object_store::{ClientConfigKey, StaticCredentialProvider};
 use serde::Deserialize;
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
 use super::options::{Options, malformed, truth};
-use super::{Environment, Wire};
+use super::{Client, Environment, Wire};
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// The keys that say who asks; one of them in the options, and no variable is looked at.
@@ -56,7 +56,7 @@ pub(super) fn connect(
     options: &Options,
     wire: &Wire,
     environment: Environment<'_>,
-) -> Result<Arc<dyn ObjectStore>> {
+) -> Result<Client> {
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "gs://", &KNOWN, &[])? {
         if values.insert(key, value.to_owned()).is_some() {
@@ -102,7 +102,7 @@ pub(super) fn connect(
         builder = builder.with_config(*key, value);
     }
     let store = builder.with_bucket_name(address.store()).build();
-    Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
+    Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
 /// What kind of credentials a file holds.
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use crate::source::wire::fake::Fake;
 
-    fn open(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Arc<dyn ObjectStore>> {
+    fn open(options: &[(&str, &str)], variables: &[(&str, &str)]) -> Result<Client> {
         let map: BTreeMap<_, _> =
             options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
         let variable = |name: &str| Some(variables.iter().find(|(known, _)| *known == name)?.1.to_owned());

@@ -7,6 +7,7 @@
 mod address;
 mod azure;
 mod build;
+mod client;
 mod gcs;
 mod hdfs;
 mod hf;
@@ -18,11 +19,8 @@ mod s3;
 mod secret;
 mod web;
 
-use std::sync::Arc;
-
-use object_store::ObjectStore;
-
-pub(in crate::source) use address::{Address, decoded, is_loopback, is_scheme, metadata_service};
+pub(in crate::source) use address::{Address, Meaning, decoded, is_loopback, is_scheme, metadata_service};
+pub(in crate::source) use client::Client;
 pub(in crate::source) use options::{MetadataCache, Options, duration, malformed, truth};
 pub(in crate::source) use secret::Secret;
 
@@ -39,19 +37,15 @@ type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 ///
 /// Fails with `Invalid` for an option that the store does not know or cannot use, and with `Unsupported` for
 /// credentials of a kind that is not read.
-pub(in crate::source) fn connect(
-    address: &Address,
-    options: &Options,
-    wire: &Wire,
-) -> Result<Arc<dyn ObjectStore>> {
+pub(in crate::source) fn connect(address: &Address, options: &Options, wire: &Wire) -> Result<Client> {
     let environment = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     match address.scheme() {
         Scheme::S3 => s3::connect(address, options, wire, &environment),
         Scheme::Gcs => gcs::connect(address, options, wire, &environment),
         Scheme::Azure => azure::connect(address, options, wire, &environment),
-        Scheme::Http => web::connect(address, options, wire),
-        Scheme::Hdfs => hdfs::connect(address, options),
-        Scheme::HuggingFace => hf::connect(address, options, wire, &environment),
+        Scheme::Http => web::connect(address, options, wire).map(Client::whole),
+        Scheme::Hdfs => hdfs::connect(address, options).map(Client::whole),
+        Scheme::HuggingFace => hf::connect(address, options, wire, &environment).map(Client::whole),
         Scheme::Local => Err(Error::new(ErrorKind::Internal, "a local file has no client")),
     }
 }

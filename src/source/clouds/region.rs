@@ -9,7 +9,9 @@ use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use http::{Method, Request, StatusCode};
+use object_store::aws::AmazonS3;
 use object_store::client::{HttpClient, HttpRequestBody};
+use object_store::list::{PaginatedListOptions, PaginatedListResult, PaginatedListStore};
 use object_store::path::Path;
 use object_store::{
     CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
@@ -22,7 +24,7 @@ use crate::error::{Error, ErrorKind};
 /// What S3 answers every request with, even one that it refuses.
 const REGION: &str = "x-amz-bucket-region";
 
-type Build = dyn Fn(String) -> crate::error::Result<Arc<dyn ObjectStore>> + Send + Sync;
+type Build = dyn Fn(String) -> crate::error::Result<AmazonS3> + Send + Sync;
 
 /// A store that is built once the bucket's region is known.
 #[derive(Clone)]
@@ -33,14 +35,14 @@ struct Inner {
     endpoint: String,
     client: HttpClient,
     build: Box<Build>,
-    store: OnceCell<Arc<dyn ObjectStore>>,
+    store: OnceCell<AmazonS3>,
 }
 
 impl Regional {
     pub(super) fn new(
         bucket: &str,
         client: HttpClient,
-        build: impl Fn(String) -> crate::error::Result<Arc<dyn ObjectStore>> + Send + Sync + 'static,
+        build: impl Fn(String) -> crate::error::Result<AmazonS3> + Send + Sync + 'static,
     ) -> Self {
         Self::at("https://s3.amazonaws.com", bucket, client, build)
     }
@@ -49,19 +51,19 @@ impl Regional {
         endpoint: &str,
         bucket: &str,
         client: HttpClient,
-        build: impl Fn(String) -> crate::error::Result<Arc<dyn ObjectStore>> + Send + Sync + 'static,
+        build: impl Fn(String) -> crate::error::Result<AmazonS3> + Send + Sync + 'static,
     ) -> Self {
         let (bucket, endpoint) = (bucket.to_owned(), endpoint.to_owned());
         Regional(Arc::new(Inner { bucket, endpoint, client, build: Box::new(build), store: OnceCell::new() }))
     }
 
-    async fn store(&self) -> Result<&Arc<dyn ObjectStore>> {
+    async fn store(&self) -> Result<&AmazonS3> {
         self.0.store.get_or_try_init(|| self.0.find()).await
     }
 }
 
 impl Inner {
-    async fn find(&self) -> Result<Arc<dyn ObjectStore>> {
+    async fn find(&self) -> Result<AmazonS3> {
         let request = Request::builder()
             .method(Method::HEAD)
             .uri(format!("{}/{}", self.endpoint, self.bucket))
@@ -156,14 +158,23 @@ impl ObjectStore for Regional {
     }
 }
 
+#[async_trait]
+impl PaginatedListStore for Regional {
+    async fn list_paginated(
+        &self,
+        prefix: Option<&str>,
+        options: PaginatedListOptions,
+    ) -> Result<PaginatedListResult> {
+        self.store().await?.list_paginated(prefix, options).await
+    }
+}
+
 impl Regional {
     /// A stream of the store, once there is one.
     fn later<T: 'static>(
         self,
         stream: impl FnOnce(&dyn ObjectStore) -> BoxStream<'static, Result<T>> + Send + 'static,
     ) -> BoxStream<'static, Result<T>> {
-        stream::once(async move { self.store().await.map(|store| stream(store.as_ref())) })
-            .try_flatten()
-            .boxed()
+        stream::once(async move { self.store().await.map(|store| stream(store)) }).try_flatten().boxed()
     }
 }

@@ -10,10 +10,9 @@
 //! Region and endpoint are each looked for on the same path. A region that is found nowhere is asked of the bucket.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey as Key};
-use object_store::{ClientConfigKey, ObjectStore};
+use object_store::ClientConfigKey;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
@@ -21,7 +20,7 @@ use super::options::{Options, malformed, truth};
 use super::process::Process;
 use super::profile::{Profile, Source};
 use super::region::Regional;
-use super::{Environment, Wire};
+use super::{Client, Environment, Wire};
 use crate::error::{Error, Result};
 
 /// The names under which a profile is given; object_store has none.
@@ -89,20 +88,20 @@ pub(super) fn connect(
     options: &Options,
     wire: &Wire,
     environment: Environment<'_>,
-) -> Result<Arc<dyn ObjectStore>> {
+) -> Result<Client> {
     let setup = Setup::read(options, environment)?;
     let builder = setup.builder(address.store(), wire)?;
     let root = address.root().to_owned();
     if setup.has_region() || setup.endpoint().is_some() {
-        return built(builder, &root);
+        return built(builder, &root).map(Client::paged);
     }
     let client = wire.client(&client_options())?;
     let build = move |region: String| built(builder.clone().with_region(region), &root);
-    Ok(Arc::new(Regional::new(address.store(), client, build)))
+    Ok(Client::paged(Regional::new(address.store(), client, build)))
 }
 
-fn built(builder: AmazonS3Builder, root: &str) -> Result<Arc<dyn ObjectStore>> {
-    Ok(Arc::new(builder.build().map_err(|_| refused(root))?))
+fn built(builder: AmazonS3Builder, root: &str) -> Result<AmazonS3> {
+    builder.build().map_err(|_| refused(root))
 }
 
 /// Everything that is known before a client is made. Holds secrets, and so has no `Debug`.

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Found, chosen, empty, has_suffix, is_hidden, nothing};
+use super::partition::Keys;
+use super::{Found, Listing, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::glob::{Glob, Reach};
 use crate::source::local::{object_path, place, version};
@@ -12,32 +13,27 @@ use crate::source::remote::Pin;
 use crate::source::tables;
 use crate::source::url::Target;
 
-/// The folder that a target names, and its files.
-pub(super) fn find(target: &Target, volume: usize) -> Result<(String, Vec<Found>)> {
-    let here =
-        |path: &Path| Ok::<_, Error>(absolute(path)?.to_string_lossy().trim_end_matches('/').to_string());
-    let (root, mut files) = match target {
+/// The files of a target.
+pub(super) fn find(target: &Target, volume: usize) -> Result<Listing> {
+    let mut listing = match target {
         Target::Path(path) => {
             let kind = fs::metadata(path).map_err(|error| Error::from(error).at(place(path)))?;
             match kind.is_dir() {
-                true => (here(path)?, folder(path)?),
-                false => {
-                    let file = entry(path.clone(), &kind)?;
-                    (file.whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string(), vec![file])
-                }
+                true => folder(path)?,
+                false => Listing::of_file(entry(path.clone(), &kind)?),
             }
         }
-        Target::Glob(base, glob) => (here(base)?, matching(base, glob)?),
+        Target::Glob(glob) => matching(glob)?,
         Target::Remote(_) => {
             return Err(Error::new(ErrorKind::Internal, "a remote target on the local disk"));
         }
     };
-    files.iter_mut().for_each(|file| file.volume = volume);
-    Ok((root, files))
+    listing.files.iter_mut().for_each(|file| file.volume = volume);
+    Ok(listing)
 }
 
 /// The Parquet files below a folder.
-fn folder(root: &Path) -> Result<Vec<Found>> {
+fn folder(root: &Path) -> Result<Listing> {
     tables::refuse_above(root)?;
     let walk = Walk::below(root, Tables::Refused)?;
     let chosen = chosen(&walk.files, |seen| &seen.name);
@@ -45,11 +41,12 @@ fn folder(root: &Path) -> Result<Vec<Found>> {
         let names: BTreeSet<&str> = walk.files.iter().map(|seen| seen.name.as_str()).collect();
         return Err(nothing(place(root), "the folder holds no Parquet file", names));
     }
-    chosen.into_iter().map(Seen::found).collect()
+    listing(root, None, &chosen)
 }
 
 /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
-fn matching(base: &Path, glob: &Glob) -> Result<Vec<Found>> {
+fn matching(glob: &Glob) -> Result<Listing> {
+    let base = glob.base();
     if !base.is_dir() {
         return Err(Error::new(ErrorKind::NotFound, "the glob starts at a folder that does not exist")
             .at(place(base)));
@@ -61,15 +58,26 @@ fn matching(base: &Path, glob: &Glob) -> Result<Vec<Found>> {
         Reach::Folder(_) => has_suffix(&seen.name),
         Reach::No => false,
     });
-    let chosen: Vec<Found> = chosen.map(Seen::found).collect::<Result<_>>()?;
+    let chosen: Vec<&Seen> = chosen.collect();
     if chosen.is_empty() {
         let names: BTreeSet<&str> = walk.files.iter().map(|seen| seen.relative.as_str()).collect();
         return Err(nothing(place(base), "the glob matches no Parquet file below this folder", names));
     }
-    let folders: HashSet<Option<&Path>> = chosen.iter().map(|file| Path::new(&file.whole).parent()).collect();
+    let listing = listing(base, Some(glob), &chosen)?;
+    let folders: HashSet<Option<&Path>> =
+        listing.files.iter().map(|file| Path::new(&file.whole).parent()).collect();
     // A path below the folder, since the folder itself may be the table.
     folders.into_iter().flatten().try_for_each(|folder| tables::refuse_above(&folder.join("file")))?;
-    Ok(chosen)
+    Ok(listing)
+}
+
+/// The files that were chosen below a folder.
+fn listing(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Listing> {
+    Ok(Listing {
+        root: absolute(base)?.to_string_lossy().trim_end_matches('/').to_string(),
+        keys: Keys::of(&base.to_string_lossy(), glob, chosen.iter().map(|seen| seen.relative.as_str())),
+        files: chosen.iter().map(|seen| seen.found()).collect::<Result<_>>()?,
+    })
 }
 
 /// What a walk does about the folders of tables.

@@ -1,6 +1,7 @@
 //! Which files a data set consists of, and in which order: the same on every kind of store.
 
 mod local;
+mod partition;
 mod remote;
 
 use std::collections::{BTreeSet, HashSet};
@@ -9,10 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
-use super::remote::Pin;
+use super::clouds::Meaning;
+use super::remote::{Pin, no_footer};
 use super::store::{Store, Volume};
 use super::url::Target;
 use crate::error::{Error, ErrorKind, Place, Result};
+
+pub(super) use partition::Keys;
 
 /// The suffix by which files in a folder are known.
 const SUFFIX: &str = ".parquet";
@@ -45,38 +49,60 @@ impl Found {
 /// Locations that are looked into at the same time.
 const AT_ONCE: usize = 32;
 
-/// Finds the files of all targets, each with the store's volume that it lies in; ordered by relative path.
-pub(super) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<Vec<Found>> {
-    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
-    let found: Vec<_> = stream::iter(finds).buffered(AT_ONCE).try_collect().await?;
-    let (roots, found): (Vec<String>, Vec<Vec<Found>>) = found.into_iter().unzip();
-    order(found.into_iter().flatten().collect(), &roots)
+/// What one location holds.
+#[derive(Debug)]
+struct Listing {
+    /// The folder that it names, by which it is told from others.
+    root: String,
+    files: Vec<Found>,
+    keys: Keys,
 }
 
-async fn find_one(store: &Store, volume: usize, target: Target) -> Result<(String, Vec<Found>)> {
+impl Listing {
+    /// A file that was named.
+    fn of_file(file: Found) -> Self {
+        Listing { root: parent(&file.whole), files: vec![file], keys: Keys::default() }
+    }
+}
+
+/// Finds the files of all targets, each with the store's volume that it lies in; ordered by relative path. Beside them
+/// the partition keys that the targets do not name.
+pub(super) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<(Vec<Found>, Vec<Keys>)> {
+    let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
+    let listings: Vec<Listing> = stream::iter(finds).buffered(AT_ONCE).try_collect().await?;
+    order(listings)
+}
+
+async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Listing> {
     match (store.volume(volume)?, target) {
-        (Volume::Remote(remote), Target::Remote(address)) => {
-            remote::find(remote, volume, address.key(), address.lists()).await
-        }
+        (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
+            true => remote::find(remote, volume, &address.meanings()).await,
+            false => remote::find_alone(remote, volume, address.key()).await,
+        },
         (_, target) => store.blocking(move || local::find(&target, volume)).await,
     }
 }
 
 /// Finds the files below a prefix of a store that the user brought.
-pub(super) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<Vec<Found>> {
+pub(super) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<(Vec<Found>, Vec<Keys>)> {
     let Volume::Remote(remote) = store.volume(volume)? else {
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
-    let (root, files) = remote::find(remote, volume, key, true).await?;
-    order(files, &[root])
+    order(vec![remote::find(remote, volume, &[Meaning::of(key)]).await?])
 }
 
-/// Puts files into their order. `roots` are the folders that the targets name.
-fn order(mut found: Vec<Found>, roots: &[String]) -> Result<Vec<Found>> {
+/// Puts files into their order.
+fn order(listings: Vec<Listing>) -> Result<(Vec<Found>, Vec<Keys>)> {
+    let (mut roots, mut found, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+    for listing in listings {
+        roots.push(listing.root);
+        found.extend(listing.files);
+        keys.push(listing.keys);
+    }
     if found.is_empty() {
         return Err(Error::new(ErrorKind::NotFound, "no location is given"));
     }
-    let shared = common(roots);
+    let shared = common(&roots);
     for file in &mut found {
         let below = file.whole.strip_prefix(shared).unwrap_or(&file.whole);
         file.relative = below.trim_start_matches('/').to_string();
@@ -85,8 +111,13 @@ fn order(mut found: Vec<Found>, roots: &[String]) -> Result<Vec<Found>> {
     let mut seen = HashSet::new();
     match found.iter().find(|file| !seen.insert(file.whole.as_str())) {
         Some(twice) => Err(Error::invalid("the file is matched by two locations").at(twice.place())),
-        None => Ok(found),
+        None => Ok((found, keys)),
     }
+}
+
+/// The folder that a path or URL lies in.
+fn parent(whole: &str) -> String {
+    whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
 }
 
 /// The deepest folder that all of them lie in.
@@ -135,7 +166,7 @@ fn nothing(place: Place, cause: &str, names: BTreeSet<&str>) -> Error {
 }
 
 fn empty(place: Place) -> Error {
-    Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there").at(place)
+    no_footer().at(place)
 }
 
 #[cfg(test)]

@@ -1,39 +1,51 @@
 //! The files of an object store.
 
 use std::collections::BTreeSet;
-use std::path::Path as LocalPath;
 
 use futures::FutureExt;
 use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use super::{Found, chosen, empty, has_suffix, is_hidden, nothing};
+use super::partition::Keys;
+use super::{Found, Listing, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::source::clouds::Meaning;
 use crate::source::footer::TAIL;
-use crate::source::glob::{Glob, Reach};
+use crate::source::glob::{Glob, Reach, WILDCARDS};
 use crate::source::remote::{Pin, Remote};
 use crate::source::tables::Table;
 
-/// The root and the files of a key, a prefix or a glob. Where the store cannot list, the key must be that of a file.
-pub(super) async fn find(
-    remote: &Remote,
-    volume: usize,
-    key: &str,
-    lists: bool,
-) -> Result<(String, Vec<Found>)> {
+/// The files of a key, a prefix or a glob: of the first of its meanings that there is anything for.
+pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Listing> {
     let here = Here { remote, volume };
-    let place = Place::file(remote.shown(key));
-    let found = match (Glob::split(LocalPath::new(key)), lists) {
-        (None, false) if !key.is_empty() && !key.ends_with('/') => here.alone(key).await,
-        (_, false) => {
-            Err(Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
-                .hint("give the URLs of the files as a list"))
+    let mut missing = None;
+    for meaning in meanings {
+        let found = here.find(meaning).await;
+        match found.map_err(|error| error.at(Place::file(remote.shown(&meaning.key)))) {
+            Err(error) if error.kind() == ErrorKind::NotFound => missing = missing.or(Some(error)),
+            found => return found,
         }
-        (Some((base, glob)), true) => here.matching(&base.to_string_lossy(), &glob).await,
-        (None, true) => here.file_or_folder(key).await,
+    }
+    Err(missing.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a key that means nothing")))
+}
+
+/// The file of a key in a store that cannot list. Its size and version come with its end.
+pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Listing> {
+    let no_list = || {
+        Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
+            .hint("give the URLs of the files as a list")
     };
-    found.map_err(|error| error.at(place))
+    let here = Here { remote, volume };
+    let found = match key.is_empty() || key.ends_with('/') {
+        true => Err(no_list()),
+        false => match here.alone(key).await {
+            // A file can be called so; if there is none, a glob was meant.
+            Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
+            found => found,
+        },
+    };
+    found.map_err(|error| error.at(Place::file(remote.shown(key))))
 }
 
 /// A store that is being searched.
@@ -56,55 +68,94 @@ impl Seen<'_> {
 }
 
 impl Here<'_> {
-    /// A file of a store that does not list: its size and version come with its end.
-    async fn alone(&self, key: &str) -> Result<(String, Vec<Found>)> {
+    async fn find(&self, meaning: &Meaning) -> Result<Listing> {
+        let Some(glob) = &meaning.glob else { return self.file_or_folder(&meaning.key).await };
+        // A name that exists is taken literally, whatever characters it has.
+        match self.file(&meaning.key).await {
+            Ok(Some(listing)) => return Ok(listing),
+            // Who may list need not be allowed to look for what is not there.
+            Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
+            _ => {}
+        }
+        match self.matching(glob).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
+                    ErrorKind::NotFound => error,
+                    _ => literally,
+                })
+            }
+            found => found,
+        }
+    }
+
+    async fn alone(&self, key: &str) -> Result<Listing> {
         let path = path(key)?;
         let (meta, tail) = self.remote.tail(&path, TAIL).await?;
         let mut found = self.found(&meta)?;
         found.tail = Some(tail);
-        Ok((parent(&found.whole), vec![found]))
+        Ok(Listing::of_file(found))
     }
 
-    async fn file_or_folder(&self, key: &str) -> Result<(String, Vec<Found>)> {
-        if !key.is_empty() && !key.ends_with('/') {
-            let file = self.remote.head(&path(key)?).await?;
-            // Some tools mark a folder with an empty object of its name.
-            if let Some(meta) = file.filter(|meta| meta.size > 0 || has_suffix(key)) {
-                let found = self.found(&meta)?;
-                return Ok((parent(&found.whole), vec![found]));
-            }
+    async fn file_or_folder(&self, key: &str) -> Result<Listing> {
+        match self.file(key).await? {
+            Some(listing) => Ok(listing),
+            None => self.folder(key).await,
         }
-        self.folder(key.trim_end_matches('/')).await
+    }
+
+    /// The object that has this key.
+    async fn file(&self, key: &str) -> Result<Option<Listing>> {
+        if key.is_empty() || key.ends_with('/') {
+            return Ok(None);
+        }
+        let file = self.remote.head(&path(key)?).await?;
+        // Some tools mark a folder with an empty object of its name.
+        let file = file.filter(|meta| meta.size > 0 || has_suffix(key));
+        file.map(|meta| self.found(&meta).map(Listing::of_file)).transpose()
     }
 
     /// The Parquet files below a prefix.
-    async fn folder(&self, key: &str) -> Result<(String, Vec<Found>)> {
+    async fn folder(&self, key: &str) -> Result<Listing> {
+        let is_folder = key.is_empty() || key.ends_with('/');
+        let key = key.trim_end_matches('/');
         let prefix = path(key)?;
         let (listed, ()) = futures::try_join!(self.remote.list(&prefix), self.refuse_above(key))?;
         let place = Place::file(self.remote.shown(key));
-        let seen = below(&listed, &prefix);
-        if let Some((folder, table)) = seen.iter().find_map(|seen| Table::shown_by(seen.relative)) {
+        let all = below(&listed, &prefix);
+        if all.is_empty() {
+            let cause = match is_folder {
+                true => "nothing lies below this prefix",
+                false => "object not found, and nothing lies below this prefix",
+            };
+            return Err(Error::new(ErrorKind::NotFound, cause).at(place));
+        }
+        if let Some((folder, table)) = all.iter().find_map(|seen| Table::shown_by(seen.relative)) {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
             return Err(table.refusal(Place::file(shown)));
         }
-        let seen = visible(seen);
+        let seen = visible(all);
         let chosen = chosen(&seen, Seen::name);
         if chosen.is_empty() {
             let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
             return Err(nothing(place, "the folder holds no Parquet file", names));
         }
-        let found = chosen.into_iter().map(|seen| self.found(seen.meta)).collect::<Result<_>>()?;
-        Ok((self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string(), found))
+        self.listing(&prefix, None, &chosen)
     }
 
     /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
-    async fn matching(&self, base: &str, glob: &Glob) -> Result<(String, Vec<Found>)> {
+    async fn matching(&self, glob: &Glob) -> Result<Listing> {
+        let base = glob.base().to_string_lossy();
         let base = base.trim_start_matches('.').trim_matches('/');
         let prefix = path(base)?;
         let listed = self.remote.list(&prefix).await?;
         let all = below(&listed, &prefix);
         let tables: Vec<(&str, Table)> =
             all.iter().filter_map(|seen| Table::shown_by(seen.relative)).collect();
+        let place = Place::file(self.remote.shown(base));
+        if all.is_empty() {
+            let cause = "the glob starts at a prefix below which nothing lies";
+            return Err(Error::new(ErrorKind::NotFound, cause).at(place));
+        }
         let seen = visible(all);
         let chosen = seen.iter().filter(|seen| match glob.reach(seen.relative) {
             Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
@@ -112,7 +163,6 @@ impl Here<'_> {
             Reach::No => false,
         });
         let chosen: Vec<&Seen> = chosen.collect();
-        let place = Place::file(self.remote.shown(base));
         if chosen.is_empty() {
             let names: BTreeSet<&str> = seen.iter().map(|seen| seen.relative).collect();
             return Err(nothing(place, "the glob matches no Parquet file below this folder", names));
@@ -125,8 +175,17 @@ impl Here<'_> {
             return Err(table.refusal(Place::file(shown)));
         }
         self.refuse_above(base).await?;
-        let found = chosen.into_iter().map(|seen| self.found(seen.meta)).collect::<Result<_>>()?;
-        Ok((self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string(), found))
+        self.listing(&prefix, Some(glob), &chosen)
+    }
+
+    /// The files that were chosen below a prefix.
+    fn listing(&self, prefix: &Path, glob: Option<&Glob>, chosen: &[&Seen<'_>]) -> Result<Listing> {
+        let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
+        Ok(Listing {
+            keys: Keys::of(&root, glob, chosen.iter().map(|seen| seen.relative)),
+            files: chosen.iter().map(|seen| self.found(seen.meta)).collect::<Result<_>>()?,
+            root,
+        })
     }
 
     /// Refuses a folder that lies inside of a table, however deep. What may not be seen is taken for none.
@@ -135,7 +194,7 @@ impl Here<'_> {
             "" => Vec::new(),
             _ => std::iter::once("").chain(key.match_indices('/').map(|(at, _)| &key[..at])).collect(),
         };
-        let signs = ancestors.iter().flat_map(|ancestor| Table::ALL.map(|table| (*ancestor, table)));
+        let signs = ancestors.iter().flat_map(|ancestor| Table::OF_PARQUET.map(|table| (*ancestor, table)));
         let looked = try_join_all(signs.map(|(ancestor, table)| self.look(ancestor, table).boxed()));
         match looked.await?.into_iter().flatten().next() {
             Some((ancestor, table)) => Err(table.refusal(Place::file(self.remote.shown(ancestor)))),
@@ -195,8 +254,4 @@ fn joined(folder: &str, name: &str) -> String {
         (folder, "") => folder.to_string(),
         (folder, name) => format!("{folder}/{name}"),
     }
-}
-
-fn parent(whole: &str) -> String {
-    whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
 }

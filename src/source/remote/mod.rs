@@ -14,7 +14,8 @@ mod ranges;
 mod transfer;
 mod trouble;
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -22,11 +23,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, StreamExt};
-use object_store::path::Path;
+use object_store::list::PaginatedListOptions;
+use object_store::path::{DELIMITER, Path};
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::time::{sleep, timeout};
 
-use super::clouds::{self, Address, Options};
+use super::clouds::{self, Address, Client, Options};
 use super::traffic::Traffic;
 use super::wire::{EXCHANGE, Exchange, Wire};
 use crate::catalog::FileVersion;
@@ -43,6 +45,12 @@ const RETRY: Duration = Duration::from_secs(180);
 /// How long a request may bring nothing before it is given up.
 const STALL: Duration = Duration::from_secs(10);
 
+/// Answers to a `HEAD` that may be of its method, or say less than they could.
+const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
+
+/// Pages of a list, one after the other, that may bring no key that was not there before: deleted objects leave such.
+const PAGES_WITHOUT_NEWS: usize = 1_000;
+
 /// One store, as one data set uses it.
 #[derive(Clone)]
 pub(super) struct Remote {
@@ -55,9 +63,6 @@ pub(super) struct Remote {
     traffic: Arc<Traffic>,
 }
 
-/// What requests go through, with one set of credentials.
-type Client = Arc<dyn ObjectStore>;
-
 /// Where the client came from.
 #[derive(Clone)]
 enum Origin {
@@ -68,10 +73,6 @@ enum Origin {
 }
 
 impl Origin {
-    fn lists_in_order(&self) -> bool {
-        matches!(self, Origin::Address(origin) if origin.0.lists_in_order())
-    }
-
     fn takes_if_match(&self) -> bool {
         matches!(self, Origin::Address(origin) if origin.0.takes_if_match())
     }
@@ -120,11 +121,11 @@ impl Remote {
     /// A store that the user brings.
     pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: RETRY, stall: STALL };
-        Remote::new(store, Origin::User, "", limits, pace::SLOTS_MOST, traffic)
+        Remote::new(Client::whole(store), Origin::User, "", limits, pace::SLOTS_MOST, traffic)
     }
 
     fn new(
-        store: Arc<dyn ObjectStore>,
+        store: Client,
         origin: Origin,
         root: &str,
         limits: Limits,
@@ -158,7 +159,7 @@ impl Remote {
         let Origin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
         let mut client = self.client.write().unwrap_or_else(PoisonError::into_inner);
-        if !Arc::ptr_eq(&client, refused) {
+        if !client.is_same(refused) {
             return true; // Another request has just done it.
         }
         match clouds::connect(address, options, wire) {
@@ -238,7 +239,11 @@ impl Remote {
         self.patiently(|store| {
             async move {
                 let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
-                let answer = store.get_opts(path, options).await?;
+                let answer = match store.get_opts(path, options).await {
+                    // Only what is empty has no end.
+                    Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
+                    answer => answer?,
+                };
                 let (meta, range) = (answer.meta.clone(), answer.range.clone());
                 let body = answer.bytes().await?;
                 self.traffic.received.add(body.len() as u64);
@@ -252,66 +257,109 @@ impl Remote {
 
     /// Size and version of a file; `None` if there is none.
     pub(super) async fn head(&self, path: &Path) -> Result<Option<ObjectMeta>> {
-        let found = self.patiently(|store| async move { store.head(path).await.map(Some) }.boxed()).await;
-        match found {
+        let is_http = self.origin.takes_if_match();
+        let found = self.patiently(|store| {
+            async move {
+                match store.head(path).await {
+                    // The answer to a HEAD has no body, and so no word of why it was refused. That to a GET has, and
+                    // there are servers that know no HEAD.
+                    Err(_) if is_http && answered_with(&HEAD_REFUSED) => {
+                        let first = Some(GetRange::Bounded(0..1));
+                        let options = GetOptions { range: first, ..GetOptions::default() };
+                        store.get_opts(path, options).await.map(|answer| Some(answer.meta))
+                    }
+                    found => found.map(Some),
+                }
+            }
+            .boxed()
+        });
+        match found.await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             found => found.map(Some),
         }
     }
 
-    /// All that lies below a prefix, at every depth, ordered by path. A failure in the middle costs a page, not all.
+    /// All that lies below a prefix, at every depth, ordered by path. What fails costs a page where the store hands out
+    /// pages, and elsewhere the list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
-        let mut outage = Outage::new(self.limits.retry);
-        let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
-        loop {
-            let known = found.len();
-            let (client, exchange, stall) =
-                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
-            let listed =
-                EXCHANGE.scope(exchange.clone(), self.list_on(&client, prefix, &mut found, stall)).await;
-            let Err(failure) = listed else { return Ok(found.into_values().collect()) };
-            let trouble = failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange));
-            match self.origin.lists_in_order() {
-                true if found.len() > known => outage.over(),
-                true => {}
-                // What comes after the last one that is known cannot be asked for.
-                false => found.clear(),
-            }
-            self.recover(trouble, &client, &mut outage).await?;
+        match self.client().pages().is_some() {
+            true => self.list_by_page(prefix, None).await,
+            false => self.list_as_a_whole(prefix).await,
         }
-    }
-
-    /// Goes on with a listing; fails with `None` where nothing comes for too long.
-    async fn list_on(
-        &self,
-        store: &Client,
-        prefix: &Path,
-        found: &mut BTreeMap<Path, ObjectMeta>,
-        stall: Duration,
-    ) -> Result<(), Option<object_store::Error>> {
-        self.traffic.requests.add(1);
-        let mut pages = match found.last_key_value() {
-            Some((last, _)) => store.list_with_offset(Some(prefix), last),
-            None => store.list(Some(prefix)),
-        };
-        while let Some(meta) = timeout(stall, pages.next()).await.map_err(|_| None)? {
-            let meta = meta.map_err(Some)?;
-            found.insert(meta.location.clone(), meta);
-        }
-        Ok(())
     }
 
     /// The names of the objects right below a prefix.
     pub(super) async fn names_in(&self, prefix: &Path) -> Result<Vec<String>> {
-        self.patiently(|store| {
-            async move {
-                let listed = store.list_with_delimiter(Some(prefix)).await?;
-                let names = listed.objects.iter().filter_map(|meta| meta.location.filename());
-                Ok(Some(names.map(str::to_owned).collect()))
+        let objects = match self.client().pages().is_some() {
+            true => self.list_by_page(prefix, Some(DELIMITER)).await?,
+            false => {
+                self.patiently(|store| {
+                    async move {
+                        store.list_with_delimiter(Some(prefix)).await.map(|listed| Some(listed.objects))
+                    }
+                    .boxed()
+                })
+                .await?
             }
-            .boxed()
-        })
-        .await
+        };
+        Ok(objects.iter().filter_map(|meta| meta.location.filename()).map(str::to_owned).collect())
+    }
+
+    /// Asks for page after page, by the token of the one before: keys need not be sorted, as those of S3's directory
+    /// buckets are not, so that no key says where to go on.
+    async fn list_by_page(&self, prefix: &Path, delimiter: Option<&'static str>) -> Result<Vec<ObjectMeta>> {
+        let below = (!prefix.is_root()).then(|| format!("{prefix}{DELIMITER}"));
+        let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+        let mut tokens: HashSet<String> = HashSet::new();
+        let (mut token, mut without_news) = (None, 0);
+        loop {
+            let (below, token_now) = (&below, &token);
+            let page = self.patiently(|client| {
+                async move {
+                    let Some(pages) = client.pages() else { return Ok(None) };
+                    let options = PaginatedListOptions {
+                        delimiter: delimiter.map(Cow::Borrowed),
+                        page_token: token_now.clone(),
+                        ..PaginatedListOptions::default()
+                    };
+                    pages.list_paginated(below.as_deref(), options).await.map(Some)
+                }
+                .boxed()
+            });
+            let page = page.await?;
+            let known = found.len();
+            found.extend(page.result.objects.into_iter().map(|meta| (meta.location.clone(), meta)));
+            without_news = if found.len() > known { 0 } else { without_news + 1 };
+            let Some(next) = page.page_token.filter(|token| !token.is_empty()) else {
+                return Ok(found.into_values().collect());
+            };
+            if !tokens.insert(next.clone()) || without_news > PAGES_WITHOUT_NEWS {
+                return Err(Error::new(
+                    ErrorKind::Io,
+                    "the store's list does not end: it goes on where it was before",
+                )
+                .hint("check the endpoint: the server must page its lists"));
+            }
+            token = Some(next);
+        }
+    }
+
+    /// Takes a list from beginning to end, and begins again where it fails.
+    async fn list_as_a_whole(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let mut outage = Outage::new(self.limits.retry);
+        loop {
+            let (client, exchange, stall) =
+                (self.client(), Exchange::default(), outage.silence(self.limits.stall));
+            self.traffic.requests.add(1);
+            let listed = EXCHANGE.scope(exchange.clone(), whole_list(&client, prefix, stall)).await;
+            let trouble = match listed {
+                Ok(found) => return Ok(found),
+                Err(failure) => {
+                    failure.map_or_else(|| silence(stall), |error| Trouble::of(&error, &exchange))
+                }
+            };
+            self.recover(trouble, &client, &mut outage).await?;
+        }
     }
 
     /// Asks until there is an answer; `None` is one that is not what was asked for.
@@ -336,6 +384,36 @@ impl Remote {
     }
 }
 
+/// A list from beginning to end, ordered by path; fails with `None` where nothing comes for too long.
+async fn whole_list(
+    store: &Client,
+    prefix: &Path,
+    stall: Duration,
+) -> Result<Vec<ObjectMeta>, Option<object_store::Error>> {
+    let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+    let mut pages = store.list(Some(prefix));
+    while let Some(meta) = timeout(stall, pages.next()).await.map_err(|_| None)? {
+        let meta = meta.map_err(Some)?;
+        found.insert(meta.location.clone(), meta);
+    }
+    Ok(found.into_values().collect())
+}
+
+/// Whether the last answer to the current task has one of these statuses.
+fn answered_with(statuses: &[u16]) -> bool {
+    EXCHANGE.try_with(Exchange::status).ok().flatten().is_some_and(|status| statuses.contains(&status))
+}
+
+/// A failure of this library, as object_store carries it.
+fn own_failure(error: Error) -> object_store::Error {
+    object_store::Error::Generic { store: "forebay", source: Box::new(error) }
+}
+
+/// What an empty file is refused with.
+pub(super) fn no_footer() -> Error {
+    Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
+}
+
 fn silence(stall: Duration) -> Trouble {
     Trouble::Stalled(format!("no answer came for {:.0} s", stall.as_secs_f64()))
 }
@@ -346,6 +424,9 @@ impl std::fmt::Debug for Remote {
         f.debug_struct("Remote").field("root", &self.root).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;
 
 impl Pin {
     /// What a listing or an answer says of a file.

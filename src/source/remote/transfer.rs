@@ -122,7 +122,9 @@ impl<'a> Transfer<'a> {
 
     /// Keeps what of `bytes`, which lie at `at`, was still missing; says whether anything was.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
-        let known = usize::try_from(self.at() - at).unwrap_or(usize::MAX);
+        // Both legs begin at the first byte that was missing then, so that no gap can be before it.
+        let known =
+            self.at().checked_sub(at).and_then(|known| usize::try_from(known).ok()).unwrap_or(usize::MAX);
         match bytes.get(known..) {
             Some(new) if !new.is_empty() => {
                 self.slot.extend_from_slice(new);
@@ -142,5 +144,35 @@ async fn next_of(leg: &mut Option<(Leg, Late)>) -> Result<Option<(u64, Bytes)>, 
     match leg {
         Some((leg, _)) => leg.next().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use object_store::memory::InMemory;
+    use object_store::path::Path;
+
+    use super::*;
+    use crate::catalog::FileVersion;
+
+    #[test]
+    fn of_two_legs_each_byte_is_kept_once_and_in_its_place() {
+        let remote = Remote::of_user(Arc::new(InMemory::new()), Arc::default());
+        let pin = Pin { path: Path::from("x"), size: 100, version: FileVersion::Modified(0) };
+        let mut transfer = Transfer::new(&remote, &pin, 10..20, BytesMut::with_capacity(10));
+        let mut keep = |at, bytes: &'static str| transfer.keep(at, &Bytes::from_static(bytes.as_bytes()));
+        assert!(keep(10, "abcd"));
+        // The second leg began where nothing had come yet, and brings what the first one has brought.
+        assert!(!keep(10, "ab"));
+        assert!(!keep(12, "cd"));
+        assert!(keep(10, "abcdef"));
+        assert!(keep(14, "efg"));
+        assert!(!keep(14, ""));
+        // What lies behind a gap cannot be kept.
+        assert!(!keep(18, "ij"));
+        assert!(keep(17, "hij"));
+        assert_eq!((transfer.missing(), &transfer.slot[..]), (0, &b"abcdefghij"[..]));
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use object_store::Error as StoreError;
 
 use crate::error::{Error, ErrorKind};
-use crate::source::wire::{Exchange, FailureKind};
+use crate::source::wire::{Exchange, FailureKind, is_region};
 
 /// The first wait before asking again is up to this; each further one up to twice as much, but never more than the last.
 const BACKOFF_FIRST: Duration = Duration::from_millis(100);
@@ -22,8 +22,28 @@ const SILENCE_LEAST: Duration = Duration::from_secs(1);
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// How long a code in an error's body may be, to be repeated.
-const CODE_LENGTH: usize = 64;
+/// Statuses that no waiting changes, though most of their hundred are a store's trouble: what was asked for is not known
+/// there, or somebody on the way wants a login.
+const NEVER_BETTER: [u16; 6] = [501, 505, 506, 508, 510, 511];
+
+/// Codes with which stores say why they refuse, and what to do about it.
+const REFUSALS: [(&str, &str); 9] = [
+    ("SignatureDoesNotMatch", "the secret key is not that of the access key: check both, and the endpoint"),
+    ("InvalidAccessKeyId", "the store does not know the access key: check it, and the endpoint"),
+    ("InvalidToken", "the session token is not that of the access key"),
+    ("ExpiredToken", "the credentials have expired: get new ones"),
+    ("TokenRefreshRequired", "the credentials have expired: get new ones"),
+    ("RequestExpired", "the signed URL has expired, or this machine's clock is wrong"),
+    ("RequestTimeTooSkewed", "this machine's clock is wrong"),
+    (
+        "AccessDenied",
+        "the credentials are known and may not read this; or it does not exist, and they may not list",
+    ),
+    ("AuthenticationFailed", "the key or the signature is not that of the account, or has expired"),
+];
+
+/// How long a word in an error's body may be, to be repeated.
+const WORD_LENGTH: usize = 64;
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -60,17 +80,24 @@ impl Trouble {
         if let Some(own) = own(error) {
             return Trouble::Final(own);
         }
-        let code = code(&error.to_string());
+        if let StoreError::InvalidPath { source } = error {
+            return Trouble::Final(not_a_path(source));
+        }
+        let text = error.to_string();
+        let code = element(&text, "Code");
         let said = |status: u16| match &code {
             Some(code) => format!("the store answered {status} {code}"),
             None => format!("the store answered {status}"),
         };
         let coded = |codes: &[&str]| code.as_deref().is_some_and(|code| codes.contains(&code));
         match exchange.status() {
-            Some(401 | 403) => return Trouble::Denied(denied(said(exchange.status().unwrap_or(403)))),
-            Some(400) if coded(&EXPIRED) => return Trouble::Denied(denied(said(400))),
+            Some(status @ (401 | 403)) => return Trouble::Denied(denied(said(status), code.as_deref())),
+            Some(400) if coded(&EXPIRED) => return Trouble::Denied(denied(said(400), code.as_deref())),
             Some(404) => return Trouble::Final(not_there(code.as_deref())),
             Some(412 | 416) => return Trouble::Final(changed("its content was replaced")),
+            Some(status) if NEVER_BETTER.contains(&status) => {
+                return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(advice(status)));
+            }
             Some(status @ (408 | 425 | 429 | 500..)) => {
                 return Trouble::Passing {
                     words: said(status),
@@ -79,11 +106,17 @@ impl Trouble {
                 };
             }
             Some(400) if coded(&TOO_LATE) => return Trouble::passing(said(400)),
-            Some(status @ (300..400)) => {
-                let error = Error::new(ErrorKind::Io, format!("{}, a redirect", said(status)));
-                return Trouble::Final(error.hint("check the region and the endpoint"));
+            Some(status @ 300..) => {
+                let region = exchange.region().or_else(|| element(&text, "Region"));
+                let hint =
+                    match region.filter(|region| is_region(region) && matches!(status, 301 | 307 | 400)) {
+                        Some(region) => {
+                            format!("the bucket is in {region}: pass the storage option region={region}")
+                        }
+                        None => advice(status).to_owned(),
+                    };
+                return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(hint));
             }
-            Some(status @ 400..) => return Trouble::Final(Error::new(ErrorKind::Io, said(status))),
             // A success, whose content is odd; or one that broke off, or no answer at all.
             Some(_) if exchange.failure().is_none() => {
                 return Trouble::odd("the answer is not what was asked for");
@@ -94,6 +127,10 @@ impl Trouble {
             return match failure.kind {
                 FailureKind::Other => Trouble::Final(Error::new(ErrorKind::Io, failure.words)),
                 FailureKind::NoCredentials => Trouble::Final(no_credentials(failure.words)),
+                FailureKind::Listing => Trouble::Odd {
+                    words: failure.words,
+                    hint: "check the endpoint: an S3 server must list by ListObjectsV2; files can be given as a list",
+                },
                 FailureKind::Tls => Trouble::Odd {
                     words: failure.words,
                     hint: "the server's certificate must be trusted by this machine, see SSL_CERT_FILE",
@@ -105,12 +142,11 @@ impl Trouble {
             StoreError::NotFound { .. } => Trouble::Final(not_there(None)),
             StoreError::Precondition { .. } => Trouble::Final(changed("its content was replaced")),
             StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
-                Trouble::Denied(denied("the store denied access".into()))
+                Trouble::Denied(denied("the store denied access".into(), None))
             }
             StoreError::NotSupported { .. } | StoreError::NotImplemented { .. } => {
                 Trouble::Final(Error::new(ErrorKind::Unsupported, "the store cannot do what is needed of it"))
             }
-            StoreError::InvalidPath { .. } => Trouble::Final(Error::invalid("the store refuses the path")),
             StoreError::UnknownConfigurationKey { .. } => {
                 Trouble::Final(Error::invalid("the store does not know an option"))
             }
@@ -131,12 +167,39 @@ pub(in crate::source) fn changed(how: &str) -> Error {
 fn not_there(code: Option<&str>) -> Error {
     match code {
         Some("NoSuchBucket") => Error::new(ErrorKind::NotFound, "there is no such bucket"),
-        _ => Error::new(ErrorKind::NotFound, "it is not there"),
+        _ => Error::new(ErrorKind::NotFound, "object not found"),
     }
 }
 
-fn denied(said: String) -> Error {
-    Error::new(ErrorKind::Denied, said).hint("check the credentials and what they may read")
+fn denied(said: String, code: Option<&str>) -> Error {
+    let known = REFUSALS.iter().find(|(known, _)| Some(*known) == code);
+    let hint = known.map_or("check the credentials and what they may read", |(_, hint)| hint);
+    Error::new(ErrorKind::Denied, said).hint(hint)
+}
+
+/// What to look at after an answer that is given again however often it is asked for.
+fn advice(status: u16) -> &'static str {
+    match status {
+        300..400 => "it is a redirect: check the region, the endpoint and the URL",
+        405 | 501 => "the server does not do what it was asked: check that the endpoint is that of the store",
+        407 | 511 => "something on the way asks for a login: check the proxy and the network",
+        _ => "check the URL, the endpoint and the storage options",
+    }
+}
+
+/// A key that object_store has no path for: one of those that a store lists, or the one that was asked for.
+fn not_a_path(source: &object_store::path::Error) -> Error {
+    use object_store::path::Error as PathError;
+    match source {
+        PathError::EmptySegment { path } | PathError::BadSegment { path, .. } => Error::new(
+            ErrorKind::Unsupported,
+            format!(
+                "the key {path:?} has an empty name, \".\", \"..\" or a control character between its slashes"
+            ),
+        )
+        .hint("such keys are not read: copy the object to another key, or open what lies beside it"),
+        _ => Error::invalid("the store refuses the path"),
+    }
 }
 
 /// A failure that this library reported from within the client, with its sentence.
@@ -152,11 +215,12 @@ fn no_credentials(words: String) -> Error {
     )
 }
 
-/// The `<Code>` of an error's body, a word that is defined by the store's interface.
-fn code(text: &str) -> Option<String> {
-    let (_, rest) = text.split_once("<Code>")?;
-    let (code, _) = rest.split_once("</Code>")?;
-    (code.len() <= CODE_LENGTH && code.chars().all(|c| c.is_ascii_alphanumeric())).then(|| code.to_string())
+/// The text of an element of an error's body, if it is one short word: those are defined by the store's interface.
+fn element(text: &str, name: &str) -> Option<String> {
+    let (_, rest) = text.split_once(&format!("<{name}>"))?;
+    let (word, _) = rest.split_once(&format!("</{name}>"))?;
+    let is_word = word.len() <= WORD_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    is_word.then(|| word.to_string())
 }
 
 /// The innermost cause of a failure that did not come over HTTP.
@@ -274,7 +338,7 @@ mod tests {
     fn only_the_code_of_an_error_is_repeated() {
         let text =
             "Error performing GET https://h/b?sig=s3cr3t: <Error><Code>SlowDown</Code><Key>s3cr3t</Key>";
-        assert_eq!(code(text).as_deref(), Some("SlowDown"));
-        assert_eq!(code("<Code>not a code</Code>"), None);
+        assert_eq!(element(text, "Code").as_deref(), Some("SlowDown"));
+        assert_eq!(element("<Code>not a code</Code>", "Code"), None);
     }
 }

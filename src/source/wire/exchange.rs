@@ -7,6 +7,10 @@ use chrono::DateTime;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
+/// Where S3 says which region a bucket is in.
+const REGION: &str = "x-amz-bucket-region";
+const REGION_LENGTH: usize = 32;
+
 tokio::task_local! {
     /// Where the requests of the current task report to, if anyone asked.
     pub(in crate::source) static EXCHANGE: Exchange;
@@ -22,6 +26,7 @@ pub(in crate::source) struct Exchange {
 struct Last {
     status: Option<u16>,
     retry_after: Option<Duration>,
+    region: Option<String>,
     failure: Option<Failure>,
 }
 
@@ -46,6 +51,8 @@ pub(in crate::source) enum FailureKind {
     Tls,
     /// No connection within the time allowed for it.
     Timeout,
+    /// A list that does not say whether it is over.
+    Listing,
     /// There is nothing to sign a request with.
     NoCredentials,
     /// Anything else, such as a redirect that is not followed: another try gives the same.
@@ -61,6 +68,11 @@ impl Exchange {
     /// How long the server asks to wait before the next request; zero if the moment it names has passed.
     pub(in crate::source) fn retry_after(&self) -> Option<Duration> {
         self.last().retry_after
+    }
+
+    /// The region that the last response names as the bucket's.
+    pub(in crate::source) fn region(&self) -> Option<String> {
+        self.last().region.clone()
     }
 
     /// Why the last request failed, if it did: before its response, or within it.
@@ -79,7 +91,8 @@ pub(super) fn answered(status: u16, headers: &HeaderMap) {
         .get(RETRY_AFTER)
         .and_then(|value| value.to_str().ok())
         .and_then(|value| wait(value, SystemTime::now()));
-    report(Last { status: Some(status), retry_after, failure: None });
+    let region = headers.get(REGION).and_then(|value| value.to_str().ok()).filter(|region| is_region(region));
+    report(Last { status: Some(status), retry_after, region: region.map(str::to_owned), failure: None });
 }
 
 /// Reports that there is no response.
@@ -94,6 +107,11 @@ pub(super) fn broke_off(failure: Failure) {
 
 fn report(last: Last) {
     let _ = EXCHANGE.try_with(|exchange| *exchange.last() = last);
+}
+
+/// Whether a word can be the name of a region.
+pub(in crate::source) fn is_region(name: &str) -> bool {
+    (1..=REGION_LENGTH).contains(&name.len()) && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 /// Reads `Retry-After`: seconds, or a date.

@@ -35,6 +35,10 @@ impl Failure {
         Failure { kind: FailureKind::NoCredentials, words: "no credentials were found".to_owned() }
     }
 
+    pub(super) fn listing(words: &str) -> Self {
+        Failure { kind: FailureKind::Listing, words: words.to_owned() }
+    }
+
     pub(super) fn other(words: impl Into<String>) -> Self {
         Failure { kind: FailureKind::Other, words: words.into() }
     }
@@ -45,7 +49,7 @@ impl Failure {
             FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,
             FailureKind::Reset => HttpErrorKind::Interrupted,
             FailureKind::Timeout => HttpErrorKind::Timeout,
-            FailureKind::NoCredentials | FailureKind::Other => HttpErrorKind::Unknown,
+            FailureKind::Listing | FailureKind::NoCredentials | FailureKind::Other => HttpErrorKind::Unknown,
         };
         HttpError::new(kind, self)
     }

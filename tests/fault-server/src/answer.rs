@@ -56,6 +56,16 @@ impl Answer {
         self
     }
 
+    /// The text of the page of a list that this is.
+    pub(crate) fn page(&self) -> Option<&str> {
+        match &self.body {
+            Body::Text(text) => {
+                std::str::from_utf8(text).ok().filter(|text| text.contains("<ListBucketResult"))
+            }
+            Body::Object { .. } => None,
+        }
+    }
+
     /// Bytes that are sent after the head.
     pub(crate) fn sent_length(&self) -> u64 {
         if self.head_only { 0 } else { self.body.length() }

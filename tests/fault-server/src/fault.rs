@@ -80,6 +80,12 @@ pub enum Fault {
         /// Bytes per second.
         rate: u64,
     },
+    /// A page of a list that cannot be relied on. Only pages that are like that are candidates: those after which the list
+    /// goes on, and for [`ListFault::SameToken`] those that were asked for by a token.
+    List {
+        /// What is wrong with it.
+        page: ListFault,
+    },
     /// One bit of the object is turned over on its way. Only answers that hold the byte are candidates.
     FlipBit {
         /// Which byte of the object.
@@ -88,6 +94,48 @@ pub enum Fault {
         #[serde(default)]
         bit: u8,
     },
+}
+
+/// What is wrong with a page of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ListFault {
+    /// It says that the list goes on, and gives no token; so does a server that knows only version 1 of the list.
+    NoToken,
+    /// It does not say whether the list goes on, and gives no token.
+    Silent,
+    /// It names the page itself as the next one.
+    SameToken,
+    /// It has no keys, and goes on; that is a list as it may be.
+    NoKeys,
+    /// It ends in the middle, and the answer is whole as a message.
+    CutOff,
+}
+
+impl ListFault {
+    fn change(self, page: &str) -> String {
+        let next = between(page, "<NextContinuationToken>", "</NextContinuationToken>").unwrap_or_default();
+        let token = format!("<NextContinuationToken>{next}</NextContinuationToken>");
+        match self {
+            ListFault::NoToken => page.replace(&token, ""),
+            ListFault::Silent => page.replace(&token, "").replace("<IsTruncated>true</IsTruncated>", ""),
+            ListFault::SameToken => {
+                let own = between(page, "<ContinuationToken>", "</ContinuationToken>").unwrap_or_default();
+                page.replace(&token, &format!("<NextContinuationToken>{own}</NextContinuationToken>"))
+            }
+            ListFault::NoKeys => match (page.find("<Contents>"), page.rfind("</Contents>")) {
+                (Some(from), Some(to)) => format!("{}{}", &page[..from], &page[to + "</Contents>".len()..]),
+                _ => page.to_string(),
+            },
+            ListFault::CutOff => page[..page.find("</Contents>").unwrap_or(0)].to_string(),
+        }
+    }
+}
+
+/// The text between two tags.
+fn between<'a>(page: &'a str, open: &str, close: &str) -> Option<&'a str> {
+    page.split_once(open)?.1.split_once(close).map(|(text, _)| text)
 }
 
 impl Fault {
@@ -126,6 +174,10 @@ impl Fault {
             | Fault::WrongContentRange
             | Fault::NoContentRange
             | Fault::WholeBody200 => answer.is_partial() && answer.sent_length() > 0,
+            Fault::List { page } => answer.page().is_some_and(|text| {
+                let goes_on = text.contains("<NextContinuationToken>");
+                goes_on && (*page != ListFault::SameToken || text.contains("<ContinuationToken>"))
+            }),
             Fault::FlipBit { offset, .. } => answer.object_bytes().contains(offset),
         }
     }
@@ -159,6 +211,11 @@ impl Fault {
                 }
             }
             Fault::NoContentRange => answer.content_range = None,
+            Fault::List { page } => {
+                if let Some(text) = answer.page().map(|text| page.change(text)) {
+                    answer.body = Body::Text(text.into());
+                }
+            }
             Fault::WholeBody200 => {
                 answer.status = 200;
                 answer.content_range = None;

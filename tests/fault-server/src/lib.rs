@@ -62,7 +62,7 @@ mod wire;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use fault::Fault;
+pub use fault::{Fault, ListFault};
 pub use link::{Latency, Link};
 pub use log::{Exchange, Stats};
 pub use request::Operation;

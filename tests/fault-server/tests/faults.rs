@@ -6,7 +6,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::*;
-use fault_server::{Fault, Match, Operation};
+use fault_server::{Fault, ListFault, Match, Operation};
 
 /// What is seen of `bytes=2-7` of the ten digits while `fault` is on.
 fn seen(fault: Fault) -> Seen {
@@ -90,6 +90,34 @@ fn a_status_comes_with_the_error_document_and_the_time_to_wait() {
 
     let gone = seen(Fault::Gone);
     assert!(gone.status() == 404 && gone.text().contains("<Code>NoSuchKey</Code>"));
+}
+
+#[test]
+fn a_page_of_a_list_is_wrong_in_the_way_that_its_fault_is_named_for() {
+    let dir = bucket();
+    for name in ["a", "b", "c"] {
+        std::fs::write(dir.path().join(name), name).unwrap();
+    }
+    let server = builder(&dir).page(1).start().unwrap();
+    let list = |query: &str| ask(&server, &format!("GET /bucket?list-type=2{query}"), &[]).text();
+    let first = list("");
+    let token = "<NextContinuationToken>0.1</NextContinuationToken>";
+    assert!(first.contains(token) && first.contains("<Key>a</Key>"), "{first}");
+    let seen = |page: ListFault, query: &str| {
+        server.clear_rules();
+        server.add(Match::list(), Fault::List { page });
+        list(query)
+    };
+    let next = seen(ListFault::NoToken, "");
+    assert!(next.contains("<IsTruncated>true<") && !next.contains("NextContinuationToken"), "{next}");
+    let silent = seen(ListFault::Silent, "");
+    assert!(!silent.contains("IsTruncated") && !silent.contains("NextContinuationToken"), "{silent}");
+    let bare = seen(ListFault::NoKeys, "");
+    assert!(bare.contains("NextContinuationToken") && !bare.contains("<Key>"), "{bare}");
+    assert!(!seen(ListFault::CutOff, "").contains("</ListBucketResult>"));
+    let same = seen(ListFault::SameToken, "&continuation-token=0.1");
+    assert!(same.contains(token) && same.contains("<Key>b</Key>"), "{same}");
+    assert!(seen(ListFault::SameToken, "").contains("<NextContinuationToken>"), "no candidate");
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The hub's HTTP interface, as far as reading needs it: revisions, trees and files.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, LINK, RANGE};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
@@ -14,6 +16,9 @@ use crate::error::{Error, ErrorKind};
 
 /// The branch on which the hub keeps data sets that it turned into Parquet.
 const CONVERTED: &str = "refs%2Fconvert%2Fparquet";
+
+/// What object_store's errors call it.
+const STORE: &str = "HuggingFace";
 
 /// Pages of one listing. A hub that names more is talking in circles.
 const PAGES: usize = 100_000;
@@ -100,8 +105,13 @@ impl Hub {
         commit.await.map(String::as_str)
     }
 
-    /// One page of what lies at and below a path, and where the next page is.
-    pub(super) async fn page(&self, page: &Page, recursive: bool) -> StoreResult<(Vec<Entry>, Option<Page>)> {
+    /// One page of what lies at and below a path, and where the next page is. `seen` has the pages that there were.
+    pub(super) async fn page(
+        &self,
+        page: &Page,
+        recursive: bool,
+        seen: &mut HashSet<String>,
+    ) -> StoreResult<(Vec<Entry>, Option<Page>)> {
         let url = match page {
             Page::First(path) => {
                 let Hub { endpoint, name, .. } = self;
@@ -113,9 +123,11 @@ impl Hub {
             Page::Next { url, .. } => url.clone(),
         };
         let answer = self.ask(Method::GET, &url, HeaderMap::new()).await?;
-        if answer.status() == StatusCode::NOT_FOUND {
+        match (answer.status(), page) {
             // A prefix below which there is nothing; or a file, which has nothing below it.
-            return Ok((Vec::new(), None));
+            (StatusCode::NOT_FOUND, Page::First(_)) => return Ok((Vec::new(), None)),
+            (StatusCode::NOT_FOUND, Page::Next { .. }) => return Err(generic(half())),
+            _ => {}
         }
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
@@ -123,6 +135,7 @@ impl Hub {
             Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= PAGES => {
                 return Err(generic(malformed()));
             }
+            Some(url) if !seen.insert(url.clone()) => return Err(generic(half())),
             Some(url) => Some(Page::Next { url, number }),
             None => None,
         };
@@ -196,7 +209,7 @@ impl Hub {
             Some(_) => "the token may not read it, or the data set's conditions are not accepted on its page",
             None => "if it is private or gated, set HF_TOKEN or pass the storage option token",
         };
-        let refused = |cause: String| Box::new(Error::new(ErrorKind::Io, cause).hint(login));
+        let refused = |cause: String| Box::new(Error::new(ErrorKind::Denied, cause).hint(login));
         match status {
             status if status.is_success() => Ok(answer),
             StatusCode::NOT_FOUND => {
@@ -218,8 +231,10 @@ impl Hub {
                 path,
                 source: refused(format!("the hub refuses to hand out the data set {:?}", self.name)),
             }),
+            // Whoever asks knows from the status alone whether to ask again.
             status => {
-                Err(generic(Error::new(ErrorKind::Io, format!("the hub answered {}", status.as_u16()))))
+                let source = format!("the hub answered {}", status.as_u16()).into();
+                Err(StoreError::Generic { store: STORE, source })
             }
         }
     }
@@ -257,12 +272,20 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
     })
 }
 
+/// A list without its end.
+fn half() -> Error {
+    Error::new(
+        ErrorKind::Io,
+        "the hub's list goes on at a page that is not there, or that it has been at before",
+    )
+}
+
 fn malformed() -> Error {
     Error::new(ErrorKind::Io, "the hub's answer is malformed")
 }
 
 pub(super) fn generic(error: impl std::error::Error + Send + Sync + 'static) -> StoreError {
-    StoreError::Generic { store: "HuggingFace", source: Box::new(error) }
+    StoreError::Generic { store: STORE, source: Box::new(error) }
 }
 
 /// Percent-encodes a path; slashes stay if they part names.

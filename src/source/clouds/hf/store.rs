@@ -1,6 +1,6 @@
 //! A data set of the hub as an object store: heads, ranges and lists.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -39,12 +39,12 @@ impl HuggingFace {
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let hub = self.hub.clone();
         let first = Page::First(prefix.map(|prefix| prefix.as_ref().to_owned()).unwrap_or_default());
-        stream::try_unfold(Some(first), move |page| {
+        stream::try_unfold((Some(first), HashSet::new()), move |(page, mut seen)| {
             let hub = hub.clone();
             async move {
                 let Some(page) = page else { return Ok::<_, StoreError>(None) };
-                let (entries, next) = hub.page(&page, recursive).await?;
-                Ok(Some((stream::iter(entries.into_iter().map(Ok)), next)))
+                let (entries, next) = hub.page(&page, recursive, &mut seen).await?;
+                Ok(Some((stream::iter(entries.into_iter().map(Ok)), (next, seen))))
             }
         })
         .try_flatten()

@@ -1,0 +1,193 @@
+//! Lists of what lies in a store: a page that is not there is never the end of a data set.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use fault_server::{Fault, FaultServer, ListFault, Match, Operation};
+use forebay::{Dataset, Error, ErrorKind};
+
+use crate::data::{BUCKET, FILES, PREFIX, name_of, rows};
+use crate::kit::*;
+
+/// A server that lists so few keys a page that there are several.
+fn paging() -> FaultServer {
+    serving().page(3).start().unwrap()
+}
+
+fn rows_of(dataset: Result<Dataset, Error>, case: &str) -> u64 {
+    dataset.unwrap_or_else(|error| panic!("{case}: {error}")).catalog().rows()
+}
+
+#[test]
+fn a_page_that_cannot_be_relied_on_is_asked_for_again() {
+    for page in [ListFault::NoToken, ListFault::Silent, ListFault::CutOff] {
+        for nth in 1..=2 {
+            let server = paging();
+            server.add(Match::list().key_contains(PREFIX).nth(nth), Fault::List { page });
+            let case = format!("{page:?}, page {nth}");
+            assert_eq!(rows_of(open(&server, &[]), &case), rows() as u64, "{case}");
+            assert_eq!(server.stats().faults, 1, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_never_says_whether_it_is_over_is_an_error() {
+    for (page, words) in [
+        (ListFault::NoToken, "goes on, and there is no token to go on with"),
+        (ListFault::Silent, "does not say whether it is over"),
+        (ListFault::CutOff, "is cut off"),
+        (ListFault::SameToken, "does not end"),
+    ] {
+        let server = paging();
+        server.add(Match::list().key_contains(PREFIX), Fault::List { page });
+        let error = open(&server, &[]).unwrap_err();
+        println!("{page:?}: {error}");
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(error.to_string().starts_with(url().trim_end_matches('/')), "{error}");
+        assert!(error.to_string().contains("check the endpoint"), "{error}");
+    }
+}
+
+#[test]
+fn a_page_without_keys_is_not_the_end() {
+    let server = paging();
+    let dataset = open(&server, &[]).unwrap();
+    assert_eq!(dataset.catalog().files.len(), FILES);
+    // The keys of that page are lost; those of the pages after it are not.
+    server.add(Match::list().key_contains(PREFIX).nth(1), Fault::List { page: ListFault::NoKeys });
+    assert_eq!(open(&server, &[]).unwrap().catalog().files.len(), FILES - 3);
+}
+
+#[test]
+fn a_list_resumes_with_its_token_at_the_page_that_failed() {
+    let server = paging();
+    server.add(Match::list().key_contains(PREFIX).nth(2), Fault::status(500));
+    server.add(Match::list().key_contains(PREFIX).nth(4), Fault::ShortContentLength);
+    assert_eq!(rows_of(open(&server, &[]), "500 and cut"), rows() as u64);
+    let lists = server
+        .log()
+        .iter()
+        .filter(|asked| asked.operation == Operation::List && asked.key.contains(PREFIX))
+        .count();
+    // Three pages, of which two were asked for twice.
+    assert_eq!(lists, 5);
+}
+
+/// Opens what lies below `bucket` at a location, in the store and as a plain web server.
+fn opened(server: &FaultServer, location: &str) -> Result<Dataset, Error> {
+    match location.starts_with("http") {
+        true => {
+            Dataset::open_with_options(location, &BTreeMap::from([("metadata_cache".into(), "off".into())]))
+        }
+        false => Dataset::open_with_options(location, &options(server, &[])),
+    }
+}
+
+#[test]
+fn names_with_the_characters_of_patterns_and_of_urls_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let names = [
+        "x[1].parquet",
+        "a?b#c.parquet",
+        "100%.parquet",
+        "at=12%3A00 x/p.parquet",
+        "all*/p.parquet",
+        "x1.parquet",
+    ];
+    for (file, name) in names.into_iter().enumerate() {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(BUCKET.join(PREFIX).join(name_of(file)), path).unwrap();
+    }
+    let server = FaultServer::builder().folder("bucket", folder.path()).start().unwrap();
+    let web = server.url();
+    let cases = [
+        (0, "s3://bucket/x[1].parquet".to_owned()),
+        (0, "s3://bucket/x%5B1%5D.parquet".into()),
+        (0, format!("{web}/bucket/x%5B1%5D.parquet")),
+        (0, format!("{web}/bucket/x[1].parquet")),
+        (1, "s3://bucket/a?b#c.parquet".into()),
+        (1, "s3://bucket/a%3Fb%23c.parquet".into()),
+        (1, format!("{web}/bucket/a%3Fb%23c.parquet")),
+        (2, "s3://bucket/100%25.parquet".into()),
+        (2, format!("{web}/bucket/100%25.parquet")),
+        // As it is stored, and as a URL has it.
+        (3, "s3://bucket/at=12%3A00 x/p.parquet".into()),
+        (3, "s3://bucket/at=12%253A00%20x/".into()),
+        (3, "s3://bucket/at=12%3A00 x".into()),
+        (4, "s3://bucket/all*".into()),
+        (4, "s3://bucket/all%2A/p.parquet".into()),
+        (5, "s3://bucket/x[1-3].parquet".into()),
+    ];
+    for (file, location) in cases {
+        let dataset = opened(&server, &location).unwrap_or_else(|error| panic!("{location}: {error}"));
+        let path = &*dataset.catalog().files[0].location;
+        assert_eq!(dataset.catalog().files.len(), 1, "{location}");
+        assert_eq!(dataset.catalog().rows(), of_file(file), "{location}: {path}");
+    }
+    for location in ["s3://bucket/x%5B2%5D.parquet", "s3://bucket/x[3-4].parquet"] {
+        assert_eq!(opened(&server, location).unwrap_err().kind(), ErrorKind::NotFound, "{location}");
+    }
+    let glob = opened(&server, &format!("{web}/bucket/*.parquet")).unwrap_err();
+    assert!(glob.to_string().contains("plain HTTP has no list"), "{glob}");
+}
+
+fn of_file(file: usize) -> u64 {
+    (0..crate::data::GROUPS).map(|group| crate::data::rows_of(file, group) as u64).sum()
+}
+
+#[test]
+fn what_is_missing_is_told_from_what_holds_no_parquet() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("notes")).unwrap();
+    fs::write(folder.path().join("notes/a.txt"), "x").unwrap();
+    fs::write(folder.path().join("empty.parquet"), "").unwrap();
+    let server = FaultServer::builder().folder("bucket", folder.path()).start().unwrap();
+    for (location, kind, words) in [
+        ("s3://bucket/train.parquet", ErrorKind::NotFound, "s3://bucket/train.parquet: object not found"),
+        ("s3://bucket/train/", ErrorKind::NotFound, "s3://bucket/train: nothing lies below this prefix"),
+        (
+            "s3://bucket/train/*.parquet",
+            ErrorKind::NotFound,
+            "s3://bucket/train: the glob starts at a prefix",
+        ),
+        (
+            "s3://bucket/notes",
+            ErrorKind::NotFound,
+            "s3://bucket/notes: the folder holds no Parquet file (it has a.txt)",
+        ),
+        ("s3://other/x", ErrorKind::NotFound, "there is no such bucket"),
+        ("s3://bucket/empty.parquet", ErrorKind::Corrupt, "the file is empty"),
+    ] {
+        let error = opened(&server, location).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+    let url = format!("{}/bucket/empty.parquet", server.url());
+    let error = opened(&server, &url).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+    assert!(error.to_string().contains("the file is empty"), "{error}");
+}
+
+#[test]
+fn the_keys_of_partition_folders_of_a_store_do_not_vanish() {
+    let folder = tempfile::tempdir().unwrap();
+    for day in 1..=2 {
+        fs::create_dir_all(folder.path().join(format!("t/day={day}"))).unwrap();
+        let path = folder.path().join(format!("t/day={day}/p.parquet"));
+        fs::copy(BUCKET.join(PREFIX).join(name_of(day)), path).unwrap();
+    }
+    let server = FaultServer::builder().folder("bucket", folder.path()).start().unwrap();
+    for location in ["s3://bucket/t", "s3://bucket", "s3://bucket/t/*/*.parquet"] {
+        let error = opened(&server, location).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("day would be lost"), "{error}");
+    }
+    let error = opened(&server, "s3://bucket/t").unwrap_err().to_string();
+    assert!(error.contains("as in s3://bucket/t/day=*/*.parquet;"), "{error}");
+    for location in ["s3://bucket/t/day=*/*.parquet", "s3://bucket/t/day=*", "s3://bucket/t/day=1"] {
+        assert!(opened(&server, location).is_ok(), "{location}");
+    }
+}
