@@ -59,7 +59,7 @@ const GROWTH: usize = 8;
 
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Opening {
+pub(super) enum Opening {
     /// As a whole, before the first row is dealt: the best mixing, and nobody waits for it where the window was fetched
     /// while the epoch before was under way.
     Full,
