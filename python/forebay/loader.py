@@ -8,7 +8,7 @@ import math
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -93,7 +93,8 @@ class Loader:
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
-            "filter": filter,
+            # An iterator is used up once it was read, and a loader is copied by its arguments.
+            "filter": list(filter) if isinstance(filter, Iterator) else filter,
             "shuffle": shuffle,
             "shard": shard,
             "cache": cache,

@@ -202,6 +202,11 @@ def test_a_loader_pickles_by_its_arguments(plain: Path) -> None:
             other.close()
 
 
+def test_a_filter_that_was_an_iterator_is_copied_too(plain: Path) -> None:
+    with small(plain, filter=iter([("id", "<", 30)])) as loader, copy.copy(loader) as other:
+        assert sorted(flat(ids(other))) == sorted(flat(ids(loader))) == list(range(30))
+
+
 def test_repr_shows_the_arguments_and_no_secrets(plain: Path) -> None:
     with small(plain, decode={}) as loader:
         assert repr(loader) == (

@@ -84,7 +84,7 @@ impl fmt::Display for Simulated {
         }
         match self.margin {
             Some(margin) => write!(f, ", margin {margin:.2}"),
-            None => Ok(()),
+            None => write!(f, ", too short a run for a margin"),
         }
     }
 }
