@@ -130,8 +130,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// Bytes for all that is in flight: requests, the window, batches made ahead. Default: 4 GiB, or half of what the
-    /// machine or container has if that is less.
+    /// Bytes for all that is in flight: requests, the window and the lists that mix it, batches made ahead. The process takes
+    /// at most 150 MiB beside it. Default: 4 GiB, or half of what the machine or container has if that is less.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
@@ -189,7 +189,7 @@ impl LoaderBuilder {
     ///
     /// # Errors
     /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
-    /// nothing, a window that does not fit the memory, a trace that cannot be written.
+    /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
         self.check_numbers()?;
         let catalog = self.dataset.catalog.clone();
