@@ -67,7 +67,9 @@ impl<'a> Lengths<'a> {
 fn width(data_type: &DataType) -> u64 {
     match data_type {
         DataType::FixedSizeBinary(bytes) => u64::try_from(*bytes).unwrap_or(0),
-        DataType::FixedSizeList(item, length) => u64::try_from(*length).unwrap_or(0) * width(item.data_type()),
+        DataType::FixedSizeList(item, length) => {
+            u64::try_from(*length).unwrap_or(0) * width(item.data_type())
+        }
         other => other.primitive_width().unwrap_or(1) as u64,
     }
 }

@@ -44,10 +44,7 @@ pub(super) fn values(chunk: &ColumnChunkMetaData) -> Option<u64> {
     let descriptor = chunk.column_descr();
     let number = u64::try_from(chunk.num_values()).unwrap_or(0);
     let repeats = |encoding: Encoding| {
-        matches!(
-            encoding,
-            Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY | Encoding::DELTA_BYTE_ARRAY
-        )
+        matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY | Encoding::DELTA_BYTE_ARRAY)
     };
     let bytes = match descriptor.physical_type() {
         Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {

@@ -141,8 +141,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Bytes for all that is in flight: requests, the window, batches made ahead, images while they are decoded. Default:
-    /// 4 GiB, or half of what the machine or container has if that is less.
+    /// Bytes for all that is in flight: requests, the window and the lists that mix it, batches made ahead, images while they
+    /// are decoded. The process takes at most 150 MiB beside it. Default: 4 GiB, or half of what the machine or container has
+    /// if that is less.
     ///
     /// Images may take a quarter of it, and 48 MiB in any case, which no budget is too small for. One that would take more
     /// is a bad row: [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with what it takes and the budget that does.
@@ -203,7 +204,7 @@ impl LoaderBuilder {
     ///
     /// # Errors
     /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
-    /// nothing, a window that does not fit the memory, a trace that cannot be written.
+    /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
         self.check_numbers()?;
         let catalog = self.dataset.catalog.clone();

@@ -312,3 +312,50 @@ fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     all.min(rows)
 }
 
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::Shard;
+
+    const KIB: u64 = 1 << 10;
+
+    /// Row groups of 100 rows and 100 KiB each.
+    fn groups(number: usize) -> Vec<Weight> {
+        vec![Weight { rows: 100, held: 100 * KIB, stored: 40 * KIB }; number]
+    }
+
+    fn split(rows: u64, lanes: u32, world: u32) -> Split {
+        Split { rows, lanes, shard: Shard::new(0, world).unwrap(), batch: 10, drop_last: false }
+    }
+
+    #[test]
+    fn a_lane_has_memory_for_its_pool_and_the_part_that_a_batch_straddles() {
+        let needed = Needed::for_groups(groups(64), false, 4, split(6_400, 2, 2));
+        assert_eq!(needed.row_groups, 5 * 100 * KIB + 40 * KIB, "and the bytes of the one that is decoded");
+        assert_eq!((needed.lanes, needed.lists), (1, 4 * 100 * LISTED));
+        let two_lanes = Needed::for_groups(groups(64), false, 4, split(6_400, 4, 2));
+        assert_eq!((two_lanes.row_groups, two_lanes.lanes), (2 * 500 * KIB + 40 * KIB, 2));
+        let stored = Needed::for_groups(groups(64), false, 1, split(6_400, 1, 1));
+        assert_eq!((stored.row_groups, stored.lists), (240 * KIB, 0));
+    }
+
+    #[test]
+    fn a_lane_holds_no_more_than_it_has() {
+        let needed = Needed::for_groups(groups(16), false, 16, split(1_600, 2, 2));
+        // Eight row groups' worth of rows lie in ten at most, of which two are cut.
+        assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
+        assert_eq!(needed.lists, 800 * LISTED);
+        let all = Needed::for_groups(groups(16), false, 16, split(1_600, 1, 1));
+        assert_eq!(all.row_groups, 16 * 100 * KIB + 40 * KIB);
+        let exact = Needed::for_groups(groups(16), true, 1, split(1_600, 2, 2));
+        assert_eq!((exact.row_groups, exact.lists), (1_640 * KIB, 0));
+    }
+
+    #[test]
+    fn the_largest_row_groups_are_taken_to_meet() {
+        let mut uneven = groups(16);
+        uneven[7] = Weight { rows: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
+        let needed = Needed::for_groups(uneven, false, 3, split(1_600, 2, 2));
+        assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
+    }
+}

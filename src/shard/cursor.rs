@@ -97,9 +97,9 @@ impl Cursor {
         let number = match &self.slot {
             Some(slot) if (slot.end - slot.rows.len() as u64..slot.end).contains(&at) => None,
             // The usual way: on to the next slot that has rows.
-            Some(slot) if at == slot.end => {
-                Some((slot.number + 1..).find(|next| lane.slot_start(next + 1) > at).unwrap_or(slot.number + 1))
-            }
+            Some(slot) if at == slot.end => Some(
+                (slot.number + 1..).find(|next| lane.slot_start(next + 1) > at).unwrap_or(slot.number + 1),
+            ),
             slot => {
                 // What was taken is gone.
                 if slot.as_ref().is_some_and(|slot| at < slot.end) {
@@ -117,7 +117,12 @@ impl Cursor {
 }
 
 /// Deals a slot, in memory of the one before it where that suits.
-fn deal(lane: &Lane, number: usize, before: Option<Slot>, permuted: &mut VecDeque<(usize, Vec<u32>)>) -> Slot {
+fn deal(
+    lane: &Lane,
+    number: usize,
+    before: Option<Slot>,
+    permuted: &mut VecDeque<(usize, Vec<u32>)>,
+) -> Slot {
     let (ticks, residents) = (lane.ticks(number), lane.residents(number));
     let (start, end) = (lane.slot_start(number), lane.slot_start(number + 1));
     let longest = residents.clone().map(|part| lane.parts()[part].rows).max().unwrap_or(1);
@@ -136,7 +141,8 @@ fn deal(lane: &Lane, number: usize, before: Option<Slot>, permuted: &mut VecDequ
         let from = lane.dealt(part, ticks.start.saturating_sub(part)) as usize;
         let to = lane.dealt(part, ticks.end.saturating_sub(part)) as usize;
         if at == permuted.len() {
-            let mut rows = Draws::keyed(seed, Purpose::Rows, &[epoch, lane_number, part as u64]).permutation(all);
+            let mut rows =
+                Draws::keyed(seed, Purpose::Rows, &[epoch, lane_number, part as u64]).permutation(all);
             rows.reverse();
             permuted.push_back((part, rows));
         }

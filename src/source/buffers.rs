@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// Smaller ones are left to the allocator, which keeps those itself.
 const LEAST_BYTES: usize = 1 << 20;
 /// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
@@ -21,14 +23,22 @@ pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
     /// A buffer with room for `bytes`, and nothing in it.
-    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Lent {
+    ///
+    /// # Errors
+    /// The machine does not have the memory.
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits = |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(LARGEST)).contains(&buffer.capacity());
         let best = free.iter().filter(fits).map(Vec::capacity).min();
         let kept = best.and_then(|best| free.iter().position(|buffer| buffer.capacity() == best));
         let kept = kept.map(|at| free.remove(at));
         drop(free);
-        Lent { buffer: kept.unwrap_or_else(|| Vec::with_capacity(bytes)), home: Arc::clone(self) }
+        let mut buffer = kept.unwrap_or_default();
+        buffer.try_reserve_exact(bytes).map_err(|_| {
+            Error::new(ErrorKind::TooLarge, format!("there is no memory for a read of {bytes} bytes"))
+                .hint("leave columns out, or rewrite the file with smaller row groups")
+        })?;
+        Ok(Lent { buffer, home: Arc::clone(self) })
     }
 }
 
@@ -85,37 +95,43 @@ mod tests {
     #[test]
     fn a_buffer_comes_back_when_its_last_user_is_gone() {
         let buffers = Arc::new(Buffers::default());
-        let mut lent = buffers.take(3 * MIB);
+        let mut lent = buffers.take(3 * MIB).unwrap();
         lent.buffer.extend([7; 10]);
         let at = lent.buffer.as_ptr();
         let bytes = lent.into_bytes();
         let part = bytes.slice(2..5);
         drop(bytes);
-        let meanwhile = buffers.take(3 * MIB);
+        let meanwhile = buffers.take(3 * MIB).unwrap();
         assert_ne!(meanwhile.buffer.as_ptr(), at, "somebody still reads it");
         assert_eq!(part, [7; 3].as_slice());
         drop(part);
-        let again = buffers.take(2 * MIB);
+        let again = buffers.take(2 * MIB).unwrap();
         assert_eq!((again.buffer.as_ptr(), again.buffer.len()), (at, 0));
     }
 
     #[test]
     fn one_that_is_much_larger_or_too_small_is_not_taken() {
         let buffers = Arc::new(Buffers::default());
-        drop(buffers.take(8 * MIB));
-        assert_eq!(buffers.take(3 * MIB).buffer.capacity(), 3 * MIB);
-        assert_eq!(buffers.take(9 * MIB).buffer.capacity(), 9 * MIB);
+        drop(buffers.take(8 * MIB).unwrap());
+        assert_eq!(buffers.take(3 * MIB).unwrap().buffer.capacity(), 3 * MIB);
+        assert_eq!(buffers.take(9 * MIB).unwrap().buffer.capacity(), 9 * MIB);
     }
 
     #[test]
     fn few_are_kept_and_no_small_ones() {
         let buffers = Arc::new(Buffers::default());
-        let all: Vec<Lent> = (1..=20).map(|_| buffers.take(3 * MIB)).collect();
+        let all: Vec<Lent> = (1..=20).map(|_| buffers.take(3 * MIB).unwrap()).collect();
         drop(all);
         assert_eq!(kept(&buffers), 30 * MIB);
-        drop(buffers.take(MIB / 2));
+        drop(buffers.take(MIB / 2).unwrap());
         assert_eq!(kept(&buffers), 30 * MIB);
-        drop(buffers.take(100 * MIB));
+        drop(buffers.take(100 * MIB).unwrap());
         assert_eq!(kept(&buffers), 100 * MIB, "a large one alone");
+    }
+
+    #[test]
+    fn memory_that_there_is_not_is_an_error() {
+        let buffers = Arc::new(Buffers::default());
+        assert_eq!(buffers.take(isize::MAX as usize).unwrap_err().kind(), ErrorKind::TooLarge);
     }
 }

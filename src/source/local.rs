@@ -57,7 +57,7 @@ fn read_range(mut file: &fs::File, range: &Range<u64>, buffers: &Arc<Buffers>) -
         Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
     };
     // Into room that is not zeroed first: this is every byte of the data set.
-    let mut lent = buffers.take(length);
+    let mut lent = buffers.take(length)?;
     file.seek(SeekFrom::Start(range.start)).map_err(|error| failed(&error))?;
     file.take(length as u64).read_to_end(&mut lent.buffer).map_err(|error| failed(&error))?;
     if lent.buffer.len() < length {

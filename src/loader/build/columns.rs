@@ -117,8 +117,8 @@ impl LoaderBuilder {
         if !variable.is_empty() {
             let projection = catalog.project(&variable)?;
             let lengths = catalog.groups.iter().map(|group| catalog.values_bytes(group, &projection));
-            let (bytes, are_known) =
-                lengths.fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
+            let (bytes, are_known) = lengths
+                .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
             told.of_values = (bytes / catalog.rows().max(1)).max(1);
             told.are_known = are_known;
         }

@@ -1,0 +1,300 @@
+//! The life of an epoch: it runs to its end whatever lies in the data set, and leaves the next one whole.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::*;
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay::{Dataset, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stats, Wait};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use tempfile::TempDir;
+
+const KB: usize = 1_000;
+const MB: usize = 1_000 * KB;
+
+/// Longer than any epoch of these tests takes on any machine.
+const FOR_EVER: Duration = Duration::from_secs(120);
+
+/// One file with a row group for each of `groups`: so many rows with a blob of so many bytes each. Blobs differ, and are
+/// stored as they are. Row `i` has `id = i`.
+fn written(groups: impl IntoIterator<Item = (usize, usize)>) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("blob", DataType::Binary, false),
+    ]));
+    let properties = WriterProperties::builder().set_dictionary_enabled(false).build();
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).unwrap();
+    let mut next = 0i64;
+    for (rows, bytes) in groups {
+        let ids = next..next + rows as i64;
+        next = ids.end;
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(ids.clone())),
+            Arc::new(BinaryArray::from_iter_values(ids.map(|id| vec![id as u8; bytes]))),
+        ];
+        writer.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
+        writer.flush().unwrap();
+    }
+    writer.close().unwrap();
+    dir
+}
+
+fn loader(dir: &TempDir) -> LoaderBuilder {
+    Dataset::open(dir.path()).unwrap().loader().threads(2)
+}
+
+fn shard(rank: u32, world: u32) -> Shard {
+    Shard::new(rank, world).unwrap()
+}
+
+fn ids(batch: &RecordBatch) -> Vec<i64> {
+    batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().values().to_vec()
+}
+
+/// The ids of an epoch, batch by batch; a test that would wait for ever fails.
+fn epoch(loader: &Loader, number: u64) -> Vec<Vec<i64>> {
+    let mut epoch = loader.epoch(number);
+    let mut batches = Vec::new();
+    loop {
+        match epoch.next_step(FOR_EVER) {
+            Wait::Step(step) => {
+                let step = step.unwrap();
+                loader.handed_over(&step.after);
+                batches.push(ids(&step.batch));
+            }
+            Wait::Pending => panic!("epoch {number} waits for ever after {} batches", batches.len()),
+            Wait::Finished => return batches,
+        }
+    }
+}
+
+/// Waits until the loader has done all that it does by itself.
+fn settled(loader: &Loader) -> Stats {
+    let mut last = loader.stats();
+    let mut since = Instant::now();
+    while since.elapsed() < Duration::from_millis(500) {
+        std::thread::sleep(Duration::from_millis(20));
+        let now = loader.stats();
+        let moved = now.stages.fetch.items != last.stages.fetch.items
+            || now.stages.parquet.items != last.stages.parquet.items
+            || now.stages.gather.items != last.stages.gather.items;
+        if moved {
+            since = Instant::now();
+        }
+        last = now;
+    }
+    last
+}
+
+#[test]
+fn what_is_accepted_ends_in_every_epoch_on_every_rank_though_row_groups_differ() {
+    let uneven = written((0..16).map(|group| (50, if group == 15 { 60 * KB } else { KB })));
+    let two = written((0..16).map(|group| (if group % 3 == 0 { 200 } else { 20 }, 10 * KB)));
+    let (mut accepted, mut refused) = (0, 0);
+    for dir in [&uneven, &two] {
+        for (world, lanes, window, batch) in [(2, 2, 150, 10), (2, 2, 40, 64), (2, 4, 60, 16), (3, 2, 100, 7)]
+        {
+            for memory in [3 * MB, 5 * MB, 8 * MB, 12 * MB, 16 * MB, 40 * MB] {
+                let build = |rank| {
+                    let shuffle = Shuffle::seeded(1).window_rows(window).lanes(lanes);
+                    let loader = loader(dir).shuffle(shuffle).shard(shard(rank, world));
+                    loader.batch_size(batch).memory(memory as u64).build()
+                };
+                let built: Vec<_> = (0..world).map(build).collect();
+                if let Err(error) = &built[0] {
+                    assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+                    let same = |other: &Result<Loader, forebay::Error>| {
+                        other.as_ref().is_err_and(|other| other.to_string() == error.to_string())
+                    };
+                    assert!(built.iter().all(same), "every rank says the same: {error}");
+                    refused += 1;
+                    continue;
+                }
+                for loader in built {
+                    let loader = loader.unwrap();
+                    (0..3).for_each(|number| assert_eq!(epoch(&loader, number).len() as u64, loader.len()));
+                }
+                accepted += 1;
+            }
+        }
+    }
+    assert!(accepted > 4 && refused > 4, "{accepted} accepted, {refused} refused");
+}
+
+#[test]
+fn an_epoch_that_ends_before_all_has_arrived_leaves_the_next_ones_whole() {
+    let pairs = written((0..200).map(|_| (2, 4)));
+    let single = written((0..64).map(|_| (1, 4)));
+    for (dir, rows, batch) in [(&pairs, 400, 4), (&single, 64, 1), (&single, 64, 3)] {
+        for shuffle in
+            [Shuffle::exact(1), Shuffle::seeded(1).window_rows(rows / 4).lanes(1), Shuffle::seeded(1)]
+        {
+            for rank in [0, 3, 7] {
+                let loader =
+                    loader(dir).shuffle(shuffle.clone()).shard(shard(rank, 8)).batch_size(batch).build();
+                let loader = loader.unwrap();
+                let rows = |number| epoch(&loader, number).concat().len() as u64;
+                (0..5).for_each(|number| assert_eq!(rows(number), loader_rows(&loader)));
+            }
+        }
+    }
+}
+
+fn loader_rows(loader: &Loader) -> u64 {
+    loader.plan(0).unwrap().rows
+}
+
+#[test]
+fn an_epoch_that_is_left_at_its_border_leaves_the_next_ones_whole() {
+    let dir = written((0..60).map(|_| (2, 4)));
+    let loader = loader(&dir).shuffle(Shuffle::seeded(1).window_rows(20)).shard(shard(1, 3)).batch_size(4);
+    let loader = loader.build().unwrap();
+    let steps = loader.len() as usize;
+    for left in [0, 1, 2, 0, 1] {
+        let mut epoch = loader.next_epoch();
+        (left..steps).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    }
+    assert_eq!(epoch(&loader, 9).concat().len() as u64, loader_rows(&loader));
+}
+
+#[test]
+fn what_was_prepared_is_used_for_nothing_else() {
+    let dir = written((0..10).map(|_| (20, 4)));
+    let build = || loader(&dir).shuffle(Shuffle::seeded(4).window_rows(60)).batch_size(8).build().unwrap();
+    let (one, other) = (build(), build());
+    epoch(&one, 0);
+    settled(&one);
+    // Epoch 1 is prepared.
+    assert_eq!(epoch(&one, 5), epoch(&other, 5));
+    settled(&one);
+    assert_eq!(epoch(&one, 5), epoch(&other, 5), "once more, though 6 is prepared");
+    let mut middle = other.epoch(6);
+    (0..3).for_each(|_| drop(middle.next().unwrap().unwrap()));
+    let position = other.position();
+    let tail: Vec<Vec<i64>> = middle.map(|batch| ids(&batch.unwrap())).collect();
+    settled(&one);
+    one.restore(&position).unwrap();
+    assert_eq!(epoch(&one, 6), tail, "from the middle, though its beginning is prepared");
+}
+
+#[test]
+fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
+    let dir = written([(105, 4)]);
+    let build = |drop_last| loader(&dir).drop_last(drop_last).batch_size(10).build().unwrap();
+    let padding = build(false);
+    padding.epoch(0).take(10).for_each(|batch| drop(batch.unwrap()));
+    let position = padding.position();
+    assert_eq!((position.epoch, position.row), (0, 100));
+    let dropping = build(true);
+    dropping.restore(&position).unwrap();
+    assert_eq!((dropping.position().epoch, dropping.position().row), (1, 0));
+    let epoch = dropping.next_epoch();
+    assert_eq!((epoch.number(), epoch.count()), (1, 10));
+}
+
+#[test]
+fn lanes_are_taken_over_from_a_position() {
+    let dir = written((0..12).map(|_| (20, 4)));
+    let build = |rank, world, batch| {
+        let loader = loader(&dir).shuffle(Shuffle::seeded(3).window_rows(60)).batch_size(batch);
+        loader.shard(shard(rank, world)).build().unwrap()
+    };
+    let four = build(0, 4, 5);
+    four.epoch(0).take(3).for_each(|batch| drop(batch.unwrap()));
+    let saved = serde_json::to_string(&four.position()).unwrap();
+    let position: Position = serde_json::from_str(&saved).unwrap();
+    let steps = |world: u32, batch| -> Vec<Vec<i64>> {
+        let ranks: Vec<Vec<Vec<i64>>> = (0..world)
+            .map(|rank| {
+                let loader = build(rank, world, batch);
+                loader.restore(&position).unwrap();
+                assert_eq!(loader.plan(0).unwrap().lanes, 4);
+                epoch(&loader, 0)
+            })
+            .collect();
+        let step = |at: usize| {
+            let mut rows: Vec<i64> = ranks.iter().flat_map(|batches| batches[at].clone()).collect();
+            rows.sort_unstable();
+            rows
+        };
+        (0..ranks[0].len()).map(step).collect()
+    };
+    assert_eq!(steps(2, 10), steps(4, 5), "each step holds the same rows on two ranks as on four");
+}
+
+#[test]
+fn batches_are_made_ahead_up_to_a_number() {
+    let dir = written([(4_000, 4)]);
+    let loader = loader(&dir).columns(["id"]).batch_size(10).build().unwrap();
+    let mut epoch = loader.epoch(0);
+    epoch.next().unwrap().unwrap();
+    let made = settled(&loader).stages.gather.items / 10;
+    // 32 wait for the consumer, as many as half of that are made together, and one is taken.
+    assert!((2..=32 + 16 + 1).contains(&made), "{made} batches");
+}
+
+#[test]
+fn row_groups_that_are_fetched_and_not_let_go_are_within_the_budget() {
+    let dir = written((0..40).map(|_| (100, 10 * KB)));
+    let memory = 7 * MB as u64;
+    let build = loader(&dir).shuffle(Shuffle::seeded(1).window_rows(300)).batch_size(10).memory(memory);
+    let loader = build.build().unwrap();
+    let mut epoch = loader.epoch(1);
+    epoch.next().unwrap().unwrap();
+    let stats = settled(&loader);
+    // Nothing has left the window yet, and a row group takes as much in memory as it is stored in.
+    assert!(stats.stages.fetch.bytes >= 3 * MB as u64, "the window is there: {:?}", stats.stages.fetch);
+    assert!(stats.stages.fetch.bytes <= memory, "{:?} of {memory}", stats.stages.fetch);
+    assert!(stats.memory.row_groups >= stats.stages.fetch.bytes, "{:?}", stats.memory);
+}
+
+#[test]
+fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_numbers() {
+    let dir = written([(10, KB), (100, MB), (10, KB)]);
+    let build = |memory: u64| loader(&dir).batch_size(1).memory(memory).build();
+    let refused = build(16 << 20).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge);
+    assert_eq!(refused.place().row_group, Some(1));
+    let words = refused.to_string();
+    assert!(words.contains("a.parquet, row group 1") && words.contains("leave columns out"), "{words}");
+    let enough: f64 =
+        words.split("raise memory to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(words.contains(&format!("{enough} MiB")), "{words}");
+    assert_eq!(epoch(&build((enough * 1_048_576.0) as u64).unwrap(), 0).concat().len(), 120);
+    // Without the large column nothing is large.
+    let narrow = loader(&dir).columns(["id"]).batch_size(1).memory(16 << 20).build().unwrap();
+    assert_eq!(epoch(&narrow, 0).concat().len(), 120);
+}
+
+#[test]
+fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
+    let dir = TempDir::new().unwrap();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("text", DataType::Utf8, false),
+    ]));
+    // Few texts, repeated by a dictionary: what is stored tells nothing.
+    let statistics = parquet::file::properties::EnabledStatistics::None;
+    let properties = WriterProperties::builder().set_statistics_enabled(statistics).build();
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).unwrap();
+    let texts: Vec<String> = (0..8).map(|text| text.to_string().repeat(100 * KB)).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(0..2_000)),
+        Arc::new(StringArray::from_iter_values((0..2_000).map(|row| texts[row % 8].as_str()))),
+    ];
+    writer.write(&RecordBatch::try_new(schema, columns).unwrap()).unwrap();
+    writer.close().unwrap();
+    let build = |batch| loader(&dir).memory(32 << 20).batch_size(batch).build();
+    let refused = build(1_000).and_then(|loader| loader.epoch(0).find_map(Result::err).map_or(Ok(()), Err));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::TooLarge, "{refused}");
+    let words = refused.to_string();
+    let fits: u64 = words.split("batch_size=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    let loader = build(fits).unwrap();
+    assert_eq!(epoch(&loader, 0).concat(), (0..2_000).collect::<Vec<_>>());
+}

@@ -1,0 +1,212 @@
+//! The process's resident memory under a budget: read from the system, not from the loader's books.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::*;
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use forebay::reader::filter::{Op, Term};
+use forebay::{Dataset, Filter, Image, Shuffle};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// What a loader may take beside its budget.
+const BESIDE: u64 = 150 * MIB;
+
+/// Says to the child which shape to read, from where, with which budget.
+const TASK: &str = "FOREBAY_MEMORY_TEST";
+
+/// A field of `/proc/self/status`, in bytes.
+fn status(field: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1_024
+}
+
+/// Reads two epochs of a data set in a process of its own: the most that it took meanwhile, beyond what it began with.
+fn resident(shape: &str, dir: &Path, memory: u64) -> u64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "reads_two_epochs", "--ignored", "--nocapture"])
+        .env(TASK, format!("{shape}|{memory}|{}", dir.display()))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let taken = said.lines().find_map(|line| line.strip_prefix("taken "));
+    let taken = taken.unwrap_or_else(|| panic!("{said}{}", String::from_utf8_lossy(&output.stderr)));
+    taken.parse().unwrap()
+}
+
+#[test]
+#[ignore = "run by the others, as a process of its own"]
+fn reads_two_epochs() {
+    let Ok(task) = std::env::var(TASK) else { return };
+    let [shape, memory, dir] = task.splitn(3, '|').collect::<Vec<_>>()[..] else { panic!("{task}") };
+    let before = status("VmRSS");
+    let loader = Dataset::open(dir).unwrap().loader().memory(memory.parse().unwrap()).threads(2);
+    let shuffled = Shuffle::seeded(1);
+    let loader = match shape {
+        "images" => loader
+            .decode("image", Image::random_resized_crop(224).flip())
+            .batch_size(32)
+            .shuffle(shuffled.window_rows(200)),
+        "tiny images" => {
+            loader.decode("image", Image::resize(32, 32)).batch_size(128).shuffle(shuffled.window_rows(4_000))
+        }
+        "table" => loader.batch_size(8_192).shuffle(shuffled.window_rows(65_536)),
+        "filter" => loader
+            .filter(Filter::all_of([Term::new("number", Op::Less, 0i64)]))
+            .batch_size(8_192)
+            .shuffle(shuffled.window_rows(200_000)),
+        "tokens" => loader.batch_size(16).shuffle(shuffled.window_rows(1_000)),
+        "texts" => loader.batch_size(64).shuffle(shuffled),
+        _ => loader.batch_size(8_192).shuffle(shuffled),
+    };
+    let loader = loader.build().unwrap();
+    for _ in 0..2 {
+        for batch in loader.next_epoch() {
+            assert!(batch.unwrap().num_rows() > 0);
+            if shape == "texts" {
+                // A step of training.
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    let mut line = String::from("\n");
+    writeln!(line, "taken {}", status("VmHWM").saturating_sub(before)).unwrap();
+    print!("{line}");
+}
+
+/// Fails where a shape takes more than the budget and what is stated beside it.
+fn holds(shape: &str, dir: &TempDir, memory: u64) {
+    let taken = resident(shape, dir.path(), memory);
+    let (most, taken) = ((memory + BESIDE) / MIB, taken / MIB);
+    assert!(taken <= most, "{shape}: {taken} MiB, where {most} are stated");
+}
+
+fn written(
+    rows: usize,
+    of_group: usize,
+    fields: Vec<Field>,
+    properties: WriterPropertiesBuilder,
+    columns: impl Fn(usize, usize) -> Vec<ArrayRef>,
+) -> TempDir {
+    let dir = TempDir::new().unwrap();
+    let schema = Arc::new(Schema::new(fields));
+    let properties = properties.set_max_row_group_row_count(Some(of_group)).build();
+    let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, schema.clone(), Some(properties)).unwrap();
+    for begin in (0..rows).step_by(of_group) {
+        let columns = columns(begin, of_group.min(rows - begin));
+        writer.write(&RecordBatch::try_new(schema.clone(), columns).unwrap()).unwrap();
+    }
+    writer.close().unwrap();
+    dir
+}
+
+/// Numbers that look drawn.
+fn noise(at: usize) -> u64 {
+    (at as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29).wrapping_mul(0xBF58_476D_1CE4_E5B9)
+}
+
+fn plain() -> WriterPropertiesBuilder {
+    WriterProperties::builder().set_dictionary_enabled(false)
+}
+
+/// `distinct` pictures, over and over.
+fn pictures(rows: usize, of_group: usize, (width, height): (u32, u32), distinct: usize) -> TempDir {
+    let pictures: Vec<Vec<u8>> = (0..distinct)
+        .map(|picture| {
+            let pixels: Vec<u8> = (0..(width * height * 3) as usize)
+                .map(|at| (at / 97 % 251) as u8 ^ (noise(picture << 32 | at) >> 60) as u8)
+                .collect();
+            forebay::decode::encode_jpeg(&pixels, width, height, 90).unwrap()
+        })
+        .collect();
+    written(rows, of_group, vec![Field::new("image", DataType::Binary, false)], plain(), |begin, rows| {
+        let images = (begin..begin + rows).map(|row| &pictures[row % distinct]);
+        vec![Arc::new(BinaryArray::from_iter_values(images))]
+    })
+}
+
+fn numbers(rows: usize, of_group: usize) -> TempDir {
+    written(rows, of_group, vec![Field::new("number", DataType::Int32, false)], plain(), |begin, rows| {
+        vec![Arc::new(Int32Array::from_iter_values((begin..begin + rows).map(|row| noise(row) as i32)))]
+    })
+}
+
+#[test]
+fn photographs_stay_within_the_budget() {
+    holds("images", &pictures(600, 50, (500, 375), 4), 96 * MIB);
+}
+
+#[test]
+fn tiny_images_stay_within_the_budget() {
+    holds("tiny images", &pictures(20_000, 2_000, (32, 32), 50), 32 * MIB);
+}
+
+#[test]
+fn tables_stay_within_the_budget() {
+    let fields: Vec<Field> =
+        (0..40).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 13)).collect();
+    let table = written(400_000, 20_000, fields, plain(), |begin, rows| {
+        let column = |at: usize| -> ArrayRef {
+            Arc::new(Int32Array::from_iter((begin..begin + rows).map(|row| {
+                let value = noise(row * 40 + at);
+                (at >= 13 || value % 5 > 0).then_some(value as i32)
+            })))
+        };
+        (0..40).map(column).collect()
+    });
+    holds("table", &table, 64 * MIB);
+}
+
+#[test]
+fn token_lists_stay_within_the_budget() {
+    let item = Arc::new(Field::new_list_field(DataType::Int32, true));
+    let fields = vec![Field::new("tokens", DataType::List(item), false)];
+    let tokens = written(8_000, 500, fields, plain(), |begin, rows| {
+        let list = |row: usize| Some((0..2_048).map(move |at| Some(noise(row * 2_048 + at) as i32 & 0xffff)));
+        vec![Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>((begin..begin + rows).map(list)))]
+    });
+    holds("tokens", &tokens, 48 * MIB);
+}
+
+#[test]
+fn filtered_rows_stay_within_the_budget() {
+    holds("filter", &numbers(6_000_000, 500_000), 64 * MIB);
+}
+
+#[test]
+fn texts_that_a_dictionary_repeats_stay_within_the_budget() {
+    let texts: Vec<String> = (0..8)
+        .map(|text| {
+            (0..100_000).map(|at| (b'a' + (noise(text << 32 | at) >> 59) as u8 % 26) as char).collect()
+        })
+        .collect();
+    for statistics in [
+        parquet::file::properties::EnabledStatistics::Page,
+        parquet::file::properties::EnabledStatistics::None,
+    ] {
+        // Without statistics the footer does not tell how long the texts are.
+        let properties = WriterProperties::builder().set_statistics_enabled(statistics);
+        let fields = vec![Field::new("prompt", DataType::Utf8, false)];
+        let prompts = written(12_000, 3_000, fields, properties, |begin, rows| {
+            let rows = (begin..begin + rows).map(|row| texts[noise(row) as usize % 8].as_str());
+            vec![Arc::new(StringArray::from_iter_values(rows))]
+        });
+        holds("texts", &prompts, 64 * MIB);
+    }
+}
+
+#[test]
+fn lists_of_narrow_rows_stay_within_the_budget() {
+    holds("narrow", &numbers(12_000_000, 1_000_000), 128 * MIB);
+}
