@@ -117,12 +117,12 @@ fn a_row_shows_the_same_pixels_however_the_data_set_is_stored_dealt_and_shared_o
             Shuffle::seeded(7).window_rows(12).lanes(4),
             Shuffle::exact(7),
         ] {
-            let shown = pixels(loader(&dir, &image).shuffle(shuffle.clone()).batch_size(5), 3);
+            let shown = pixels(loader(&dir, &image).shuffle(shuffle).batch_size(5), 3);
             assert!(shown == reference, "{files} files, row groups of {row_group}, {shuffle:?}");
             let mut ranks = BTreeMap::new();
             for rank in 0..3 {
                 let shard = Shard::new(rank, 3).unwrap();
-                ranks.extend(pixels(loader(&dir, &image).shuffle(shuffle.clone()).shard(shard), 3));
+                ranks.extend(pixels(loader(&dir, &image).shuffle(shuffle).shard(shard), 3));
             }
             assert!(
                 ranks == reference,

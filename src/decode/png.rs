@@ -67,7 +67,7 @@ impl<'a> Png<'a> {
 impl Pending for Png<'_> {
     fn buffer_bytes(&self) -> u64 {
         let (width, height) = self.size();
-        let rgb = u64::from(width) * u64::from(height) * RGB as u64;
+        let rgb = (u64::from(width) * u64::from(height)).saturating_mul(RGB as u64);
         if self.reader.info().interlaced {
             rgb.max(self.row_bytes().saturating_mul(height.into()))
         } else {

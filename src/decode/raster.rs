@@ -14,7 +14,7 @@ use std::io::Cursor;
 
 use image::error::{ImageError, LimitErrorKind};
 use image::metadata::Orientation;
-use image::{ColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
+use image::{ColorType, ExtendedColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::geometry::{FrameOf, Rect};
 use super::gif::Gif;
@@ -125,10 +125,14 @@ fn open(encoded: &[u8], format: Format) -> Result<Opened<'_>> {
             let beside = 2 * encoded.len() as u64;
             let mut decoder = decoder(ordered, format)?;
             let orientation = decoder.orientation().map_err(|error| failed(format, error))?;
-            let pixels = pixels_of(&decoder);
-            // It is decoded into memory of the decoder's first, which also has the channel of black ink.
-            let first = decoder.total_bytes().saturating_mul(CMYK as u64) / RGB as u64;
-            let beside = beside.saturating_add(first).saturating_add(JPEG_IN_TIFF * pixels);
+            // It is decoded into memory of the decoder's first, where inks have a fourth channel.
+            let inks =
+                matches!(decoder.original_color_type(), ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16);
+            let first =
+                if inks { decoder.total_bytes() / RGB as u64 * CMYK as u64 } else { decoder.total_bytes() };
+            let jpeg = if tiff::holds_jpegs(encoded) { JPEG_IN_TIFF } else { 0 };
+            let beside =
+                beside.saturating_add(first).saturating_add(pixels_of(&decoder).saturating_mul(jpeg));
             Ok(opened(Foreign { decoder, format, beside, premultiplied }, orientation))
         }
         Format::WebP => {
@@ -170,7 +174,7 @@ fn pixels_of(decoder: &impl ImageDecoder) -> u64 {
 
 impl<D: ImageDecoder> Pending for Foreign<D> {
     fn buffer_bytes(&self) -> u64 {
-        self.decoder.total_bytes().max(pixels_of(&self.decoder) * RGB as u64)
+        self.decoder.total_bytes().max(pixels_of(&self.decoder).saturating_mul(RGB as u64))
     }
 
     fn beside_bytes(&self) -> u64 {

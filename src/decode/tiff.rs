@@ -39,6 +39,13 @@ pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
     Ok(Cow::Owned(turned))
 }
 
+/// Whether strips and tiles are JPEGs.
+pub(super) fn holds_jpegs(encoded: &[u8]) -> bool {
+    let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
+    let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok().flatten();
+    compression.is_some_and(|compression| JPEGS.contains(&compression))
+}
+
 /// Whether colours are stored times their alpha.
 pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     let Ok(mut decoder) = Decoder::new(Cursor::new(encoded)) else { return false };
@@ -62,8 +69,7 @@ pub(super) fn divide_by_alpha(pixels: &mut [u8], channels: usize) {
 fn reversed_strips(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut decoder = Decoder::new(Cursor::new(encoded)).ok()?;
     let order = decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok()??;
-    let compression = decoder.find_tag_unsigned::<u16>(Tag::Compression).ok()?.unwrap_or(1);
-    if order != LOWEST_BIT_FIRST || JPEGS.contains(&compression) {
+    if order != LOWEST_BIT_FIRST || holds_jpegs(encoded) {
         return None;
     }
     let mut numbers = |strips, tiles| {
