@@ -15,6 +15,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
+pub(crate) use bytes::value as view_bytes;
 pub(crate) use fixed::{fill, pattern as fill_pattern};
 pub use selection::{Run, Selection};
 

@@ -39,6 +39,13 @@ impl Budget {
         permit.ok().map(|permit| Permit { permit })
     }
 
+    /// Takes `bytes` if they are free.
+    pub(crate) fn take(&self, bytes: u64) -> Option<Permit> {
+        let permit = self.semaphore.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
+        self.peak.fetch_max(self.used(), Relaxed);
+        Some(Permit { permit })
+    }
+
     /// Bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
         (self.units as usize - self.semaphore.available_permits().min(self.units as usize)) as u64 * UNIT

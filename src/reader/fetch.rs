@@ -17,7 +17,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
-use super::shelf::{Keeping, Kept, Shelf, Turn};
+use super::shelf::{Behind, Keeping, Kept, Shelf, Turn};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, Stage, Stay, Watch};
@@ -43,17 +43,29 @@ pub(crate) struct Gauge {
     granted: AtomicU64,
     waiting: AtomicBool,
     watch: Watch,
+    /// Who holds memory beside the epoch.
+    behind: Option<Arc<Behind>>,
 }
 
 impl Gauge {
     /// The gauge of what `watch` notes.
     pub(crate) fn new(watch: Watch) -> Self {
-        Gauge { granted: AtomicU64::new(0), waiting: AtomicBool::new(false), watch }
+        Gauge { granted: AtomicU64::new(0), waiting: AtomicBool::new(false), watch, behind: None }
     }
 
-    /// Whether fetching waits for memory while all that it was granted before, `arrived` parts, has arrived.
+    /// The same of an epoch beside which rows are being written.
+    pub(crate) fn beside(self, behind: Option<Arc<Behind>>) -> Self {
+        Gauge { behind, ..self }
+    }
+
+    /// Whether fetching waits for memory while all that it was granted before, `arrived` parts, has arrived. Rows that are
+    /// being written then have to let theirs go.
     pub(crate) fn is_stuck(&self, arrived: u64) -> bool {
-        self.waiting.load(Acquire) && self.granted.load(Acquire) == arrived
+        let is_stuck = self.waiting.load(Acquire) && self.granted.load(Acquire) == arrived;
+        if let Some(behind) = self.behind.as_ref().filter(|_| is_stuck) {
+            behind.let_go();
+        }
+        is_stuck
     }
 }
 
