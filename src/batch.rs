@@ -18,6 +18,7 @@ use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef};
 
+pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
 pub(crate) use fill::fill;
 pub use nulls::{needs_values, null_rows};

@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BinaryViewArray, LargeBinaryArray, LargeStringArray, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, ByteView, GenericByteViewArray, LargeBinaryArray, LargeStringArray,
+    MAX_INLINE_VIEW_LEN, StringViewArray,
+};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{ByteViewType, DataType};
 
 use super::{Fill, Selection, downcast};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let mut nulls = selection.nulls(sources);
@@ -18,26 +21,45 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     if sources[0].data_type() == &DataType::Utf8View {
         let arrays: Vec<&StringViewArray> = downcast(sources)?;
         let (offsets, values) = match fill {
-            None => copy(selection, |source, row| arrays[source].value(row).as_bytes()),
+            None => copy(selection, |source, row| value(arrays[source], row)),
             Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
                 true => fill,
-                false => arrays[source].value(row).as_bytes(),
+                false => value(arrays[source], row),
             }),
-        };
+        }?;
         return Ok(Arc::new(LargeStringArray::try_new(offsets, values, nulls)?));
     }
     let arrays: Vec<&BinaryViewArray> = downcast(sources)?;
     let (offsets, values) = match fill {
-        None => copy(selection, |source, row| arrays[source].value(row)),
+        None => copy(selection, |source, row| value(arrays[source], row)),
         Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
             true => fill,
-            false => arrays[source].value(row),
+            false => value(arrays[source], row),
         }),
-    };
+    }?;
     Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls)?))
 }
 
-fn copy<'a>(selection: &Selection, value: impl Fn(usize, usize) -> &'a [u8]) -> (OffsetBuffer<i64>, Buffer) {
+/// The bytes of a value, looked for where its view says, as far as the array has bytes there. Views of mapped rows may be
+/// changed by others at any time: what they say is checked at each use, and a batch that was made of such rows is made
+/// again.
+pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
+    let words = array.views();
+    let view = ByteView::from(words[row]);
+    let length = view.length as usize;
+    if view.length <= MAX_INLINE_VIEW_LEN {
+        let at = row * size_of::<u128>() + size_of::<u32>();
+        return words.inner().as_slice().get(at..at + length).unwrap_or_default();
+    }
+    let (buffer, from) = (view.buffer_index as usize, view.offset as usize);
+    let bytes = array.data_buffers().get(buffer).and_then(|buffer| buffer.get(from..from + length));
+    bytes.unwrap_or_default()
+}
+
+fn copy<'a>(
+    selection: &Selection,
+    value: impl Fn(usize, usize) -> &'a [u8],
+) -> Result<(OffsetBuffer<i64>, Buffer)> {
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
     offsets.push(0);
     let mut end = 0;
@@ -45,7 +67,11 @@ fn copy<'a>(selection: &Selection, value: impl Fn(usize, usize) -> &'a [u8]) -> 
         end += value(source, row).len() as i64;
         offsets.push(end);
     });
-    let mut values = Vec::with_capacity(end as usize);
+    let mut values = Vec::new();
+    values.try_reserve_exact(end as usize).map_err(|_| {
+        Error::new(ErrorKind::TooLarge, format!("a batch with {end} bytes of one column"))
+            .hint("use smaller batches")
+    })?;
     selection.for_each(|source, row| values.extend_from_slice(value(source, row)));
-    (OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(values))
+    Ok((OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(values)))
 }

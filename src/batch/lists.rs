@@ -21,12 +21,16 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     if matches!(sources[0].data_type(), DataType::List(_)) {
         for array in downcast::<ListArray>(sources)? {
             values.push(array.values());
-            bounds.push(Box::new(|row| (array.offsets()[row] as usize, array.offsets()[row + 1] as usize)));
+            bounds.push(Box::new(|row| {
+                within(array.values(), array.offsets()[row] as usize, array.offsets()[row + 1] as usize)
+            }));
         }
     } else {
         for array in downcast::<LargeListArray>(sources)? {
             values.push(array.values());
-            bounds.push(Box::new(|row| (array.offsets()[row] as usize, array.offsets()[row + 1] as usize)));
+            bounds.push(Box::new(|row| {
+                within(array.values(), array.offsets()[row] as usize, array.offsets()[row + 1] as usize)
+            }));
         }
     }
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
@@ -44,6 +48,13 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
     Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls)?))
+}
+
+/// The bounds of a list, as far as there are values. Offsets of mapped rows may be changed by others at any time: what they
+/// say is checked at each use, and a batch that was made of such rows is made again.
+fn within(values: &ArrayRef, from: usize, to: usize) -> (usize, usize) {
+    let from = from.min(values.len());
+    (from, to.clamp(from, values.len()))
 }
 
 pub(super) fn gather_fixed(

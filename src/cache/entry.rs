@@ -1,24 +1,28 @@
 //! Rows that were found.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::{TakeOptions, take_arrays};
 
+use super::seal::Seal;
 use super::stats::Counters;
 use crate::error::Result;
 
 /// The rows of one row group, found in the cache and found right. Cheap to clone.
 ///
-/// They stay readable whatever happens to the folder. On a local disk they lie in the page cache, not in the process's own
-/// memory: a page is read when one of its rows is, and the kernel may drop it again. A disk that fails under a mapped page
-/// ends the process with SIGBUS, as it does for a program's own code.
-#[derive(Clone, Debug)]
+/// On a local disk they lie in the page cache, not in the process's own memory: a page is read when one of its rows is, and
+/// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them
+/// in place: what was read from a mapped entry is right if [`is_intact`](Self::is_intact) says so afterwards. Arrow does not
+/// check offsets and views again when it reads a value; who cannot rule out such programs, and does not check them either,
+/// takes a copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
+#[derive(Clone)]
 pub struct Entry {
     pub(super) batch: RecordBatch,
     pub(super) bytes: u64,
-    pub(super) mapped: bool,
+    pub(super) seal: Option<Arc<Seal>>,
     pub(super) counters: Arc<Counters>,
 }
 
@@ -35,7 +39,13 @@ impl Entry {
 
     /// Whether the rows are mapped, and so take no memory of this process, or were read into it.
     pub fn is_mapped(&self) -> bool {
-        self.mapped
+        self.seal.is_some()
+    }
+
+    /// Whether all that was read of the rows up to now is what was kept: nobody wrote to the entry's file, cut, exchanged or
+    /// removed it, and the disk gave all of it. Rows that are not mapped always are. Costs one look at a file's metadata.
+    pub fn is_intact(&self) -> bool {
+        self.seal.as_ref().is_none_or(|seal| seal.is_intact())
     }
 
     /// All rows. Nothing is copied.
@@ -56,5 +66,15 @@ impl Entry {
         let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options)?)
+    }
+}
+
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { bytes, seal, .. } = self;
+        f.debug_struct("Entry")
+            .field("bytes", bytes)
+            .field("is_mapped", &seal.is_some())
+            .finish_non_exhaustive()
     }
 }

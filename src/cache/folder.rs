@@ -146,7 +146,7 @@ impl Folder {
         let folder = self.root.join(format!("{:02x}", name.folder()));
         match folder.symlink_metadata() {
             Ok(found) if found.is_dir() => Ok(()),
-            Ok(_) => fs::remove_file(&folder).and_then(|()| make_private(&folder)),
+            Ok(_) => clear(&folder).and_then(|_| make_private(&folder)),
             Err(_) => make_private(&folder),
         }
     }
@@ -178,7 +178,7 @@ impl Scan {
             Err(error) if error.kind() == Io::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let file = |name| metadata.modified().map(|used| Found { name, length: metadata.len(), used });
+        let file = |name| metadata.accessed().map(|used| Found { name, length: metadata.len(), used });
         match known {
             Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)?),
             Some((name, PART)) if metadata.is_file() => self.parts.push(file(name)?),
@@ -188,11 +188,18 @@ impl Scan {
     }
 }
 
-/// Opens a file of ours to read it.
+/// Opens a file of ours to read it, which does not count as a use.
 pub(super) fn open(path: &Path) -> io::Result<File> {
+    let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
     // Not to wait for a writer, should a pipe lie there.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
+    #[cfg(target_os = "linux")]
+    match open(flags | OFlags::NOATIME) {
+        // Only the owner may ask for that.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) => {}
+        opened => return opened,
+    }
+    open(flags)
 }
 
 /// Creates a file of ours that must not exist, or with `or_open` may.
@@ -210,11 +217,31 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether opening failed because of what lies at the path, not because of the disk: a link or a folder.
+/// Whether something failed because of what lies at one path, not because of the disk: a link or a folder, or a file that
+/// may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
-    matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK))
-        || error.kind() == Io::IsADirectory
+    matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK | rustix::io::Errno::NXIO))
+        || matches!(error.kind(), Io::IsADirectory | Io::DirectoryNotEmpty | Io::PermissionDenied)
+}
+
+/// Makes sure that nothing but a file of ours is at `path`: links, pipes, sockets, devices and empty folders are removed.
+/// Says whether something that is none of our files stays there.
+pub(super) fn clear(path: &Path) -> io::Result<bool> {
+    let kind = match path.symlink_metadata() {
+        Ok(found) => found.file_type(),
+        Err(error) if error.kind() == Io::NotFound => return Ok(false),
+        Err(error) => return Err(error),
+    };
+    if kind.is_file() {
+        return Ok(false);
+    }
+    match if kind.is_dir() { fs::remove_dir(path) } else { fs::remove_file(path) } {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == Io::NotFound => Ok(false),
+        Err(error) if is_in_the_way(&error) => Ok(true),
+        Err(error) => Err(error),
+    }
 }
 
 fn make_private(path: &Path) -> io::Result<()> {
@@ -253,8 +280,8 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files there may be mapped. On a network's file system a map dies with the connection, and takes the process
-/// with it; a read fails and is a miss.
+/// Whether files there may be mapped. On a network's file system pages go with the connection, and times show late what
+/// others did; what is read is checked in memory.
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
     /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.

@@ -21,7 +21,7 @@ use arrow::datatypes::{ByteViewType, DataType};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamEncoder;
-use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::key::Key;
 
@@ -32,6 +32,8 @@ const HASH: usize = 8;
 const CHECKED_AT_A_TIME: usize = 256 << 10;
 /// Small buffers, such as those of a table of many columns, are collected up to this before they are written.
 const WRITTEN_AT_A_TIME: usize = 256 << 10;
+/// Bytes between two looks at whether to go on: a slow disk takes some tenths of a second for them.
+const ASKED_EVERY: usize = 1 << 20;
 
 /// An entry that is ready to be written. Its buffers are those of the rows, not copies.
 pub(super) struct Encoded {
@@ -62,15 +64,30 @@ impl Encoded {
         Ok(Encoded { buffers, bytes })
     }
 
-    /// Writes it all. `half_way` is called once, between two buffers.
-    pub(super) fn write(&self, file: &File, half_way: impl FnOnce()) -> io::Result<()> {
+    /// Writes it all, or stops where `goes_on` says so: then `false`. `half_way` is called once, between two buffers.
+    pub(super) fn write(
+        &self,
+        file: &File,
+        goes_on: &dyn Fn() -> bool,
+        half_way: impl FnOnce(),
+    ) -> io::Result<bool> {
         let mut out = io::BufWriter::with_capacity(WRITTEN_AT_A_TIME, file);
+        let mut write = |buffers: &[Buffer]| -> io::Result<bool> {
+            for piece in buffers.iter().flat_map(|buffer| buffer.chunks(ASKED_EVERY)) {
+                if !goes_on() {
+                    return Ok(false);
+                }
+                out.write_all(piece)?;
+            }
+            out.flush()?;
+            Ok(true)
+        };
         let (first, second) = self.buffers.split_at(self.buffers.len() / 2);
-        first.iter().try_for_each(|buffer| out.write_all(buffer))?;
-        out.flush()?;
+        if !write(first)? {
+            return Ok(false);
+        }
         half_way();
-        second.iter().try_for_each(|buffer| out.write_all(buffer))?;
-        out.flush()
+        write(second)
     }
 }
 
@@ -132,13 +149,9 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Verdict::Damaged) };
     let mut trailer = [0u8; TRAILER];
     file.read_exact_at(&mut trailer, before_trailer)?;
-    let number = |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
-    let (rows, stream, key) = (number(8), number(16), number(24));
-    if trailer[..8] != MAGIC[..] || stream.checked_add(key) != Some(before_trailer) {
+    let Some(Trailer { body, key, expected }) = Trailer::of(&trailer, length) else {
         return Ok(Verdict::Damaged);
-    }
-    let Ok(stream) = usize::try_from(stream) else { return Ok(Verdict::Damaged) };
-
+    };
     let mut hash = Xxh3::new();
     let mut chunk = vec![0u8; CHECKED_AT_A_TIME];
     let hashed = length - HASH as u64;
@@ -149,23 +162,87 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
         hash.update(&chunk[..wanted]);
         at += wanted as u64;
     }
-    if hash.digest() != number(TRAILER - HASH) {
+    if hash.digest() != expected {
         return Ok(Verdict::Damaged);
     }
     // The lengths are right from here on. A whole entry under another's name has another key.
-    let mut text = vec![0u8; key as usize];
-    file.read_exact_at(&mut text, stream as u64)?;
-    Ok(match belongs(&text) {
-        true => Verdict::Sound(Body { rows, stream, bytes: length }),
-        false => Verdict::Damaged,
-    })
+    let mut text = vec![0u8; key];
+    file.read_exact_at(&mut text, body.stream as u64)?;
+    Ok(if belongs(&text) { Verdict::Sound(body) } else { Verdict::Damaged })
 }
 
-/// The rows of a stream that was checked; they point into `stream`.
-pub(super) fn decode(mut stream: Buffer, rows: u64) -> Result<RecordBatch, ArrowError> {
+/// Whether the end of `file` is that of an entry of its length, so that it is worth its memory to read it.
+pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
+    let length = file.metadata()?.len();
+    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(false) };
+    let mut trailer = [0u8; TRAILER];
+    file.read_exact_at(&mut trailer, before_trailer)?;
+    Ok(Trailer::of(&trailer, length).is_some())
+}
+
+/// As [`check`], of an entry that was read into memory.
+pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Verdict {
+    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Verdict::Damaged };
+    let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
+        return Verdict::Damaged;
+    };
+    let is_sound =
+        xxh3_64(&bytes[..bytes.len() - HASH]) == expected && belongs(&bytes[body.stream..body.stream + key]);
+    if is_sound { Verdict::Sound(body) } else { Verdict::Damaged }
+}
+
+/// What stands at the end of an entry.
+struct Trailer {
+    body: Body,
+    /// Length of the key.
+    key: usize,
+    /// The hash of all before it.
+    expected: u64,
+}
+
+impl Trailer {
+    /// The trailer of a file of `length`, if its lengths can be right.
+    fn of(trailer: &[u8; TRAILER], length: u64) -> Option<Trailer> {
+        let number =
+            |at: usize| trailer[at..at + 8].iter().rev().fold(0u64, |n, byte| n << 8 | u64::from(*byte));
+        let (rows, stream, key) = (number(8), number(16), number(24));
+        let is_whole = trailer[..8] == MAGIC[..] && stream.checked_add(key)? == length - TRAILER as u64;
+        let (stream, key) = (usize::try_from(stream).ok()?, usize::try_from(key).ok()?);
+        let body = Body { rows, stream, bytes: length };
+        is_whole.then_some(Trailer { body, key, expected: number(TRAILER - HASH) })
+    }
+}
+
+/// Where the buffers of an entry's batch begin: what stands before them decides how they are read. `None` if the stream
+/// of `length` is not one of ours.
+pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
+    /// The schema, which has no buffers, and the batch.
+    const MESSAGES: usize = 2;
+    let mut at = 0;
+    for _ in 0..MESSAGES {
+        let mut prefix = [0u8; 8];
+        if at + prefix.len() > length {
+            return Ok(None);
+        }
+        file.read_exact_at(&mut prefix, at as u64)?;
+        let ([marker, size], _) = prefix.as_chunks::<4>() else { return Ok(None) };
+        if u32::from_le_bytes(*marker) != u32::MAX {
+            return Ok(None);
+        }
+        at += prefix.len() + u32::from_le_bytes(*size) as usize;
+    }
+    Ok((at < length).then_some(at))
+}
+
+/// The rows of a stream that was checked, cut into pieces; they point into the last one.
+pub(super) fn decode(pieces: impl IntoIterator<Item = Buffer>, rows: u64) -> Result<RecordBatch, ArrowError> {
     let mut decoder = StreamDecoder::new();
-    let batch = decoder.decode(&mut stream)?;
-    batch
-        .filter(|batch| batch.num_rows() as u64 == rows)
-        .ok_or_else(|| ArrowError::IpcError(format!("the stream does not hold {rows} rows")))
+    for mut piece in pieces {
+        if let Some(batch) = decoder.decode(&mut piece)? {
+            return Some(batch)
+                .filter(|batch| batch.num_rows() as u64 == rows)
+                .ok_or_else(|| ArrowError::IpcError(format!("the stream does not hold {rows} rows")));
+        }
+    }
+    Err(ArrowError::IpcError("the stream holds no rows".into()))
 }

@@ -65,13 +65,8 @@ impl Ledger {
         patience: Duration,
     ) -> io::Result<Option<Ledger>> {
         let path = folder.ledger();
-        let file = match folder::create(&path, true) {
-            Err(error) if folder::is_in_the_way(&error) => {
-                std::fs::remove_file(&path)?;
-                folder::create(&path, true)?
-            }
-            other => other?,
-        };
+        folder::clear(&path)?;
+        let file = folder::create(&path, true)?;
         let start = Instant::now();
         let mut naps = pause.naps();
         loop {

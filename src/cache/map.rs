@@ -1,25 +1,21 @@
-//! The bytes of an entry as one Arrow buffer: mapped, or read.
-#![allow(unsafe_code)]
+//! The bytes of an entry as an Arrow buffer: mapped, or read.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use arrow::buffer::{Buffer, MutableBuffer};
 use bytes::Bytes;
-use memmap2::MmapOptions;
+
+use super::guard::Guarded;
 
 /// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the page cache.
-///
-/// Only for entries, in a folder where [`Folder`](super::folder::Folder) allows it, and only after their checksum was
-/// found right.
-pub(super) fn map(file: &File, length: usize) -> io::Result<Buffer> {
-    // SAFETY: the mapped bytes must not change while the map lives, and must stay there. The folder is on a local disk
-    // and writable by our user alone; an entry is written under another name, renamed when it is whole, and from then on
-    // neither written nor truncated by any process of this library, only unlinked, which leaves the map as it is. The
-    // caller checked that the file is at least `length` long.
-    let map = unsafe { MmapOptions::new().len(length).map(file) }?;
-    Ok(Buffer::from(Bytes::from_owner(map)))
+/// `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.
+pub(super) fn map(file: &File, length: usize) -> io::Result<Option<(Buffer, Arc<Guarded>)>> {
+    let Some(guarded) = Guarded::new(file, length)? else { return Ok(None) };
+    let guarded = Arc::new(guarded);
+    Ok(Some((Buffer::from(Bytes::from_owner(Shared(guarded.clone()))), guarded)))
 }
 
 /// The first `length` bytes of `file`, in memory of our own.
@@ -27,4 +23,13 @@ pub(super) fn read(file: &File, length: usize) -> io::Result<Buffer> {
     let mut bytes = MutableBuffer::from_len_zeroed(length);
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes.into())
+}
+
+/// A map that its buffers and its entry share.
+struct Shared(Arc<Guarded>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        (*self.0).as_ref()
+    }
 }

@@ -21,7 +21,8 @@
 //! | [`health`] | off when the disk fails, on again when it works |
 //! | [`disk`] | how fast it is |
 //! | [`tier`] | what is kept of images, by name |
-//! | [`map`] | the one file with a foreign function |
+//! | [`seal`] | whether an entry is still the one that was found right |
+//! | [`map`], [`guard`] | an entry's bytes in place; the one file with foreign functions, for pages that vanish |
 //!
 //! What always holds:
 //!
@@ -29,8 +30,9 @@
 //!   vanished disk is a reason in [`CacheStats`]. No look-up and no write is ever an error, and none waits on a dead
 //!   process.
 //! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once for each
-//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked. There is no
-//!   fsync: what a power cut tears, the checksum finds.
+//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked, by us. What
+//!   other programs do to a file whose rows are in use [`seal`] finds out, and [`guard`] survives. There is no fsync: what
+//!   a power cut tears, the checksum finds.
 //! - **Never more than agreed.** See [`space`] for the limit and for the rule of who goes.
 //! - **Nobody else's.** The folder belongs to one user, no one else may write to it, and no link is followed.
 
@@ -38,6 +40,7 @@ mod disk;
 mod entry;
 mod folder;
 mod format;
+mod guard;
 mod health;
 mod index;
 mod key;
@@ -46,6 +49,7 @@ mod map;
 mod part;
 mod pause;
 mod points;
+mod seal;
 mod space;
 mod stats;
 #[cfg(test)]
@@ -54,13 +58,16 @@ mod tier;
 mod upkeep;
 
 use std::fmt;
+use std::fs::File;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
+use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 use folder::Folder;
@@ -69,6 +76,7 @@ use health::{Half, Health, Mode};
 use index::Index;
 use ledger::{Ledger, Totals};
 use part::Part;
+use seal::{Seal, Stamp};
 use space::{Declined, Space};
 use stats::{Counters, count};
 
@@ -102,6 +110,15 @@ pub enum Claim {
     Mine(Guard),
     /// The caller's, without the cache: it is full or off, or the one who fetches took too long.
     Alone,
+}
+
+/// Where the rows of an entry are to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lies {
+    /// In its file, mapped, if the folder allows that.
+    OnDisk,
+    /// In memory of our own.
+    InMemory,
 }
 
 /// The right to put one entry. Others wait for it; dropping it lets the next one fetch.
@@ -141,7 +158,7 @@ impl DiskCache {
         self.0.space.limit()
     }
 
-    /// Whether entries are mapped, and so take no memory of this process: not where others could truncate them.
+    /// Whether entries are mapped, and so take no memory of this process: on local disks.
     pub fn is_mapped(&self) -> bool {
         self.0.space.folder.mapped
     }
@@ -183,8 +200,19 @@ impl DiskCache {
     }
 
     /// The rows of `key`, if they are here and right. What is wrong with a file is counted, and the file is removed.
+    ///
+    /// Where the folder is on a local disk they are mapped: ask [`Entry::is_intact`] after they were used.
     pub fn get(&self, key: &Key) -> Option<Entry> {
-        let found = self.find(key);
+        self.look_up(key, Lies::OnDisk)
+    }
+
+    /// As [`get`](Self::get), in memory of their own, where nobody can change them.
+    pub fn get_copy(&self, key: &Key) -> Option<Entry> {
+        self.look_up(key, Lies::InMemory)
+    }
+
+    fn look_up(&self, key: &Key, lies: Lies) -> Option<Entry> {
+        let found = self.find(key, lies);
         count(if found.is_some() { &self.0.counters.hits } else { &self.0.counters.misses });
         found
     }
@@ -198,9 +226,8 @@ impl DiskCache {
             return false;
         }
         match Part::begin(&self.0.space, key.name()) {
-            Ok(Some(part)) => self.write(part, key, rows),
-            Ok(None) => self.declined("", Declined::Busy),
-            Err(error) => self.declined("beginning an entry", Declined::Fault(error)),
+            Ok(part) => self.write(part, key, rows, &|| true),
+            Err(why) => self.declined("beginning an entry", why),
         }
     }
 
@@ -238,7 +265,7 @@ impl DiskCache {
         let start = Instant::now();
         let mut naps = self.0.space.pause.naps();
         loop {
-            if let Some(entry) = self.find(key) {
+            if let Some(entry) = self.find(key, Lies::OnDisk) {
                 return Claim::Ready(entry);
             }
             if !self.may_write() {
@@ -246,19 +273,19 @@ impl DiskCache {
             }
             match Part::begin(&self.0.space, key.name()) {
                 // Whoever held the part before may have finished it since we looked.
-                Ok(Some(part)) => {
-                    return match self.find(key) {
+                Ok(part) => {
+                    return match self.find(key, Lies::OnDisk) {
                         Some(entry) => Claim::Ready(entry),
                         None => Claim::Mine(Guard { cache: self.clone(), key: key.clone(), part }),
                     };
                 }
-                Ok(None) if start.elapsed() >= patience => {
+                Err(Declined::Busy) if start.elapsed() >= patience => {
                     count(&self.0.counters.alone);
                     return Claim::Alone;
                 }
-                Ok(None) => naps.nap(),
-                Err(error) => {
-                    self.declined("beginning an entry", Declined::Fault(error));
+                Err(Declined::Busy) => naps.nap(),
+                Err(why) => {
+                    self.declined("beginning an entry", why);
                     return Claim::Alone;
                 }
             }
@@ -266,23 +293,26 @@ impl DiskCache {
     }
 
     /// As `get`, without counting.
-    fn find(&self, key: &Key) -> Option<Entry> {
+    fn find(&self, key: &Key, lies: Lies) -> Option<Entry> {
         let Inner { space, index, health, counters } = &*self.0;
         let path = space.folder.entry(key.name());
+        let lies = if space.folder.mapped { lies } else { Lies::InMemory };
         let entry = |slot: index::Slot| Entry {
             batch: slot.batch,
             bytes: slot.bytes,
-            mapped: space.folder.mapped,
+            seal: slot.seal,
             counters: counters.clone(),
         };
-        if let Some(slot) = index.get(key.name(), &path) {
+        if lies == Lies::OnDisk
+            && let Some(slot) = index.get(key.name(), &path)
+        {
             return Some(entry(slot));
         }
         let mode = health.mode(Half::Read);
         if mode == Mode::Off {
             return None;
         }
-        match self.load(key, &path) {
+        match self.load(key, &path, lies) {
             Ok(found) => {
                 if mode == Mode::Retry {
                     health.works(Half::Read);
@@ -296,45 +326,85 @@ impl DiskCache {
         }
     }
 
-    /// Opens an entry for the first time. Fails only where the disk does.
-    fn load(&self, key: &Key, path: &Path) -> io::Result<Option<index::Slot>> {
-        let Inner { space, index, .. } = &*self.0;
-        let file = match folder::open(path) {
+    /// Opens an entry and looks whether it is right. Fails only where the disk does.
+    fn load(&self, key: &Key, path: &Path, lies: Lies) -> io::Result<Option<index::Slot>> {
+        let file = match path.symlink_metadata() {
+            Ok(found) if found.is_file() => folder::open(path),
+            Ok(_) => return self.damaged(path),
+            Err(error) => Err(error),
+        };
+        let file = match file {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) if folder::is_in_the_way(&error) => return self.damaged(path),
+            // The file alone: where the folder may not be looked into, neither may it.
+            Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
+                return self.damaged(path);
+            }
             Err(error) => return Err(error),
         };
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
+        if !file.metadata()?.is_file() {
             return self.damaged(path);
         }
-        let sound = match index.verified(key.name(), &metadata) {
+        let slot = match lies {
+            Lies::OnDisk => self.load_mapped(key, path, &file),
+            Lies::InMemory => load_copied(key, &file),
+        };
+        match slot {
+            Ok(Some(slot)) => {
+                seal::mark_used(path);
+                Ok(Some(slot))
+            }
+            Ok(None) => self.damaged(path),
+            // Shorter than it was a moment ago.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(path),
+            Err(error) => {
+                // A bad place on the disk: not to be met again.
+                self.damaged(path)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The rows of an entry where they lie in its file; `None` if it is not right.
+    fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
+        let index = &self.0.index;
+        let mut before = Stamp::of(&file.metadata()?);
+        if !before.is_sealed() {
+            seal::seal_again(file)?;
+            before = Stamp::of(&file.metadata()?);
+        }
+        let body = match index.verified(key.name(), &before) {
             Some(body) => body,
-            None => match format::check(&file, |text| text == key.text().as_bytes()) {
-                Ok(Verdict::Sound(body)) => body,
-                Ok(Verdict::Damaged) => return self.damaged(path),
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return self.damaged(path),
-                Err(error) => {
-                    // A bad place on the disk: not to be met again.
-                    self.damaged(path)?;
-                    return Err(error);
-                }
+            None => match format::check(file, |text| text == key.text().as_bytes())? {
+                Verdict::Sound(body) => body,
+                Verdict::Damaged => return Ok(None),
             },
         };
-        let bytes =
-            if space.folder.mapped { map::map(&file, sound.stream) } else { map::read(&file, sound.stream) };
-        let Ok(batch) = format::decode(bytes?, sound.rows) else { return self.damaged(path) };
-        let slot = index::Slot { batch, bytes: sound.bytes };
-        index.remember(key.name(), &metadata, sound, space.folder.mapped.then_some(&slot), path);
+        let Some(head) = format::head(file, body.stream)? else { return Ok(None) };
+        let Some((stream, map)) = map::map(file, body.stream)? else { return load_copied(key, file) };
+        // What the schema and the places of buffers are read from must not change meanwhile.
+        let pieces = [map::read(file, head)?, stream.slice(head)];
+        let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
+        let seal = Seal::new(path.to_owned(), before, map);
+        if !seal.is_intact() {
+            return Ok(None);
+        }
+        let slot = index::Slot { batch, bytes: body.bytes, seal: Some(Arc::new(seal)) };
+        index.remember(key.name(), before, body, &slot);
         Ok(Some(slot))
     }
 
     /// Counts a file that is not what its name says, and removes it if that can be done.
     fn damaged(&self, path: &Path) -> io::Result<Option<index::Slot>> {
-        count(&self.0.counters.damaged);
-        let length = path.symlink_metadata().map_or(0, |found| found.len());
-        let _ = self.0.space.remove(path, length);
+        match path.symlink_metadata() {
+            Ok(found) if found.is_file() => {
+                count(&self.0.counters.damaged);
+                let _ = self.0.space.remove(path, found.len());
+            }
+            // The ledger does not count it.
+            Ok(_) if folder::clear(path).is_ok_and(|stays| !stays) => count(&self.0.counters.damaged),
+            _ => {}
+        }
         Ok(None)
     }
 
@@ -367,8 +437,8 @@ impl DiskCache {
         }
     }
 
-    fn write(&self, part: Part, key: &Key, rows: &RecordBatch) -> bool {
-        match self.try_write(part, key, rows) {
+    fn write(&self, part: Part, key: &Key, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
+        match self.try_write(part, key, rows, goes_on) {
             Ok(bytes) => {
                 if bytes > 0 {
                     count(&self.0.counters.written);
@@ -382,14 +452,22 @@ impl DiskCache {
     }
 
     /// Writes an entry that only we may write now; the bytes written, 0 if it was there.
-    fn try_write(&self, mut part: Part, key: &Key, rows: &RecordBatch) -> std::result::Result<u64, Declined> {
+    fn try_write(
+        &self,
+        mut part: Part,
+        key: &Key,
+        rows: &RecordBatch,
+        goes_on: &dyn Fn() -> bool,
+    ) -> std::result::Result<u64, Declined> {
         let space = &self.0.space;
         if space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file()) {
             return Ok(0);
         }
         let encoded = Encoded::new(key, rows).map_err(|_| Declined::Unwritable)?;
         space.reserve(&mut part, encoded.bytes)?;
-        encoded.write(&part.file, || points::pass(points::Point::HalfWritten))?;
+        if !encoded.write(&part.file, goes_on, || points::pass(points::Point::HalfWritten))? {
+            return Err(Declined::Behind);
+        }
         part.publish()?;
         Ok(encoded.bytes)
     }
@@ -402,6 +480,8 @@ impl DiskCache {
             Declined::TooLarge => &counters.too_large,
             Declined::Busy => &counters.busy,
             Declined::Unwritable => &counters.unwritable,
+            Declined::Blocked => &counters.blocked,
+            Declined::Behind => &counters.behind,
             Declined::Fault(_) => &counters.faults,
         });
         match why {
@@ -410,10 +490,35 @@ impl DiskCache {
             }
             // The ledger could be written.
             Declined::Full => self.0.health.works(Half::Write),
-            Declined::TooLarge | Declined::Busy | Declined::Unwritable => {}
+            Declined::TooLarge
+            | Declined::Busy
+            | Declined::Unwritable
+            | Declined::Blocked
+            | Declined::Behind => {}
         }
         false
     }
+}
+
+/// The rows of an entry in memory of our own, where they are looked at as well: whatever is done to the file, these are
+/// the ones that were found right. `None` if they are not.
+fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
+    let Ok(length) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
+    if !format::may_be_whole(file)? {
+        return Ok(None);
+    }
+    let bytes = map::read(file, length)?;
+    let Verdict::Sound(body) = format::check_bytes(&bytes, |text| text == key.text().as_bytes()) else {
+        return Ok(None);
+    };
+    let stream = bytes.slice_with_length(0, body.stream);
+    let batch = decoded(|| format::decode([stream], body.rows));
+    Ok(batch.map(|batch| index::Slot { batch, bytes: body.bytes, seal: None }))
+}
+
+/// What decoding gives; nothing where it fails or panics, as it may where bytes change under it.
+fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>) -> Option<RecordBatch> {
+    catch_unwind(AssertUnwindSafe(decode)).ok()?.ok()
 }
 
 impl Inner {
@@ -441,13 +546,18 @@ impl Drop for Inner {
 impl Guard {
     /// Keeps the rows that were fetched, and lets the others have them. `false` if they are not kept.
     pub fn put(self, rows: &RecordBatch) -> bool {
-        self.cache.write(self.part, &self.key, rows)
+        self.put_while(rows, &|| true)
+    }
+
+    /// As [`put`](Self::put), as long as `goes_on` says so: it is asked every megabyte or so.
+    pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
+        self.cache.write(self.part, &self.key, rows, goes_on)
     }
 
     /// As [`put`](Self::put), and gives them back as an entry, so that memory of their own is not needed any more.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
         let Guard { cache, key, part } = self;
-        if cache.write(part, &key, rows) { cache.find(&key) } else { None }
+        if cache.write(part, &key, rows, &|| true) { cache.find(&key, Lies::OnDisk) } else { None }
     }
 
     /// Lets go without keeping anything, because the disk is too slow for it now.

@@ -9,13 +9,13 @@ use std::io::{self, ErrorKind as Io};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use super::folder::{self, Scan};
 use super::key::Name;
 use super::ledger::Ledger;
 use super::points::{self, Point};
-use super::space::Space;
+use super::seal;
+use super::space::{Declined, Space};
 
 /// How often others may come in between before a part counts as theirs.
 const ATTEMPTS: usize = 8;
@@ -32,30 +32,33 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Begins a part, unless another thread or process has: then `None`.
-    pub(super) fn begin(space: &Arc<Space>, name: Name) -> io::Result<Option<Part>> {
+    /// Begins a part, unless another thread or process has: then it is busy.
+    pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Part, Declined> {
         let path = space.folder.part(name);
         space.folder.make_room_for(name)?;
+        if folder::clear(&path)? || folder::clear(&space.folder.entry(name))? {
+            return Err(Declined::Blocked);
+        }
         for _ in 0..ATTEMPTS {
             match folder::create(&path, false) {
                 Ok(file) => match lock(&file, &path)? {
                     Lock::Ours => {
                         points::pass(Point::Created);
                         let (space, path) = (space.clone(), Some(path));
-                        return Ok(Some(Part { space, name, file, path, reserved: None }));
+                        return Ok(Part { space, name, file, path, reserved: None });
                     }
-                    Lock::Theirs => return Ok(None),
+                    Lock::Theirs => return Err(Declined::Busy),
                     Lock::Gone => {}
                 },
                 Err(error) if error.kind() == Io::AlreadyExists => {
                     if !remove_orphan(space, &path)? {
-                        return Ok(None);
+                        return Err(Declined::Busy);
                     }
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
-        Ok(None)
+        Err(Declined::Busy)
     }
 
     /// Takes its length; the ledger counts it already.
@@ -67,13 +70,19 @@ impl Part {
     }
 
     /// Makes it an entry, used now.
-    pub(super) fn publish(mut self) -> io::Result<()> {
+    pub(super) fn publish(mut self) -> Result<(), Declined> {
         points::pass(Point::Written);
-        self.file.set_modified(SystemTime::now())?;
+        seal::seal_new(&self.file)?;
         if let Some(path) = &self.path {
             // So that no count misses it or sees it twice.
             let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
-            fs::rename(path, self.space.folder.entry(self.name))?;
+            let entry = self.space.folder.entry(self.name);
+            match fs::rename(path, &entry) {
+                Err(error) if folder::is_in_the_way(&error) && entry.is_dir() => {
+                    return Err(Declined::Blocked);
+                }
+                renamed => renamed?,
+            }
             points::pass(Point::Renamed);
             self.path = None;
         }
@@ -116,12 +125,15 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Removes what lies at the path of a part, unless it is locked: then `false`.
+/// Removes the file at the path of a part, unless it is locked: then `false`.
 fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        Err(error) if folder::is_in_the_way(&error) => return fs::remove_file(path).map(|()| true),
+        // What we cannot read we have not made.
+        Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
+            return fs::remove_file(path).map(|()| true);
+        }
         Err(error) => return Err(error),
     };
     match lock(&file, path)? {

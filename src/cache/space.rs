@@ -6,7 +6,8 @@
 //! every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on a full
 //! disk another data set is kept from its second epoch on.
 //!
-//! The time of last use is the file's time of modification, so all processes share it.
+//! The time of last use is the file's time of access, which we alone set, so all processes share it: see
+//! [`seal`](super::seal).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -16,7 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::folder::{Folder, Found, footprint};
+use super::folder::{self, Folder, Found, footprint};
 use super::ledger::{Ledger, Total};
 use super::part::Part;
 use super::pause::Pause;
@@ -29,6 +30,9 @@ const KEPT_FREE_AT_LEAST: u64 = 1 << 30;
 /// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
+/// How far the clock by which the kernel notes a use may be behind: a step of it takes 1 to 10 ms.
+pub(super) const CLOCK_STEP: Duration = Duration::from_millis(20);
+
 /// Why rows were not kept.
 pub(super) enum Declined {
     /// Nothing that is kept may go.
@@ -39,6 +43,10 @@ pub(super) enum Declined {
     Busy,
     /// A type that cannot be written.
     Unwritable,
+    /// Something that is not ours is where the entry would be.
+    Blocked,
+    /// The memory of the rows was needed for other things before they were written.
+    Behind,
     /// The disk failed.
     Fault(io::Error),
 }
@@ -114,7 +122,7 @@ impl Space {
 
     pub(super) fn epoch_begins(&self) {
         let mut state = self.state();
-        state.previous = state.epoch.replace(SystemTime::now());
+        state.previous = state.epoch.replace(SystemTime::now() - CLOCK_STEP);
         state.counted = None;
         state.full_since = None;
     }
@@ -181,10 +189,14 @@ impl Space {
             let Some(victim) = state.candidates.pop_front() else { return Ok(()) };
             let path = self.folder.entry(victim.name);
             // Somebody may have used or removed it since the count.
-            let used = path.symlink_metadata().and_then(|found| found.modified());
-            if used.is_ok_and(|used| used == victim.used) {
+            let Ok(found) = path.symlink_metadata() else { continue };
+            if found.is_file() && found.accessed().is_ok_and(|used| used == victim.used) {
                 points::pass(Point::Evicting);
-                fs::remove_file(&path)?;
+                match fs::remove_file(&path) {
+                    // One that cannot be removed is no reason to keep the others.
+                    Err(error) if folder::is_in_the_way(&error) => continue,
+                    removed => removed?,
+                }
                 points::pass(Point::Evicted);
                 ledger.take_off(footprint(victim.length))?;
                 self.evictions.fetch_add(1, Relaxed);

@@ -21,6 +21,7 @@ pub(super) struct Counters {
     pub(super) too_large: AtomicU64,
     pub(super) busy: AtomicU64,
     pub(super) unwritable: AtomicU64,
+    pub(super) blocked: AtomicU64,
     pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
@@ -105,7 +106,9 @@ pub struct DeclinedStats {
     pub busy: u64,
     /// A column of a type that cannot be written.
     pub unwritable: u64,
-    /// The disk was too slow for the epoch.
+    /// Something that is not the cache's, such as a folder, is where the entry would be.
+    pub blocked: u64,
+    /// The disk was too slow for the epoch, or for the memory that the epoch has.
     pub behind: u64,
     /// The disk failed, or had failed a short while before.
     pub faults: u64,
@@ -143,8 +146,8 @@ impl fmt::Display for CacheStats {
 impl DeclinedStats {
     /// Together.
     pub fn all(&self) -> u64 {
-        let DeclinedStats { full, too_large, busy, unwritable, behind, faults } = self;
-        full + too_large + busy + unwritable + behind + faults
+        let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = self;
+        full + too_large + busy + unwritable + blocked + behind + faults
     }
 }
 
@@ -179,6 +182,7 @@ impl Counters {
                 too_large: of(&self.too_large),
                 busy: of(&self.busy),
                 unwritable: of(&self.unwritable),
+                blocked: of(&self.blocked),
                 behind: of(&self.behind),
                 faults: of(&self.faults),
             },

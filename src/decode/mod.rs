@@ -92,6 +92,12 @@ pub(crate) fn decode_within(
     })
 }
 
+/// Whether decoding needs bytes that nobody changes meanwhile: decoders look at a header more than once, and what they
+/// allocate after the first look must do for what they write after the second.
+pub(crate) fn needs_stable(encoded: &[u8]) -> bool {
+    !kept::is_pixels(encoded)
+}
+
 /// The failure of a row whose bytes are not one whole image.
 fn bad_row(cause: impl Into<String>) -> Error {
     Error::new(ErrorKind::BadRow, cause)

@@ -320,6 +320,10 @@ impl Assembly {
         for gone in leaving.extract_if(.., |part| !to_come.contains(part)) {
             self.window.let_go(&gone);
             let Some(source) = here.iter().position(|part| *part == gone) else { continue };
+            // Mapped rows hold no memory that could be given back.
+            if sources[source].memory().is_none() {
+                continue;
+            }
             let mut rows = Vec::new();
             for pick in picks.iter_mut().filter(|pick| pick.0 as usize == source) {
                 rows.push(pick.1);

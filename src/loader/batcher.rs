@@ -19,10 +19,10 @@ use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
-use crate::decode::{Image, RowKey, Workspace, decode_within};
+use crate::decode::{Image, RowKey, Workspace, decode_within, needs_stable};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::{Monitor, Stage, Watch};
-use crate::reader::Resident;
+use crate::reader::{Resident, Rows};
 use crate::shard::row_key;
 
 /// What becomes of one column.
@@ -66,6 +66,7 @@ pub(crate) struct Lengths {
 }
 
 /// The rows of one batch, or of several that are made together.
+#[derive(Clone)]
 pub(crate) struct Job {
     pub(crate) recipe: Arc<Recipe>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
@@ -99,6 +100,8 @@ const IMAGES_PER_TASK: usize = 8;
 /// one is handed over when all are done.)
 struct Making {
     job: Job,
+    /// The rows of each source, as they were when the job began.
+    rows: Vec<Arc<Rows>>,
     selection: Selection,
     state: Mutex<State>,
     left: AtomicUsize,
@@ -135,26 +138,8 @@ enum Task {
 impl Job {
     /// Hands the tasks to the pool. `done` says how many rows make a batch and who waits for it, batch by batch.
     pub(crate) fn start(self, pool: &ThreadPool, done: Vec<(usize, Sender<Result<Made>>)>) {
-        let recipe = self.recipe.clone();
-        let mut tasks = Vec::new();
-        let mut state = State { columns: vec![None; recipe.treatments.len()], ..State::default() };
-        for (column, treatment) in recipe.treatments.iter().enumerate() {
-            match treatment {
-                Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
-                Treatment::Image(_) => {
-                    let (place, pieces) = (state.pixels.len(), self.picks.len().div_ceil(IMAGES_PER_TASK));
-                    state.pixels.push(Pixels { column, slab: None, pieces: Vec::new() });
-                    tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
-                }
-            }
-        }
-        let making = Arc::new(Making {
-            selection: Selection::new(self.picks.clone()),
-            job: self,
-            state: Mutex::new(state),
-            left: AtomicUsize::new(tasks.len()),
-            done,
-        });
+        let (making, tasks) = Making::new(self, done);
+        let making = Arc::new(making);
         for task in tasks {
             let making = making.clone();
             pool.spawn_fifo(move || making.work(task));
@@ -164,6 +149,7 @@ impl Job {
     /// Decodes images `from..` into their slots; the failures come back with their rows.
     fn decode(
         &self,
+        rows: &[Arc<Rows>],
         column: usize,
         image: &Image,
         from: usize,
@@ -171,6 +157,7 @@ impl Job {
     ) -> Result<Vec<(usize, Error)>> {
         let recipe = &self.recipe;
         let mut bad = Vec::new();
+        let mut stable = Vec::new();
         for (at, slot) in slots.chunks_exact_mut(image.bytes_per_image()).enumerate() {
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
@@ -181,7 +168,13 @@ impl Job {
                 continue;
             }
             let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
-            let decoded = match Encoded::of(resident.rows.column(column).as_ref())?.get(row as usize) {
+            let rows = &rows[source as usize];
+            let decoded = match Encoded::of(rows.batch.column(column).as_ref())?.get(row as usize) {
+                Some(bytes) if rows.is_mapped() && needs_stable(bytes) => {
+                    stable.clear();
+                    stable.extend_from_slice(bytes);
+                    decode_within(&recipe.workspace, image, &stable, key, slot)
+                }
                 Some(bytes) => decode_within(&recipe.workspace, image, bytes, key, slot),
                 None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
             };
@@ -226,6 +219,31 @@ impl Job {
 }
 
 impl Making {
+    fn new(job: Job, done: Vec<(usize, Sender<Result<Made>>)>) -> (Making, Vec<Task>) {
+        let treatments = &job.recipe.treatments;
+        let mut tasks = Vec::new();
+        let mut state = State { columns: vec![None; treatments.len()], ..State::default() };
+        for (column, treatment) in treatments.iter().enumerate() {
+            match treatment {
+                Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
+                Treatment::Image(_) => {
+                    let (place, pieces) = (state.pixels.len(), job.picks.len().div_ceil(IMAGES_PER_TASK));
+                    state.pixels.push(Pixels { column, slab: None, pieces: Vec::new() });
+                    tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
+                }
+            }
+        }
+        let making = Making {
+            selection: Selection::new(job.picks.clone()),
+            rows: job.sources.iter().map(|source| source.rows()).collect(),
+            job,
+            state: Mutex::new(state),
+            left: AtomicUsize::new(tasks.len()),
+            done,
+        };
+        (making, tasks)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -235,7 +253,7 @@ impl Making {
             self.lock().failure.get_or_insert(error);
         }
         if self.left.fetch_sub(1, AcqRel) == 1 {
-            self.hand_over(caught(|| self.finish()));
+            self.hand_over(caught(|| self.settle()));
         }
     }
 
@@ -260,7 +278,7 @@ impl Making {
                 let Treatment::Plain { fill } = &recipe.treatments[column] else { return Ok(()) };
                 let work = recipe.monitor.task(Stage::Gather, Some(("column", column as u64)));
                 let arrays: Vec<&dyn Array> =
-                    self.job.sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
+                    self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
                 let name = recipe.schema.field(column).name();
                 let gathered = gather(&arrays, &self.selection, fill.as_ref());
                 let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
@@ -276,7 +294,7 @@ impl Making {
                 let work = recipe
                     .monitor
                     .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));
-                let bad = self.job.decode(column, image, piece * IMAGES_PER_TASK, &mut slots)?;
+                let bad = self.job.decode(&self.rows, column, image, piece * IMAGES_PER_TASK, &mut slots)?;
                 let images = slots.len() / image.bytes_per_image();
                 work.done(images as u64, slots.len() as u64);
                 let mut state = self.lock();
@@ -306,6 +324,62 @@ impl Making {
             let kept = rows - skipped.len();
             drop(done.send(Ok(Made { batch: batch.slice(from, kept), skipped })));
             from += kept;
+        }
+    }
+
+    /// Sources whose rows were changed by others while they were gathered.
+    fn changed(&self) -> Vec<usize> {
+        let mut mapped: Vec<(*const Rows, usize)> = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, rows)| rows.is_mapped())
+            .map(|(source, rows)| (Arc::as_ptr(rows), source))
+            .collect();
+        // Batches that are made together share sources; each is looked at once.
+        mapped.sort_unstable();
+        let mut seen: Option<(*const Rows, bool)> = None;
+        mapped.retain(|&(rows, source)| {
+            let is_intact = match seen {
+                Some((last, is_intact)) if last == rows => is_intact,
+                _ => self.rows[source].is_intact(),
+            };
+            seen = Some((rows, is_intact));
+            !is_intact
+        });
+        mapped.into_iter().map(|(_, source)| source).collect()
+    }
+
+    /// Puts the batch together; once more, of rows that nobody can change, where some were changed while they were used.
+    /// Whatever came of those, a failure too, is worth nothing.
+    fn settle(&self) -> Result<Finished> {
+        let mut changed = self.changed();
+        if changed.is_empty() {
+            return self.finish();
+        }
+        // What was made lets its slots go first.
+        drop(std::mem::take(&mut *self.lock()));
+        let mut job = self.job.clone();
+        let mut rows = self.rows.clone();
+        loop {
+            for source in changed {
+                if job.cancelled.load(Relaxed) {
+                    return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
+                }
+                let mut wanted = Vec::new();
+                for pick in job.picks.iter_mut().filter(|pick| pick.0 as usize == source) {
+                    wanted.push(pick.1);
+                    pick.1 = wanted.len() as u32 - 1;
+                }
+                job.sources[source] = Arc::new(job.sources[source].renewed(&rows[source], &wanted)?);
+            }
+            let (again, tasks) = Making::new(job.clone(), Vec::new());
+            tasks.into_iter().try_for_each(|task| again.perform(task))?;
+            changed = again.changed();
+            if changed.is_empty() {
+                return again.finish();
+            }
+            rows = again.rows;
         }
     }
 
@@ -389,9 +463,9 @@ impl Recipe {
         if room.fits(most) {
             return Ok(most);
         }
+        let all: Vec<Arc<Rows>> = sources.iter().map(|source| source.rows()).collect();
         let exactly = columns.iter().map(|&column| {
-            let sources: Vec<&dyn Array> =
-                sources.iter().map(|source| source.rows.column(column).as_ref()).collect();
+            let sources: Vec<&dyn Array> = all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
             weigh(&sources, picks)
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));

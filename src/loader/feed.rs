@@ -2,6 +2,7 @@
 //!
 //! The last async file: [`Arrivals`] is where tasks end and threads begin.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,8 +23,8 @@ use crate::monitor::{Monitor, Phase, Stage, Stay, Watch};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found, Gauge};
 use crate::reader::select::Selected;
-use crate::reader::shelf::Keeping;
-use crate::reader::{self, Resident};
+use crate::reader::shelf::{Keeping, Kept, Shelf, Turn};
+use crate::reader::{self, Renew, Resident};
 use crate::shard::{OrderSpec, Part, Step, Walk};
 use crate::source::Store;
 
@@ -172,7 +173,8 @@ impl Feed {
         let (arrive, parts) = unbounded();
         let places = Arc::new(Semaphore::new(READ_AHEAD));
         let arriving = Arrivals { parts };
-        let gauge = Arc::new(Gauge::new(watch));
+        let behind = source.fetcher.shelf.as_ref().map(Shelf::behind);
+        let gauge = Arc::new(Gauge::new(watch).beside(behind));
         let (fetching, over) = oneshot::channel::<()>();
         let end = CancellationToken::new();
         let lead = Arc::new(Lead::new(source.fetcher.store.clone()));
@@ -276,9 +278,10 @@ impl Reading {
                 Found::Rows(..) | Found::Lost(_) => None,
             };
             let read = caught(|| reading.read(part, found, permit));
-            let bytes = read.as_ref().map_or(0, |read| read.resident.rows.get_array_memory_size() as u64);
-            if let Ok(read) = &read {
-                found_longest.store(reading.source.recipe.longest(&read.resident.rows), Relaxed);
+            let rows = read.as_ref().ok().map(|read| read.resident.rows());
+            let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
+            if let Some(rows) = rows {
+                found_longest.store(reading.source.recipe.longest(&rows.batch), Relaxed);
             }
             if let Some(task) = task {
                 task.done(u64::from(part.rows), bytes);
@@ -308,11 +311,12 @@ impl Reading {
                 Ok(whole) => whole,
                 Err(error) => return drop(send.send(Err(error))),
             };
+            let renewer = Arc::new(self.clone());
             self.source.runtime.spawn_blocking(move || {
                 stay.go_on(Phase::Writing);
                 // What is not kept is used in the form that memory was planned for.
                 let resident = match keeping.exchange(&whole) {
-                    Some(kept) => resident.exchanged(&kept),
+                    Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
                 };
                 drop((send.send(Ok(resident)), stay));
@@ -358,12 +362,25 @@ impl Reading {
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
     }
 
-    /// Decodes a part. Damage may lie in the copy that came: the row group is fetched once more before it is an error.
+    /// Decodes the rows of a part. Damage may lie in the copy that came: the row group is fetched once more before it is an
+    /// error.
+    fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
+        let Source { fetcher, selected, limit, .. } = &self.source;
+        let decode = |chunks| reader::read(fetcher, selected, part, chunks, *limit);
+        match decode(chunks) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.fetch_again(part.group as usize).and_then(decode)
+            }
+            read => read,
+        }
+    }
+
+    /// Makes rows of what came of a part.
     fn read(&self, part: Part, found: Found, permit: Permit) -> Result<Read> {
-        let Source { fetcher, selected, recipe, limit, .. } = &self.source;
+        let Source { fetcher, selected, recipe, .. } = &self.source;
         let (chunks, keeping) = match found {
             Found::Rows(kept, keeping) => {
-                let resident = Resident::kept(fetcher, selected, part, &kept, permit);
+                let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
                 return Ok(Read { resident, keep: keeping.map(|keeping| (keeping, kept.rows)) });
             }
             Found::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
@@ -372,13 +389,7 @@ impl Reading {
         // What is kept is kept whole.
         let keeping = keeping.zip(fetcher.shelf.as_ref());
         let wanted = keeping.as_ref().map_or(part, |(_, shelf)| shelf.whole(&part));
-        let decode = |chunks| reader::read(fetcher, selected, &wanted, chunks, *limit);
-        let read = match decode(chunks) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                self.fetch_again(part.group as usize).and_then(decode)
-            }
-            read => read,
-        };
+        let read = self.decode(&wanted, chunks);
         if let (Ok(rows), Some(tiers)) = (&read, &self.source.tiers) {
             tiers.observe(rows);
         }
@@ -395,6 +406,45 @@ impl Reading {
             }
             (Err(error), _) => Err(error),
         }
+    }
+}
+
+impl Renew for Reading {
+    fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)> {
+        let Source { fetcher, selected, .. } = &self.source;
+        let Fetcher { store, catalog, projection, shelf: Some(shelf), .. } = fetcher else {
+            return Err(Error::new(ErrorKind::Internal, "rows are kept without a cache"));
+        };
+        let group = part.group as usize;
+        let (whole, keeping) = match shelf.turn_again(store, catalog, projection, group) {
+            Turn::Here(kept, keeping) => (Ok(kept.rows), keeping),
+            Turn::Ours(keeping) => {
+                let fetched = self.fetch_again(group);
+                (fetched.and_then(|chunks| self.decode(&shelf.whole(&part), chunks)), keeping)
+            }
+        };
+        let whole = match whole {
+            Err(error) if fetcher.may_lose(&error) => {
+                return Ok((Resident::lost(fetcher, selected, part, error)?, None));
+            }
+            whole => whole?,
+        };
+        let kept = match keeping {
+            Some(keeping) => keeping.exchange(&self.in_form(whole.clone())?),
+            None => shelf.found(store, catalog, projection, group),
+        };
+        Ok((Resident::alone(selected, part, reader::cut(&whole, &part)), kept))
+    }
+
+    fn room(&self, part: Part) -> Option<Permit> {
+        let fetcher = &self.source.fetcher;
+        fetcher.budget.take(fetcher.held(part.group as usize))
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reading").finish_non_exhaustive()
     }
 }
 

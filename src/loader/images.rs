@@ -11,6 +11,7 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
 
 use super::slab::Slab;
+use crate::batch::view_bytes;
 use crate::decode::{Form, Image, PixelType, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -44,11 +45,11 @@ impl<'a> Encoded<'a> {
     /// The bytes of one row; `None` for a null.
     pub(super) fn get(&self, row: usize) -> Option<&'a [u8]> {
         match self {
-            Encoded::View(array) => array.is_valid(row).then(|| array.value(row)),
+            Encoded::View(array) => array.is_valid(row).then(|| view_bytes(array, row)),
             Encoded::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
             Encoded::Struct { nulls, bytes } => (nulls.is_none_or(|nulls| nulls.is_valid(row))
                 && bytes.is_valid(row))
-            .then(|| bytes.value(row)),
+            .then(|| view_bytes(bytes, row)),
         }
     }
 }

@@ -58,6 +58,12 @@ impl Budget {
         Permit { permit, books: self.books.clone() }
     }
 
+    /// Takes `bytes` if they are free.
+    pub(crate) fn take(&self, bytes: u64) -> Option<Permit> {
+        let permit = self.semaphore.clone().try_acquire_many_owned(self.units_of(bytes)).ok()?;
+        Some(self.granted(permit))
+    }
+
     /// Bytes that are granted at present.
     pub(crate) fn used(&self) -> u64 {
         u64::from(self.books.granted.load(SeqCst)) * UNIT

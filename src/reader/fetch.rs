@@ -16,7 +16,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
-use super::shelf::{Keeping, Kept, Shelf, Turn};
+use super::shelf::{Behind, Keeping, Kept, Shelf, Turn};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, Stage, Stay, Watch};
@@ -45,19 +45,30 @@ pub(crate) struct Gauge {
     /// The bytes that the next one waits for; 0 while none does.
     asked: AtomicU64,
     watch: Watch,
+    /// Who holds memory beside the epoch.
+    behind: Option<Arc<Behind>>,
 }
 
 impl Gauge {
     /// The gauge of what `watch` notes.
     pub(crate) fn new(watch: Watch) -> Self {
-        Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch }
+        Gauge { granted: AtomicU64::new(0), asked: AtomicU64::new(0), watch, behind: None }
+    }
+
+    /// The same of an epoch beside which rows are being written.
+    pub(crate) fn beside(self, behind: Option<Arc<Behind>>) -> Self {
+        Gauge { behind, ..self }
     }
 
     /// Whether fetching waits for memory that `budget` does not have, while all that it was granted before, `arrived` parts,
-    /// has arrived.
+    /// has arrived. Rows that are being written then have to let theirs go.
     pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {
         let asked = self.asked.load(Acquire);
-        asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked)
+        let is_stuck = asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked);
+        if let Some(behind) = self.behind.as_ref().filter(|_| is_stuck) {
+            behind.let_go();
+        }
+        is_stuck
     }
 }
 

@@ -17,14 +17,16 @@ pub mod rows;
 pub(crate) mod select;
 pub(crate) mod shelf;
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, new_null_array,
 };
 use arrow::datatypes::{DataType, Fields, Schema};
 
-use crate::error::{Error, Result};
+use crate::cache::Entry;
+use crate::error::{Error, ErrorKind, Result};
 use crate::shard::Part;
 
 pub use filter::Filter;
@@ -34,18 +36,55 @@ use fetch::{Chunks, Fetcher};
 use select::Selected;
 use shelf::Kept;
 
-/// The rows of one part, in memory, with the permit that covers them.
+/// The rows of one part at hand, with the permit that covers them.
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) part: Part,
-    pub(crate) rows: RecordBatch,
+    /// Exchanged for others where their entry in the cache was changed.
+    rows: Mutex<Arc<Rows>>,
     /// Why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: Numbers,
     /// Shared with who writes the rows to disk.
     permit: Option<Arc<Permit>>,
-    /// Whether the rows take no memory of this process, so that the permit is for the way here alone.
-    mapped: bool,
+    /// Who gets mapped rows once more.
+    renewer: Option<Arc<dyn Renew>>,
+}
+
+/// Rows where they are at present.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    pub(crate) batch: RecordBatch,
+    /// Where they are mapped, and so take no memory of this process: who says whether others changed them.
+    mapped: Option<Entry>,
+    /// What they take of the budget, if they came in the place of mapped ones.
+    _permit: Option<Permit>,
+}
+
+impl Rows {
+    fn new(batch: RecordBatch, mapped: Option<Entry>) -> Arc<Rows> {
+        Arc::new(Rows { batch, mapped, _permit: None })
+    }
+
+    /// Whether others can change them.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped.is_some()
+    }
+
+    /// Whether all that was read of them up to now is what was kept.
+    pub(crate) fn is_intact(&self) -> bool {
+        self.mapped.as_ref().is_none_or(Entry::is_intact)
+    }
+}
+
+/// Gets the rows of a part once more, after their entry in the cache was changed while they were used.
+pub(crate) trait Renew: fmt::Debug + Send + Sync {
+    /// The rows, in memory of their own, without a permit; and where they are kept now, if they are. Waits for the store
+    /// where it has to.
+    fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
+
+    /// Memory for rows that are not kept, if there is some.
+    fn room(&self, part: Part) -> Option<Permit>;
 }
 
 /// Which row of its row group each row is.
@@ -98,33 +137,72 @@ impl Resident {
     ) -> Self {
         // The plan counts on the estimate, not on what this row group happens to take.
         permit.shrink(fetcher.held(part.group as usize));
-        let permit = Some(Arc::new(permit));
-        Resident { part, rows, lost: None, numbers: Numbers::of(&part, selected), permit, mapped: false }
+        Resident { permit: Some(Arc::new(permit)), ..Resident::alone(selected, part, rows) }
     }
 
-    /// The rows that were kept of a part's row group.
+    /// The same without a permit.
+    pub(crate) fn alone(selected: &Selected, part: Part, rows: RecordBatch) -> Self {
+        let (rows, numbers) = (Mutex::new(Rows::new(rows, None)), Numbers::of(&part, selected));
+        Resident { part, rows, lost: None, numbers, permit: None, renewer: None }
+    }
+
+    /// The rows that were kept of a part's row group; `renewer` gets them once more if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         selected: &Selected,
         part: Part,
         kept: &Kept,
         permit: Permit,
+        renewer: Arc<dyn Renew>,
     ) -> Self {
-        Resident {
-            mapped: kept.mapped,
-            ..Resident::new(fetcher, selected, part, cut(&kept.rows, &part), permit)
-        }
+        Resident::new(fetcher, selected, part, kept.rows.clone(), permit).exchanged(kept, renewer)
     }
 
     /// The same rows, from the cache.
-    pub(crate) fn exchanged(self, kept: &Kept) -> Self {
-        Resident { rows: cut(&kept.rows, &self.part), mapped: kept.mapped, ..self }
+    pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
+        let rows = Rows::new(cut(&kept.rows, &self.part), kept.mapped.clone());
+        let renewer = rows.is_mapped().then_some(renewer);
+        Resident { rows: Mutex::new(rows), renewer, ..self }
     }
 
     /// The rows where they are used: memory that they do not take is given back.
     pub(crate) fn at_hand(mut self) -> Self {
-        self.permit.take_if(|_| self.mapped);
+        let is_mapped = self.rows().is_mapped();
+        self.permit.take_if(|_| is_mapped);
         self
+    }
+
+    /// The rows as they are at present.
+    pub(crate) fn rows(&self) -> Arc<Rows> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<Rows>> {
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The given rows in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
+    /// for the rows from now on gets them from where they were kept anew, or from memory if there is some.
+    pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
+        let Some(renewer) = &self.renewer else {
+            return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
+        };
+        // Others who found the same wait here, so that one fetches.
+        let mut rows = self.lock();
+        if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
+            drop(rows);
+            return self.detach(wanted);
+        }
+        let (resident, kept) = renewer.renew(self.part)?;
+        if resident.lost.is_none() {
+            if let Some(kept) = kept.filter(|kept| kept.mapped.is_some()) {
+                *rows = Rows::new(cut(&kept.rows, &self.part), kept.mapped);
+            } else if let Some(permit) = renewer.room(self.part) {
+                let batch = resident.rows().batch.clone();
+                *rows = Arc::new(Rows { batch, mapped: None, _permit: Some(permit) });
+            }
+        }
+        resident.detach(wanted)
     }
 
     /// What the rows take of the budget.
@@ -145,14 +223,7 @@ impl Resident {
         let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options)?;
-        Ok(Resident {
-            part,
-            rows,
-            lost: Some(error),
-            numbers: Numbers::of(&part, selected),
-            permit: None,
-            mapped: false,
-        })
+        Ok(Resident { lost: Some(error), ..Resident::alone(selected, part, rows) })
     }
 
     /// The ordinal of a row in its row group.
@@ -163,15 +234,22 @@ impl Resident {
         }
     }
 
-    /// The given rows in memory of their own, so that the row group's can be given back.
-    pub(crate) fn detach(&self, rows: &[u32]) -> Result<Resident> {
-        let taken = arrow::compute::take_record_batch(&self.rows, &UInt32Array::from(rows.to_vec()))?;
+    /// The given rows in memory of their own, so that the row group's can be given back. Not of mapped rows, which take none.
+    pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
+        let rows = self.rows();
+        let taken = arrow::compute::take_record_batch(&rows.batch, &UInt32Array::from(wanted.to_vec()))?;
         let columns = taken.columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
-        let numbers = rows.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
-        let numbers = Numbers::Listed(numbers.into());
-        let rows = RecordBatch::try_new(taken.schema(), columns)?;
-        let (part, lost) = (self.part, self.lost.clone());
-        Ok(Resident { part, rows, lost, numbers, permit: None, mapped: false })
+        let numbers = wanted.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
+        let options = RecordBatchOptions::new().with_row_count(Some(wanted.len()));
+        let rows = RecordBatch::try_new_with_options(taken.schema(), columns, &options)?;
+        Ok(Resident {
+            part: self.part,
+            rows: Mutex::new(Rows::new(rows, None)),
+            lost: self.lost.clone(),
+            numbers: Numbers::Listed(numbers.into()),
+            permit: None,
+            renewer: None,
+        })
     }
 }
 

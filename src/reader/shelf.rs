@@ -4,8 +4,10 @@
 //! lies in is told by its address, size, version and footer. Images in them may have been brought into another [`Form`];
 //! where rows are not kept in the form that is wanted, those that hold files are used to make it.
 
-use std::sync::Arc;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 
@@ -19,6 +21,12 @@ use crate::source::Store;
 /// Of the memory for row groups, the share that rows may take which wait to be written and are used already. A disk that
 /// is slower than the epoch then keeps fewer, and holds up nothing.
 const BEHIND_SHARE: u64 = 4;
+
+/// A disk that takes so long for a piece of an entry gives memory back too late for an epoch that waits for it.
+const LATE: Duration = Duration::from_millis(200);
+
+/// How long such a disk is left alone.
+const REST: Duration = Duration::from_secs(60);
 
 /// Rows kept on local disk.
 #[derive(Clone)]
@@ -35,10 +43,16 @@ pub(crate) struct Shelf {
     behind: Arc<Behind>,
 }
 
-/// Bytes of rows whose writing waits or is under way.
-struct Behind {
+/// Rows whose writing waits or is under way while they are used already.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    /// Bytes of them.
     bytes: AtomicU64,
     most: u64,
+    /// How often the epoch asked for their memory.
+    asked: AtomicU64,
+    /// Until when nothing is written behind an epoch.
+    resting: Mutex<Option<Instant>>,
 }
 
 /// The right, and the duty, to keep the rows of a row group that is being fetched.
@@ -57,7 +71,7 @@ impl Shelf {
         counts: Arc<[u32]>,
         memory: u64,
     ) -> Self {
-        let behind = Arc::new(Behind { bytes: AtomicU64::new(0), most: memory / BEHIND_SHARE });
+        let behind = Arc::new(Behind::new(memory / BEHIND_SHARE));
         let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
         Shelf { cache, content: content.into(), images, form: None, counts, behind }
     }
@@ -86,18 +100,58 @@ impl Shelf {
         projection: &Projection,
         group: usize,
     ) -> Turn {
-        let kept = |entry: Entry| Kept { mapped: entry.is_mapped(), rows: entry.read() };
         match self.cache.claim(&self.key(store, catalog, projection, group), CLAIM_PATIENCE) {
-            Claim::Ready(entry) => Turn::Here(kept(entry), None),
-            Claim::Mine(guard) => {
-                let keeping = Keeping { guard, behind: self.behind.clone() };
-                let files = self.form.map(|_| self.in_form(None).key(store, catalog, projection, group));
-                match files.and_then(|key| self.cache.get(&key)) {
-                    Some(entry) => Turn::Here(kept(entry), Some(keeping)),
-                    None => Turn::Ours(Some(keeping)),
-                }
-            }
+            Claim::Ready(entry) => Turn::Here(Kept::new(entry), None),
+            Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
             Claim::Alone => Turn::Ours(None),
+        }
+    }
+
+    /// As [`turn`](Self::turn) for rows whose entry was changed while they were used: in memory of their own, so that these
+    /// are final. Waits for nobody, since those who fetch may wait for the same threads.
+    pub(crate) fn turn_again(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        projection: &Projection,
+        group: usize,
+    ) -> Turn {
+        let key = self.key(store, catalog, projection, group);
+        if let Some(entry) = self.cache.get_copy(&key) {
+            return Turn::Here(Kept::new(entry), None);
+        }
+        match self.cache.claim(&key, Duration::ZERO) {
+            Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
+            Claim::Ready(_) | Claim::Alone => Turn::Ours(None),
+        }
+    }
+
+    /// The rows of a row group from the cache, if they are there now.
+    pub(crate) fn found(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        projection: &Projection,
+        group: usize,
+    ) -> Option<Kept> {
+        self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
+    }
+
+    /// It is ours to keep a row group: from the files that are kept of it, where images are to be in another form. Those
+    /// are read into memory, since what is made of them gets a checksum of its own, which would seal a change for good.
+    fn ours(
+        &self,
+        guard: Guard,
+        store: &Store,
+        catalog: &Catalog,
+        projection: &Projection,
+        group: usize,
+    ) -> Turn {
+        let keeping = Keeping { guard, behind: self.behind.clone() };
+        let files = self.form.map(|_| self.in_form(None).key(store, catalog, projection, group));
+        match files.and_then(|key| self.cache.get_copy(&key)) {
+            Some(entry) => Turn::Here(Kept::new(entry), Some(keeping)),
+            None => Turn::Ours(Some(keeping)),
         }
     }
 
@@ -113,6 +167,11 @@ impl Shelf {
             }
         }
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
+    }
+
+    /// Rows whose writing waits or is under way.
+    pub(crate) fn behind(&self) -> Arc<Behind> {
+        self.behind.clone()
     }
 
     /// The cache itself.
@@ -137,19 +196,24 @@ pub(crate) enum Turn {
 /// All selected rows of a row group, from the cache.
 pub(crate) struct Kept {
     pub(crate) rows: RecordBatch,
-    /// Whether they take none of this process's own memory.
-    pub(crate) mapped: bool,
+    /// Where they take none of this process's own memory: who says whether they were changed in their file.
+    pub(crate) mapped: Option<Entry>,
+}
+
+impl Kept {
+    fn new(entry: Entry) -> Kept {
+        Kept { rows: entry.read(), mapped: entry.is_mapped().then_some(entry) }
+    }
 }
 
 impl Keeping {
     /// Keeps `rows`, and gives back what is kept; `None` where nothing is.
     pub(crate) fn exchange(self, rows: &RecordBatch) -> Option<Kept> {
-        let entry = self.guard.exchange(rows)?;
-        Some(Kept { mapped: entry.is_mapped(), rows: entry.read() })
+        self.guard.exchange(rows).map(Kept::new)
     }
 
     /// A task that keeps `rows` while they are used already; `None` where the disk is too far behind. The memory of the
-    /// rows counts as used until it is done.
+    /// rows counts as used until it is done, which is soon where the epoch asks for it: then they are not kept.
     pub(crate) fn behind(
         self,
         rows: RecordBatch,
@@ -157,16 +221,137 @@ impl Keeping {
     ) -> Option<impl FnOnce() + Send> {
         let Keeping { guard, behind } = self;
         let bytes = rows.get_array_memory_size() as u64;
-        let before = behind.bytes.fetch_add(bytes, Relaxed);
-        if before > 0 && before + bytes > behind.most {
-            behind.bytes.fetch_sub(bytes, Relaxed);
+        if !behind.admit(bytes) {
             guard.decline_behind();
             return None;
         }
+        let asked = behind.asked.load(Relaxed);
         Some(move || {
-            guard.put(&rows);
-            behind.bytes.fetch_sub(bytes, Relaxed);
+            let (last, slowest) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
+            let is_wanted = || behind.asked.load(Relaxed) != asked;
+            let goes_on = || {
+                let took = last.replace(Instant::now()).elapsed();
+                slowest.set(slowest.get().max(took));
+                !is_wanted()
+            };
+            match is_wanted() {
+                true => guard.decline_behind(),
+                false => drop(guard.put_while(&rows, &goes_on)),
+            }
+            goes_on();
             drop((rows, memory));
+            behind.done(bytes, is_wanted() && slowest.get() > LATE);
         })
+    }
+}
+
+impl Behind {
+    fn new(most: u64) -> Behind {
+        Behind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
+    }
+
+    /// The epoch can go on with the memory of these rows alone.
+    pub(crate) fn let_go(&self) {
+        if self.bytes.load(Relaxed) > 0 {
+            self.asked.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Counts rows that are to be written, if there is room for them.
+    fn admit(&self, bytes: u64) -> bool {
+        if self.resting().is_some_and(|until| Instant::now() < until) {
+            return false;
+        }
+        let before = self.bytes.fetch_add(bytes, Relaxed);
+        // One always may be, or large row groups would never be kept.
+        let fits = before == 0 || before + bytes <= self.most;
+        if !fits {
+            self.bytes.fetch_sub(bytes, Relaxed);
+        }
+        fits
+    }
+
+    /// Rows were written, or not; `too_late` says that the epoch waited for their memory.
+    fn done(&self, bytes: u64, too_late: bool) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        if too_late {
+            *self.resting() = Some(Instant::now() + REST);
+        }
+    }
+
+    fn resting(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.resting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+    use crate::reader::budget::Budget;
+
+    const ROWS: i64 = 1000;
+
+    fn rows() -> RecordBatch {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS));
+        RecordBatch::try_from_iter([("id", ids)]).unwrap()
+    }
+
+    /// The right to keep group `group`, behind an epoch.
+    fn keeping(cache: &DiskCache, behind: &Arc<Behind>, group: usize) -> Keeping {
+        let key = Key::new("file", 1, "v", group, "all", &rows().schema());
+        match cache.claim(&key, CLAIM_PATIENCE) {
+            Claim::Mine(guard) => Keeping { guard, behind: behind.clone() },
+            claim => panic!("{claim:?}"),
+        }
+    }
+
+    #[test]
+    fn rows_that_wait_to_be_written_take_no_more_than_their_share() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
+        let bytes = rows().get_array_memory_size() as u64;
+        let behind = Arc::new(Behind::new(2 * bytes));
+        let first = keeping(&cache, &behind, 0).behind(rows(), None).expect("there is room");
+        let second = keeping(&cache, &behind, 1).behind(rows(), None).expect("there is room");
+        assert!(keeping(&cache, &behind, 2).behind(rows(), None).is_none(), "a third is too much");
+        assert_eq!(cache.stats().declined.behind, 1);
+        first();
+        keeping(&cache, &behind, 2).behind(rows(), None).expect("there is room again")();
+        second();
+        assert_eq!((cache.stats().written, behind.bytes.load(Relaxed)), (3, 0));
+
+        let little = Arc::new(Behind::new(1));
+        keeping(&cache, &little, 3).behind(rows(), None).expect("one always may be")();
+    }
+
+    #[test]
+    fn an_epoch_that_waits_gets_the_memory_of_rows_that_are_to_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
+        let behind = Arc::new(Behind::new(u64::MAX));
+        let budget = Budget::new(1 << 20);
+        let permit = Arc::new(budget.take(1 << 20).unwrap());
+        let write = keeping(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
+        assert!(budget.take(1 << 20).is_none());
+        behind.let_go();
+        write();
+        assert!(budget.take(1 << 20).is_some(), "given back");
+        let stats = cache.stats();
+        assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
+        // A disk that was quick about it is used again.
+        keeping(&cache, &behind, 0).behind(rows(), None).unwrap()();
+        assert_eq!(cache.stats().written, 1);
+    }
+
+    #[test]
+    fn a_disk_that_gave_memory_back_late_rests() {
+        let behind = Behind::new(u64::MAX);
+        assert!(behind.admit(1));
+        behind.done(1, true);
+        assert!(!behind.admit(1));
+        *behind.resting() = Some(Instant::now());
+        assert!(behind.admit(1), "for a while");
     }
 }

@@ -1,14 +1,18 @@
 //! The row cache between a store and its loaders: the same rows, fewer requests, and never a reason to stop.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Barrier;
+use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
+use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use fault_server::{FaultServer, Latency, Link};
+use forebay::cache::Tier;
 use forebay::reader::filter::{Op, Term};
-use forebay::{Dataset, DiskCache, ErrorKind, Filter, Loader, LoaderBuilder, Shard, Shuffle};
+use forebay::{Dataset, DiskCache, Epoch, ErrorKind, Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
 use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
@@ -163,6 +167,39 @@ fn two_loaders_at_once_fetch_each_row_group_once() {
 }
 
 #[test]
+fn eight_ranks_over_one_cache_are_sent_the_data_once() {
+    let bytes: u64 = files_below(&BUCKET).iter().map(|path| path.metadata().unwrap().len()).sum();
+    // A link that is full, so that all that comes is slow: a row group takes seconds.
+    let link = Link { rate: Some(bytes / 6), ..Link::default() };
+    let server = serving().link(link).start().unwrap();
+    let folder = TempDir::new().unwrap();
+    let loaders: Vec<Loader> = (0..8)
+        .map(|rank| {
+            let dataset = open(&server, &[]).unwrap();
+            let loader =
+                dataset.loader().shuffle(Shuffle::seeded(3).window_rows(150)).batch_size(8).threads(1);
+            loader.shard(Shard::new(rank, 8).unwrap()).cache(cache_in(&folder)).build().unwrap()
+        })
+        .collect();
+    settled(&server);
+    let before = server.stats().bytes_sent;
+    for epoch in 0..2 {
+        std::thread::scope(|scope| {
+            for loader in &loaders {
+                scope.spawn(move || {
+                    let epoch = run(loader.epoch(epoch));
+                    assert!(epoch.error.is_none(), "{:?}", epoch.error);
+                });
+            }
+        });
+    }
+    settled(&server);
+    let sent = server.stats().bytes_sent - before;
+    println!("sent {sent} of {bytes} bytes: {:.2}", sent as f64 / bytes as f64);
+    assert!(sent <= bytes * 115 / 100, "{sent} of {bytes} bytes");
+}
+
+#[test]
 fn damage_between_two_runs_is_never_seen() {
     let server = server();
     let folder = TempDir::new().unwrap();
@@ -189,6 +226,185 @@ fn damage_between_two_runs_is_never_seen() {
     run(loader.epoch(0)).is_right("after damage");
     let cache = loader.stats().cache.unwrap();
     assert!(cache.damaged >= ROW_GROUPS, "{cache}");
+}
+
+/// What others may do to an entry in place, and to its path.
+fn harms() -> Vec<(&'static str, fn(&Path))> {
+    // The loader itself removes what it finds changed: one that is gone already is not harmed.
+    fn write(path: &Path, change: impl Fn(&mut Vec<u8>)) {
+        let Ok(file) = fs::OpenOptions::new().read(true).write(true).open(path) else { return };
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        change(&mut bytes);
+        file.write_all_at(&bytes, 0).unwrap();
+        file.set_len(bytes.len() as u64).unwrap();
+    }
+    vec![
+        ("some bytes flipped", |path| {
+            write(path, |bytes| bytes.iter_mut().step_by(97).for_each(|byte| *byte ^= 0x55));
+        }),
+        ("cut to a tenth", |path| {
+            if let Ok(file) = fs::OpenOptions::new().write(true).open(path) {
+                file.set_len(file.metadata().unwrap().len() / 10).unwrap();
+            }
+        }),
+        ("ones all over", |path| write(path, |bytes| bytes.fill(0xFF))),
+        ("zeros all over, and the times put back", |path| {
+            let Ok(found) = path.metadata() else { return };
+            write(path, |bytes| bytes.fill(0));
+            let times = fs::FileTimes::new().set_accessed(found.accessed().unwrap());
+            if let Ok(file) = fs::OpenOptions::new().write(true).open(path) {
+                file.set_times(times.set_modified(found.modified().unwrap())).unwrap();
+            }
+        }),
+        ("a folder in its place", |path| {
+            let _ = fs::remove_file(path);
+            let _ = fs::create_dir_all(path.join("x"));
+        }),
+    ]
+}
+
+#[test]
+fn entries_that_are_changed_while_they_are_used_give_no_wrong_row() {
+    let server = server();
+    let exact = |dataset: &Dataset| dataset.loader().shuffle(Shuffle::exact(3)).batch_size(BATCH).threads(2);
+    let oracle = local(&BUCKET, exact);
+    for (harm, harms) in harms() {
+        for is_exact in [false, true] {
+            let case = format!("{harm}, {}", if is_exact { "exactly" } else { "through a window" });
+            let folder = TempDir::new().unwrap();
+            let dataset = open(&server, &[]).unwrap();
+            let builder = if is_exact { exact(&dataset).memory(3 << 20) } else { shuffled(&dataset) };
+            let loader = builder.cache(cache_in(&folder)).build().unwrap();
+            for _ in 0..20 {
+                assert!(run(loader.epoch(0)).error.is_none(), "{case}");
+                if loader.stats().cache.unwrap().entries == ROW_GROUPS {
+                    break;
+                }
+            }
+            let epoch = run_with(loader.epoch(0), |batches| {
+                if [3, 9].contains(&batches) {
+                    let files = entries(&folder.path().join("rows"));
+                    files.iter().filter(|path| path.is_file()).for_each(|path| harms(path));
+                }
+            });
+            assert!(epoch.error.is_none(), "{case}: {:?}", epoch.error);
+            assert!(epoch.batches == if is_exact { &*oracle } else { &*ORACLE }[..], "{case}: other rows");
+            let off = loader.stats().cache.unwrap().writing_off;
+            assert_eq!(off, None, "{case}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_another_filter_are_not_taken_for_those_of_this_one() {
+    let server = server();
+    let folder = TempDir::new().unwrap();
+    // As many rows of the same row group, and others.
+    for from in [10_000, 10_005, 10_002] {
+        let some = |dataset: &Dataset| {
+            let ids = [Term::new("id", Op::GreaterEq, from), Term::new("id", Op::Less, from + 5)];
+            dataset.loader().batch_size(5).filter(Filter::all_of(ids))
+        };
+        let loader = some(&open(&server, &[]).unwrap()).cache(cache_in(&folder)).build().unwrap();
+        for _ in 0..2 {
+            assert!(run(loader.epoch(0)).batches == local(&BUCKET, some), "from {from}");
+        }
+    }
+}
+
+#[test]
+fn rows_of_other_columns_are_not_taken_for_those_of_these() {
+    let server = server();
+    let folder = TempDir::new().unwrap();
+    let names = |columns: &[&str]| {
+        let dataset = open(&server, &[]).unwrap();
+        let loader =
+            dataset.loader().columns(columns.iter().copied()).cache(cache_in(&folder)).batch_size(BATCH);
+        let loader = loader.build().unwrap();
+        let found: Vec<Vec<String>> = (0..2)
+            .flat_map(|epoch| loader.epoch(epoch))
+            .map(|batch| batch.unwrap().schema().fields().iter().map(|field| field.name().clone()).collect())
+            .collect();
+        found.into_iter().for_each(|found| assert_eq!(found, columns));
+    };
+    for columns in [&["id", "weight"][..], &["weight", "id"], &["id"], &["payload"]] {
+        names(columns);
+    }
+}
+
+/// A folder of photographs, 12 in each of 4 row groups.
+fn photographs() -> TempDir {
+    let folder = TempDir::new().unwrap();
+    let picture = |seed: u64| {
+        let level = |at: u64| {
+            ((at / 3 % 96) * (1 + seed % 5) + at / 288 * (2 + seed % 3) + at % 3 * 60 + seed * 7) as u8
+        };
+        forebay::decode::encode_jpeg(&(0..96 * 72 * 3).map(level).collect::<Vec<u8>>(), 96, 72, 90).unwrap()
+    };
+    let images = BinaryArray::from_iter_values((0..48).map(picture));
+    let ids = Int64Array::from_iter_values(0..48);
+    let rows = RecordBatch::try_from_iter([
+        ("image", Arc::new(images) as ArrayRef),
+        ("id", Arc::new(ids) as ArrayRef),
+    ]);
+    let rows = rows.unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(12)).build();
+    let file = fs::File::create(folder.path().join("photographs.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+    folder
+}
+
+fn pictures(folder: &TempDir, image: &Image) -> LoaderBuilder {
+    let dataset = Dataset::open(folder.path()).unwrap();
+    dataset.loader().decode("image", image.clone()).shuffle(Shuffle::seeded(5)).batch_size(10).threads(2)
+}
+
+fn batches(epoch: Epoch) -> Vec<RecordBatch> {
+    epoch.map(|batch| batch.unwrap()).collect()
+}
+
+#[test]
+fn images_kept_for_one_purpose_are_not_taken_for_another() {
+    let (data, folder) = (photographs(), TempDir::new().unwrap());
+    for image in [
+        Image::center_crop(16),
+        Image::center_crop(24),
+        Image::center_crop(16).grayscale(),
+        Image::resize(16, 16),
+        Image::random_resized_crop(16).flip(),
+        Image::center_crop(16),
+    ] {
+        let oracle = batches(pictures(&data, &image).build().unwrap().epoch(0));
+        let loader =
+            pictures(&data, &image).cache(cache_in(&folder)).cache_tier(Tier::Pixels).build().unwrap();
+        for _ in 0..2 {
+            assert!(batches(loader.epoch(0)) == oracle, "{image}");
+        }
+    }
+}
+
+#[test]
+fn pixels_that_are_changed_while_they_are_used_are_never_seen() {
+    let data = photographs();
+    let image = Image::random_resized_crop(16).flip();
+    let oracle = batches(pictures(&data, &image).build().unwrap().epoch(0));
+    for (harm, harms) in harms() {
+        let folder = TempDir::new().unwrap();
+        let loader =
+            pictures(&data, &image).cache(cache_in(&folder)).cache_tier(Tier::Pixels).build().unwrap();
+        assert!(batches(loader.epoch(0)) == oracle, "{harm}");
+        let mut epoch = loader.epoch(0);
+        let mut found = vec![epoch.next().unwrap().unwrap()];
+        let files = entries(&folder.path().join("rows"));
+        assert_eq!(files.len(), 4, "{harm}");
+        files.iter().for_each(|path| harms(path));
+        found.extend(batches(epoch));
+        assert!(found == oracle, "{harm}");
+        assert!(batches(loader.epoch(0)) == oracle, "{harm}, and later");
+    }
 }
 
 #[test]

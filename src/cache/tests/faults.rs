@@ -110,7 +110,7 @@ fn a_full_disk_turns_writing_off_until_there_is_room() {
 fn a_disk_that_is_gone_turns_the_cache_off_until_there_is_another() {
     let (images, disk) = (folder(), folder());
     let (image, at) = (images.path().join("disk"), disk.path().to_string_lossy().into_owned());
-    fs::File::create(&image).unwrap().set_len(48 << 20).unwrap();
+    File::create(&image).unwrap().set_len(48 << 20).unwrap();
     let image = image.to_string_lossy();
     if !(run("mkfs.ext4", &["-q", "-F", &image])
         && run("mount", &["-o", "loop", &image, &at])
@@ -229,8 +229,9 @@ fn running_out_of_open_files_turns_the_cache_off_and_leaves_what_is_mapped() {
 fn runs_out() {
     let cache = impatient(&given_folder());
     let held = std::cell::RefCell::new(Vec::new());
+    assert!(cache.put(&key(5), &rows(5)));
     let take_all = || {
-        while let Ok(file) = fs::File::open("/dev/null") {
+        while let Ok(file) = File::open("/dev/null") {
             held.borrow_mut().push(file);
         }
         assert_eq!(cache.get(&key(0)).expect("it is mapped").read(), rows(0));

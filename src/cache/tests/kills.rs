@@ -51,7 +51,7 @@ fn evicts_and_writes() {
     let helper = process("kills::writes_the_old_one", &given_folder()).env_remove("FOREBAY_KILL_AT").status();
     assert!(helper.unwrap().success());
     for _ in 0..3 {
-        cache.epoch_begins();
+        epoch_begins(&cache);
     }
     cache.put(&key(0), &rows(0));
     println!("{die} was not passed: {:?}", cache.stats());

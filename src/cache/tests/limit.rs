@@ -16,7 +16,7 @@ fn on_disk(dir: &Path) -> u64 {
 
 /// One epoch over `groups` in the order of `seed`, as a loader goes: what is missing is fetched and put. Returns the hits.
 fn epoch(cache: &DiskCache, groups: std::ops::Range<u64>, seed: u64) -> u64 {
-    cache.epoch_begins();
+    epoch_begins(cache);
     let mut order: Vec<u64> = groups.collect();
     let mut state = seed;
     order.sort_by_cached_key(|_| random(&mut state));
@@ -77,13 +77,14 @@ fn the_longest_unused_goes_first() {
     let now = SystemTime::now();
     for (group, hours) in [(0, 2), (1, 3), (2, 1)] {
         assert!(cache.put(&key(group), &rows(group)));
-        let file = std::fs::File::open(cache.0.space.folder.entry(key(group).name())).unwrap();
-        file.set_modified(now - Duration::from_secs(3600 * hours)).unwrap();
+        let file = File::open(cache.0.space.folder.entry(key(group).name())).unwrap();
+        let used = now - Duration::from_secs(3600 * hours);
+        file.set_times(std::fs::FileTimes::new().set_accessed(used)).unwrap();
     }
     let cache = open(&dir, 3 * entry_bytes());
-    cache.epoch_begins();
+    epoch_begins(&cache);
     assert!(!cache.put(&key(9), &rows(9)));
-    cache.epoch_begins();
+    epoch_begins(&cache);
     assert!(cache.put(&key(9), &rows(9)));
     let left: Vec<bool> = (0..3).map(|group| cache.get(&key(group)).is_some()).collect();
     assert_eq!(left, [true, false, true]);
@@ -98,8 +99,8 @@ fn what_another_process_uses_stays() {
         assert!(theirs.get(&key(group)).is_some());
     }
     for _ in 0..4 {
-        ours.epoch_begins();
-        theirs.epoch_begins();
+        epoch_begins(&ours);
+        epoch_begins(&theirs);
         assert!(theirs.get(&key(0)).is_some());
         ours.put(&key(9), &rows(9));
     }

@@ -9,6 +9,7 @@ mod damage;
 mod faults;
 mod flight;
 mod folders;
+mod in_use;
 mod kills;
 mod limit;
 mod round_trip;
@@ -67,6 +68,12 @@ fn folder() -> TempDir {
 
 fn open(folder: &TempDir, max_bytes: u64) -> DiskCache {
     DiskCache::open(folder.path(), max_bytes).unwrap()
+}
+
+/// Begins an epoch that is not as short as a step of the clock by which uses are noted.
+fn epoch_begins(cache: &DiskCache) {
+    nap(2 * space::CLOCK_STEP.as_millis() as u64);
+    cache.epoch_begins();
 }
 
 /// All files below `folder`, with their lengths.

@@ -181,6 +181,11 @@ pub(super) fn is_kept(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&RESIZED)
 }
 
+/// Whether bytes are kept pixels, of which nothing but a few numbers at their head is interpreted.
+pub(super) fn is_pixels(bytes: &[u8]) -> bool {
+    bytes.starts_with(&PIXELS)
+}
+
 /// Brings a kept image into its slot.
 pub(super) fn decode_into(
     image: &Image,

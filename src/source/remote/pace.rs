@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
+use super::leg::Late;
 use crate::source::traffic::Traffic;
 
 /// Requests at once: at first, at least, and at most where the user sets no other limit.
@@ -54,6 +55,11 @@ const LATE_LEAST: Duration = Duration::from_millis(15);
 const HEDGES: f64 = 0.05;
 const HEDGES_SAVED: f64 = 8.0;
 
+/// Of second requests, those beside a slow body at first: none. Beside a request that is silent a second one costs next to no
+/// bytes, beside a body that comes slowly up to all of it; and on a link that is full every body is slow. Eight ranks that
+/// read little each would ask for much of it twice.
+const SLOW_HEDGES_AT_FIRST: f64 = 0.0;
+
 /// The measurements of one store, shared by all that read from it.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -80,7 +86,9 @@ struct State {
     seconds: f64,
     bytes: f64,
     requests: f64,
+    /// Second requests that may be sent, and of these, beside slow bodies.
     hedges: f64,
+    slow_hedges: f64,
 }
 
 /// What is being tried.
@@ -143,6 +151,7 @@ impl Pace {
             bytes: 0.0,
             requests: 0.0,
             hedges: HEDGES_SAVED,
+            slow_hedges: SLOW_HEDGES_AT_FIRST,
         };
         Pace { slots: Arc::new(Semaphore::new(limit)), most, state: Mutex::new(state), traffic }
     }
@@ -194,6 +203,7 @@ impl Pace {
         let mut state = self.state();
         let now = Instant::now();
         state.hedges = (state.hedges + HEDGES).min(HEDGES_SAVED);
+        state.slow_hedges = (state.slow_hedges + HEDGES).min(HEDGES_SAVED);
         state.seconds = state.seconds * MEMORY + took.as_secs_f64();
         state.bytes = state.bytes * MEMORY + bytes as f64;
         state.requests = state.requests * MEMORY + 1.0;
@@ -254,12 +264,13 @@ impl Pace {
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// Takes leave to send a second request, if there is any left.
-    pub(super) fn may_hedge(&self) -> bool {
+    /// Takes leave to send a second request beside one that is late in this way, if there is any left.
+    pub(super) fn may_hedge(&self, why: Late) -> bool {
         let mut state = self.state();
-        let may = state.hedges >= 1.0;
+        let may = state.hedges >= 1.0 && (why == Late::Silent || state.slow_hedges >= 1.0);
         if may {
             state.hedges -= 1.0;
+            state.slow_hedges -= f64::from(u8::from(why == Late::Slow));
         }
         may
     }
@@ -349,9 +360,21 @@ mod tests {
         let pace = pace();
         let mut hedges = 0;
         for _ in 0..2_000 {
-            hedges += u32::from(pace.may_hedge());
+            hedges += u32::from(pace.may_hedge(Late::Silent));
             pace.finished(1 << 20, Duration::from_millis(1));
         }
         assert!((100..=108).contains(&hedges), "{hedges}");
+    }
+
+    #[test]
+    fn bodies_that_are_slow_are_asked_for_twice_only_after_twenty_requests() {
+        let pace = pace();
+        assert!(pace.may_hedge(Late::Silent));
+        let hedges = |requests: u32| -> u32 {
+            let done = |_| pace.finished(1 << 20, Duration::from_millis(1));
+            (0..requests).map(done).map(|()| u32::from(pace.may_hedge(Late::Slow))).sum()
+        };
+        assert_eq!(hedges(19), 0);
+        assert!((49..=51).contains(&hedges(1_000)));
     }
 }

@@ -102,7 +102,7 @@ impl<'a> Transfer<'a> {
                     // The first is still there; asking once more would be a retry, without its wait.
                     _ => (second, may_hedge) = (None, false),
                 },
-                () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge() {
+                () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge(why) {
                     true => {
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));

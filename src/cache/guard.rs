@@ -1,0 +1,201 @@
+//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map says so, where the process would
+//! die of SIGBUS.
+//!
+//! A page of a mapped file is gone when somebody cuts the file, or when the disk fails under it; whoever touches it then
+//! gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero pages in the
+//! place of the whole map, marks the map as broken and lets the reader go on; nobody delivers what was read from a broken
+//! map. Any other SIGBUS goes to whoever handled it before us.
+//!
+//! The handler only reads atomics and calls `mmap` and `sigaction`, which a signal handler may do.
+#![allow(unsafe_code)]
+
+use std::fs::File;
+use std::io;
+use std::ptr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use memmap2::{Mmap, MmapOptions};
+
+/// Maps that are guarded at most: twice what an index keeps. Linux allows a process 65,530 maps in all.
+const SLOTS: usize = 1 << 15;
+
+/// Where one map lies; a length of 0: no map.
+struct Slot {
+    start: AtomicUsize,
+    length: AtomicUsize,
+    broken: AtomicBool,
+}
+
+static MAPS: [Slot; SLOTS] = [const {
+    Slot { start: AtomicUsize::new(0), length: AtomicUsize::new(0), broken: AtomicBool::new(false) }
+}; SLOTS];
+
+/// Slots that are free again, and how many were ever taken.
+static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+
+/// Slots that were ever taken, for the handler.
+static TAKEN: AtomicUsize = AtomicUsize::new(0);
+
+/// What handled SIGBUS before us; null: nobody. Never freed, since a handler may be reading it.
+static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
+
+/// A map of the beginning of a file, guarded.
+pub(super) struct Guarded {
+    map: Mmap,
+    slot: usize,
+}
+
+impl Guarded {
+    /// Maps the first `length` bytes of `file`. `None` where so many maps are guarded already that no more can be.
+    pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
+        take_over()?;
+        let Some(slot) = take_slot() else { return Ok(None) };
+        // SAFETY: bytes of a map must not change under a reference to them, and others may write to the file: this cannot
+        // be kept, only be made harmless. What decides over memory (lengths, offsets, views) is either read from private
+        // memory or checked again at each use, and values that were read from a map are delivered only if the file is
+        // found unchanged after they were read. Pages that vanish are replaced by the handler.
+        let map = match unsafe { MmapOptions::new().len(length).map(file) } {
+            Ok(map) => map,
+            Err(error) => {
+                free().0.push(slot);
+                return Err(error);
+            }
+        };
+        let at = &MAPS[slot];
+        at.broken.store(false, Relaxed);
+        at.start.store(map.as_ptr() as usize, Relaxed);
+        at.length.store(map.len(), Release);
+        Ok(Some(Guarded { map, slot }))
+    }
+
+    /// Whether pages of it could not be read, and were replaced by zeros.
+    pub(super) fn is_broken(&self) -> bool {
+        MAPS[self.slot].broken.load(Acquire)
+    }
+}
+
+impl AsRef<[u8]> for Guarded {
+    fn as_ref(&self) -> &[u8] {
+        &self.map
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        MAPS[self.slot].length.store(0, Release);
+        free().0.push(self.slot);
+    }
+}
+
+fn free() -> MutexGuard<'static, (Vec<usize>, usize)> {
+    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn take_slot() -> Option<usize> {
+    let mut free = free();
+    if let Some(slot) = free.0.pop() {
+        return Some(slot);
+    }
+    let slot = (free.1 < SLOTS).then_some(free.1)?;
+    free.1 += 1;
+    TAKEN.store(free.1, Release);
+    Some(slot)
+}
+
+/// Makes sure that SIGBUS comes to us first: frameworks install handlers of their own when they are loaded.
+fn take_over() -> io::Result<()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    // SAFETY: `sigaction` is plain data for which zeros are a value; both calls get pointers to live values of it.
+    unsafe {
+        let mut current: libc::sigaction = std::mem::zeroed();
+        if libc::sigaction(libc::SIGBUS, ptr::null(), &raw mut current) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let handler: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = on_bus_error;
+        if current.sa_sigaction == handler as libc::sighandler_t {
+            return Ok(());
+        }
+        BEFORE.store(Box::into_raw(Box::new(current)), Release);
+        let mut ours: libc::sigaction = std::mem::zeroed();
+        ours.sa_sigaction = handler as libc::sighandler_t;
+        // On the stack for signals where the thread has one: a stack that overflowed is a fault of another kind, but the
+        // handler before us may need it.
+        ours.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+        libc::sigemptyset(&raw mut ours.sa_mask);
+        if libc::sigaction(libc::SIGBUS, &raw const ours, ptr::null_mut()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    Ok(())
+}
+
+extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    // SAFETY: the kernel passes a valid `siginfo_t`, since we asked for it.
+    let (address, by_kernel) = unsafe { ((*info).si_addr() as usize, (*info).si_code > 0) };
+    if by_kernel && replace_map_at(address) {
+        return;
+    }
+    // Not ours. The one before us takes over: the fault comes again as soon as we return, and a signal that somebody sent
+    // is sent again.
+    let before = BEFORE.swap(ptr::null_mut(), AcqRel);
+    // SAFETY: `before` is null or was leaked by `take_over`; zeros are the default action, which ends the process.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        let before = if before.is_null() { &raw const default } else { before.cast_const() };
+        libc::sigaction(signal, before, ptr::null_mut());
+        if !by_kernel {
+            libc::raise(signal);
+        }
+    }
+}
+
+/// Puts zero pages in the place of the map that holds `address`, if it is one of ours.
+fn replace_map_at(address: usize) -> bool {
+    for slot in &MAPS[..TAKEN.load(Acquire)] {
+        let length = slot.length.load(Acquire);
+        let start = slot.start.load(Relaxed);
+        // A map ends at the end of a page.
+        let end = start + length.next_multiple_of(PAGE);
+        if length > 0 && (start..end).contains(&address) {
+            slot.broken.store(true, Release);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
+            // SAFETY: exactly the pages of one of our maps, which lives as long as somebody reads it, as the one whose
+            // fault this is does.
+            let zeros =
+                unsafe { libc::mmap(start as *mut libc::c_void, length, libc::PROT_READ, flags, -1, 0) };
+            return zeros != libc::MAP_FAILED;
+        }
+    }
+    false
+}
+
+/// The smallest page; where pages are larger, a fault past the end of a map's last small page is not looked for.
+const PAGE: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn a_map_whose_file_is_cut_reads_as_zeros_and_says_so() {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(&[7; 3 * PAGE]).unwrap();
+        let (cut, whole) =
+            (Guarded::new(&file, 3 * PAGE).unwrap().unwrap(), Guarded::new(&file, PAGE).unwrap().unwrap());
+        assert!(cut.as_ref().iter().all(|byte| *byte == 7));
+        file.set_len(PAGE as u64).unwrap();
+        assert!(!cut.is_broken(), "nobody looked yet");
+        assert_eq!(std::hint::black_box(cut.as_ref())[2 * PAGE], 0);
+        assert!(cut.is_broken());
+        assert!(whole.as_ref().iter().all(|byte| *byte == 7), "another map is as it was");
+        assert!(!whole.is_broken());
+        drop(cut);
+        let again = Guarded::new(&file, PAGE).unwrap().unwrap();
+        assert!(!again.is_broken(), "a slot that is used again begins anew");
+    }
+}
