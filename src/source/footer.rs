@@ -11,7 +11,8 @@ use arrow::datatypes::Schema;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions,
+    ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
 };
 use tokio::sync::{Semaphore, SemaphorePermit};
 use xxhash_rust::xxh3::xxh3_64;
@@ -41,6 +42,11 @@ const BYTES_SHOWN: u64 = 8;
 /// The longest footer that is read. The widest of real data sets take tens of megabytes; one that claims more is a reason
 /// to doubt it, not to allocate.
 const LONGEST_FOOTER: u64 = 128 << 20;
+
+/// The most rows that a row group may have whatever it takes, and for each of its bytes beyond that. A plan takes memory
+/// for each row long before the pages are seen; real row groups have a few rows in a byte at best.
+const ROWS_FOR_NOTHING: u64 = 1 << 24;
+const ROWS_A_BYTE: u64 = 1024;
 
 /// Bytes of large footers that are read and parsed at the same time, by all files together.
 const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
@@ -96,7 +102,13 @@ pub(super) async fn read_all(
                     None => fetch(store, &found, large).await?,
                 };
                 let parsed = bytes.clone();
-                let footer = store.blocking(move || parse(found, &parsed, &layouts, first)).await?;
+                // By the few threads of the runtime, not by the many that wait for disks: each thread has a heap of its own,
+                // which the footers would be strewn over.
+                let parsing = tokio::spawn(async move { parse(found, &parsed, &layouts, first) });
+                let footer = parsing.await.unwrap_or_else(|error| match error.is_cancelled() {
+                    true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
+                    false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+                })?;
                 Ok((footer, key, bytes))
             };
             read.await.map_err(|error: Error| error.at(place))
@@ -265,14 +277,16 @@ fn not_parquet(head: &[u8]) -> Error {
 }
 
 fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layout>)> {
-    let metadata = ParquetMetaDataReader::decode_metadata(bytes)?;
+    // Nobody asks for histograms of levels, which are two allocations for each column chunk.
+    let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
     let layout = layouts.intern(metadata.file_metadata())?;
     if Arc::ptr_eq(&layout.parquet, &metadata.file_metadata().schema_descr_ptr()) {
         return Ok((metadata, layout));
     }
     // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
     drop(metadata);
-    let options = ParquetMetaDataOptions::new().with_schema(layout.parquet.clone());
+    let options = options.with_schema(layout.parquet.clone());
     let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
     Ok((metadata, layout))
 }
@@ -306,6 +320,11 @@ fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
         let place = || Place::default().column(chunk.column_path().string());
         check_chunk(chunk, group.num_rows(), size).map_err(|error| error.at(place()))?;
         stored = stored.saturating_add(chunk.byte_range().1);
+    }
+    let rows = group.num_rows().max(0).cast_unsigned();
+    if rows > ROWS_FOR_NOTHING.max(stored.saturating_mul(ROWS_A_BYTE)) {
+        let cause = format!("a row group of {rows} rows in {stored} bytes");
+        return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
     // Memory is allowed by what is stored: bytes that many columns share would count for each.
     if stored > size {
