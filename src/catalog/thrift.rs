@@ -123,9 +123,7 @@ impl<'a> Compact<'a> {
                     false => self.skip_element(kind, DEEPEST),
                 })
             }
-            Kind::Struct(fields) => {
-                self.structure(&mut |input, id, kind| input.field(fields, id, kind))
-            }
+            Kind::Struct(fields) => self.structure(&mut |input, id, kind| input.field(fields, id, kind)),
             Kind::Bool | Kind::I8 | Kind::I64 | Kind::Double | Kind::Binary => self.skip(kind),
         }
     }

@@ -333,7 +333,12 @@ mod tests {
 
     use super::*;
 
-    fn about(physical: Type, compression: Compression, values: i64, uncompressed: i64) -> ColumnChunkMetaData {
+    fn about(
+        physical: Type,
+        compression: Compression,
+        values: i64,
+        uncompressed: i64,
+    ) -> ColumnChunkMetaData {
         let of = SchemaType::primitive_type_builder("c", physical).build().unwrap();
         let descriptor = ColumnDescriptor::new(Arc::new(of), 0, 0, ColumnPath::from("c"));
         ColumnChunkMetaData::builder(Arc::new(descriptor))
@@ -477,7 +482,10 @@ mod tests {
         let bomb = page(0, 1 << 30, 1, &[0; 8]);
         assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), ErrorKind::TooLarge);
         assert_eq!(kind(Compression::UNCOMPRESSED, &honest.repeat(2), limit), ErrorKind::Corrupt);
-        assert_eq!(kind(Compression::UNCOMPRESSED, &[&honest[..], &[0x15; 9]].concat(), limit), ErrorKind::Corrupt);
+        assert_eq!(
+            kind(Compression::UNCOMPRESSED, &[&honest[..], &[0x15; 9]].concat(), limit),
+            ErrorKind::Corrupt
+        );
     }
 
     #[test]
@@ -496,7 +504,8 @@ mod tests {
     #[test]
     fn a_page_with_the_header_of_another_kind_is_refused() {
         let header = integers(&[1, 0, 3, 3]);
-        let two = [&integers(&[0, 8, 8])[..], &[0x2c], &header, &[0, 0x2c], &header, &[0, 0], &[0; 8]].concat();
+        let two =
+            [&integers(&[0, 8, 8])[..], &[0x2c], &header, &[0, 0x2c], &header, &[0, 0], &[0; 8]].concat();
         assert_eq!(kind(Compression::UNCOMPRESSED, &two, u64::MAX), ErrorKind::Corrupt);
         let other = [&integers(&[0, 8, 8])[..], &[0x4c], &header, &[0, 0], &[0; 8]].concat();
         assert_eq!(kind(Compression::UNCOMPRESSED, &other, u64::MAX), ErrorKind::Corrupt);
@@ -521,7 +530,10 @@ mod tests {
         let mended = |bytes: &[u8], created_by| {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let bytes = Bytes::copy_from_slice(bytes);
-            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by }.check(1, u64::MAX).unwrap().mended
+            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by }
+                .check(1, u64::MAX)
+                .unwrap()
+                .mended
         };
         let denied = page_v2(8, [1, 0, 1], FALSE, &stream);
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);

@@ -154,13 +154,8 @@ const BOUNDING_BOX: &[Field] = &[
 /// Without the headers of the kinds of pages, which are below.
 pub(crate) const PAGE_HEADER: &[Field] = &[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32), (4, Kind::I32)];
 
-pub(crate) const DATA_PAGE_HEADER: &[Field] = &[
-    (1, Kind::I32),
-    (2, Kind::I32),
-    (3, Kind::I32),
-    (4, Kind::I32),
-    (5, Kind::Struct(STATISTICS)),
-];
+pub(crate) const DATA_PAGE_HEADER: &[Field] =
+    &[(1, Kind::I32), (2, Kind::I32), (3, Kind::I32), (4, Kind::I32), (5, Kind::Struct(STATISTICS))];
 
 pub(crate) const DICTIONARY_PAGE_HEADER: &[Field] = &[(1, Kind::I32), (2, Kind::I32), (3, Kind::Bool)];
 
