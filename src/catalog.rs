@@ -118,7 +118,7 @@ impl Projection {
 impl Catalog {
     /// Puts files into a catalogue. `files` must be in their final order, and `schema` their common one.
     ///
-    /// Fails with `Corrupt` where a footer counts less than zero rows.
+    /// Fails with `Corrupt` where a footer counts less than zero rows, or more than 64 bits can count.
     pub(crate) fn new(files: Vec<File>, schema: SchemaRef) -> Result<Self> {
         let mut groups = Vec::new();
         let mut first_row = 0u64;
@@ -130,7 +130,11 @@ impl Catalog {
                 })?;
                 if rows > 0 {
                     groups.push(Group { file, index, rows, first_row });
-                    first_row += rows;
+                    first_row = first_row.checked_add(rows).ok_or_else(|| {
+                        let cause = format!("{rows} more rows than the {first_row} before cannot be counted");
+                        Error::new(ErrorKind::Corrupt, cause)
+                            .at(Place::file(found.location.clone()).row_group(index))
+                    })?;
                 }
             }
         }

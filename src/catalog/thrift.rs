@@ -2,6 +2,14 @@
 //!
 //! Why not the Parquet crate's: it is private, it reads a length and allocates it before it looks whether the bytes are
 //! there, and it recurses as deep as the bytes say. Nothing here allocates, and depth is bounded.
+//!
+//! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every check. It
+//! goes by a field's id alone, whatever type is written, and cuts integers to the width that is declared. So a field must
+//! be written as [`declared`], and where the two pass over unknown bytes differently these are refused.
+
+pub(crate) mod declared;
+
+use declared::{Field, Kind};
 
 /// How deep structures may nest in what is skipped; Parquet's own go five deep.
 const DEEPEST: u32 = 32;
@@ -13,6 +21,7 @@ const BOOL_TRUE: u8 = 1;
 const BOOL_FALSE: u8 = 2;
 const BYTE: u8 = 3;
 const I16: u8 = 4;
+const I32: u8 = 5;
 const I64: u8 = 6;
 const DOUBLE: u8 = 7;
 const BINARY: u8 = 8;
@@ -56,7 +65,7 @@ impl<'a> Compact<'a> {
     }
 
     /// Reads a list's header: the number of elements and their type. Each takes at least one byte.
-    pub(crate) fn list(&mut self) -> Option<(usize, u8)> {
+    fn list(&mut self) -> Option<(usize, u8)> {
         let header = self.byte()?;
         let count = match header >> 4 {
             0x0f => usize::try_from(self.varint()?).ok()?,
@@ -65,8 +74,62 @@ impl<'a> Compact<'a> {
         (count <= self.rest.len()).then_some((count, header & 0x0f))
     }
 
+    /// Reads the header of a field that is declared as a list of structures, and says how many follow.
+    pub(crate) fn list_of_structures(&mut self, kind: u8) -> Option<usize> {
+        let (count, element) = (kind == LIST).then(|| self.list())??;
+        (count == 0 || element == STRUCT).then_some(count)
+    }
+
+    /// Reads the value of a field that is declared as a 32-bit integer, from the type that is written.
+    pub(crate) fn i32(&mut self, kind: u8) -> Option<i32> {
+        (kind == I32).then(|| i32::try_from(self.int()?).ok())?
+    }
+
+    /// The value of a boolean field, which is in the type that is written.
+    pub(crate) fn bool(kind: u8) -> Option<bool> {
+        matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
+    }
+
+    /// Reads a text or bytes, and says how long they are.
+    pub(crate) fn binary(&mut self, kind: u8) -> Option<u64> {
+        let length = (kind == BINARY).then(|| self.varint())??;
+        self.take(length)?;
+        Some(length)
+    }
+
+    /// Passes over the value of a field: as it is declared, or, where it is not declared, as it is written.
+    pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
+        match declared.iter().find(|(declared, _)| *declared == id) {
+            Some((_, declared)) => self.declared(declared, kind),
+            None => self.skip(kind),
+        }
+    }
+
+    fn declared(&mut self, declared: &Kind, kind: u8) -> Option<()> {
+        if let Kind::Bool = declared {
+            return Self::bool(kind).map(drop);
+        }
+        if kind != declared.written() {
+            return None;
+        }
+        match declared {
+            Kind::I16 => i16::try_from(self.int()?).ok().map(drop),
+            Kind::I32 => i32::try_from(self.int()?).ok().map(drop),
+            Kind::List(element) => {
+                let (count, kind) = self.list()?;
+                (0..count).try_for_each(|_| match kind == element.written() {
+                    true => self.declared(element, kind),
+                    // The Parquet crate refuses such a list itself, and says what is wrong with it.
+                    false => self.skip_element(kind, DEEPEST),
+                })
+            }
+            Kind::Struct(fields) => self.structure(&mut |input, id, kind| input.field(fields, id, kind)),
+            Kind::Bool | Kind::I8 | Kind::I64 | Kind::Double | Kind::Binary => self.skip(kind),
+        }
+    }
+
     /// Reads an integer of 16, 32 or 64 bits.
-    pub(crate) fn int(&mut self) -> Option<i64> {
+    fn int(&mut self) -> Option<i64> {
         let zigzag = self.varint()?;
         Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
     }
@@ -107,10 +170,10 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// A boolean is in a field's header, but a byte of its own in a list.
+    /// A boolean takes a byte of its own in a list, but the Parquet crate passes over none. No list in a header has any.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
-            BOOL_TRUE | BOOL_FALSE => self.take(1),
+            BOOL_TRUE | BOOL_FALSE => None,
             other => self.skip_within(other, depth),
         }
     }
@@ -153,7 +216,7 @@ mod tests {
             .structure(&mut |input, id, kind| {
                 seen.push(id);
                 if id == 1 {
-                    assert_eq!(input.int()?, -3);
+                    assert_eq!(input.i32(kind)?, -3);
                     return Some(());
                 }
                 input.skip(kind)
@@ -170,5 +233,60 @@ mod tests {
         assert!(skip(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0x7f]).is_none());
         assert!(skip(&[0x1c; 1000]).is_none());
         assert!(skip(&[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_none());
+    }
+
+    /// The structure {1: i32, 2: i16, 3: list<i32>, 4: bool} must be written as that.
+    #[test]
+    fn a_field_that_is_not_written_as_declared_is_refused() {
+        const FIELDS: [Field; 4] =
+            [(1, Kind::I32), (2, Kind::I16), (3, Kind::List(&Kind::I32)), (4, Kind::Bool)];
+        let read = |bytes: &[u8]| {
+            let mut input = Compact::new(bytes);
+            input.structure(&mut |input, id, kind| input.field(&FIELDS, id, kind))?;
+            (input.remaining() == 0).then_some(())
+        };
+        let varint = |value: i64| {
+            let mut rest = ((value << 1) ^ (value >> 63)).cast_unsigned();
+            let mut bytes = Vec::new();
+            while rest > 0x7f {
+                bytes.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+            bytes
+        };
+        let one = |header: u8, value: i64| [vec![header], varint(value), vec![0]].concat();
+        for value in [0, 1, -1, i64::from(i32::MAX), i64::from(i32::MIN)] {
+            assert!(read(&one(0x15, value)).is_some(), "{value}");
+        }
+        for value in [1 << 31, (1 << 32) + 1, 1 - (1 << 32), i64::MAX, i64::MIN] {
+            assert!(read(&one(0x15, value)).is_none(), "{value}");
+            let list = [vec![0x39, 0x15], varint(value), vec![0]].concat();
+            assert!(read(&list).is_none(), "{value} in a list");
+        }
+        assert!(read(&one(0x24, 1 << 15)).is_none());
+        // Each declared type, written as each other one.
+        for kind in 0..16 {
+            let value = [1; 8];
+            for (id, declared) in &FIELDS {
+                let bytes = [&[(id << 4) as u8 | kind][..], &value].concat();
+                let fits = kind == declared.written() || *id == 4 && kind == BOOL_FALSE;
+                let read = Compact::new(&bytes).structure(&mut |input, id, kind| {
+                    input.field(&FIELDS, id, kind)?;
+                    assert!(fits, "{id} as {kind}");
+                    None
+                });
+                assert!(read.is_none() || kind == 0);
+            }
+        }
+    }
+
+    /// The Parquet crate passes over a list of booleans without its elements: whatever follows would be read twice, in two
+    /// ways.
+    #[test]
+    fn booleans_in_lists_and_maps_are_refused() {
+        for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {
+            assert!(Compact::new(bytes).skip(STRUCT).is_none(), "{bytes:?}");
+        }
     }
 }

@@ -246,6 +246,13 @@ impl Filter {
 }
 
 fn check(term: &Term, data_type: &DataType) -> Result<()> {
+    // Before the values: a list may have none.
+    if !evaluate::is_compared(data_type) {
+        return Err(Error::invalid(format!(
+            "the column has type {data_type}, which a filter cannot compare"
+        ))
+        .hint("filters compare booleans, numbers and strings"));
+    }
     match (term.op, &term.value) {
         (Op::In | Op::NotIn, Value::List(values)) => {
             values.iter().try_for_each(|value| check_value(value, data_type))

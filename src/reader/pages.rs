@@ -1,16 +1,23 @@
-//! A look at every page header of a column chunk before it is decoded: how much memory the decoder will take.
+//! A look at every page header of a column chunk before it is decoded: whether the pages are what the footer says, and how
+//! much memory the decoder will take.
 //!
 //! The Parquet crate believes a page header's sizes and allocates, and its Gzip and Brotli decoders write as much as the
 //! stream gives. A few bytes can thus become gigabytes, so what the headers claim is added up first, and a stream that
-//! could break its claim is run once into nothing.
+//! could break its claim is run once into nothing. No byte of a chunk is left out: the crate reads pages as long as there
+//! are any, whatever the footer says of their values.
+
+mod header;
+mod lengths;
 
 use std::io::Read;
+use std::ops::Range;
 
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
+use self::header::{Kind, Page};
 use crate::catalog::leaf_width;
-use crate::catalog::thrift::Compact;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one byte of Deflate expands to at most.
@@ -18,6 +25,9 @@ const GZIP_RATIO: u64 = 1032;
 
 /// Bytes that one byte of LZ4 expands to at most.
 const LZ4_RATIO: u64 = 255;
+
+/// The most bytes that a Snappy stream's length takes.
+const SNAPPY_LENGTH_BYTES: usize = 5;
 
 /// How a page of LZ4 in its frame format begins. Such a page's real size is not in its page header.
 const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
@@ -42,104 +52,226 @@ pub(super) struct Demand {
     pub(super) longest_repeated: u64,
 }
 
-/// One page header.
-#[derive(Debug, Default)]
-struct Page {
-    kind: i64,
-    uncompressed: u64,
-    compressed: u64,
-    values: u64,
-    encoding: i64,
-    /// Bytes of levels that stand uncompressed in front of the values, and whether the values are compressed (version 2).
-    levels: u64,
-    stored_plain: bool,
+/// The application that Arrow's C++ library called itself before 3.0, when it compressed all pages of version 2 and said
+/// of each that it is not compressed (ARROW-10353).
+const WRONG_FLAGS: &str = "parquet-cpp version";
+
+/// A column chunk that is to be decoded.
+pub(super) struct Chunk<'a> {
+    pub(super) about: &'a ColumnChunkMetaData,
+    pub(super) bytes: &'a Bytes,
+    /// Rows of its row group.
+    pub(super) group_rows: u64,
+    /// Who wrote the file.
+    pub(super) created_by: Option<&'a str>,
 }
 
-const DATA_PAGE: i64 = 0;
-const DICTIONARY_PAGE: i64 = 2;
-const DATA_PAGE_V2: i64 = 3;
+/// What came of the look at a chunk.
+pub(super) struct Checked {
+    pub(super) demand: Demand,
+    /// The same chunk with flags that tell what is compressed, if some of its did not.
+    pub(super) mended: Option<Bytes>,
+}
 
-/// Adds up what decoding `rows` rows from a chunk's `bytes` takes.
-///
-/// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers that contradict
-/// the bytes or themselves.
-pub(super) fn demand(chunk: &ColumnChunkMetaData, bytes: &[u8], rows: u64, limit: u64) -> Result<Demand> {
-    let descriptor = chunk.column_descr();
-    let is_bytes = descriptor.physical_type() == Type::BYTE_ARRAY;
-    let is_nested = descriptor.max_rep_level() > 0;
-    let compression = chunk.compression();
-    let mut demand = Demand::default();
-    let mut values = 0u64;
-    let mut rest = bytes;
-    while !rest.is_empty() {
-        // A reader stops when it has the values that the footer promises: some writers pad what follows.
-        if values >= u64::try_from(chunk.num_values()).unwrap_or(0) {
-            break;
+/// What is added up over the pages of a chunk.
+#[derive(Default)]
+struct Sum {
+    demand: Demand,
+    values: u64,
+    /// Rows, and whether all of its data pages tell theirs.
+    rows: u64,
+    rows_known: bool,
+    uncompressed: u64,
+    /// Where the flags are that say of a compressed page that it is not.
+    wrong_flags: Vec<usize>,
+    /// Whether values are stored as lengths first, which are to be looked at too.
+    has_lengths: bool,
+}
+
+impl Chunk<'_> {
+    /// Looks at the pages, and adds up what decoding `rows` rows takes.
+    ///
+    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, with `Corrupt` for headers that contradict the
+    /// bytes, the footer or themselves, and with `Unsupported` for kinds of pages that are not read.
+    pub(super) fn check(&self, rows: u64, limit: u64) -> Result<Checked> {
+        let mut sum = Sum { rows_known: true, ..Sum::default() };
+        let mut at = 0;
+        while at < self.bytes.len() {
+            at = self.page(at, limit, &mut sum)?;
         }
-        let (page, header) = page_header(rest)?;
-        rest = &rest[header..];
-        let length = usize::try_from(page.compressed).ok().filter(|&length| length <= rest.len());
-        let Some(length) = length else {
-            return Err(corrupt(format!(
-                "a page of {} bytes, where {} are left",
-                page.compressed,
-                rest.len()
-            )));
-        };
-        let (body, after) = rest.split_at(length);
-        rest = after;
+        self.compare(&sum)?;
+        let descriptor = self.about.column_descr();
+        let mut each = leaf_width(descriptor);
+        let mut decoded = rows.min(sum.values);
+        if descriptor.max_rep_level() > 0 {
+            each += LEVEL_BYTES;
+            decoded = sum.values;
+        }
+        let mut demand = sum.demand;
+        demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(each));
+        let mended = (!sum.wrong_flags.is_empty()).then(|| {
+            let mut bytes = self.bytes.to_vec();
+            for at in sum.wrong_flags {
+                bytes[at] = header::compressed(bytes[at]);
+            }
+            Bytes::from(bytes)
+        });
+        if sum.has_lengths {
+            lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes))?;
+        }
+        Ok(Checked { demand, mended })
+    }
+
+    /// Looks at the page that begins at a byte of the chunk, and says where the next one does.
+    fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<usize> {
+        let (page, header) = header::read(&self.bytes[at..])?;
+        let start = at + header;
+        let left = self.bytes.len() - start;
+        if page.compressed > left as u64 {
+            return Err(corrupt(format!("a page of {} bytes, where {left} are left", page.compressed)));
+        }
+        let body = start..start + page.compressed as usize;
+        let next = body.end;
+        let compression = self.about.compression();
         if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
         }
+        let is_compressed = self.is_compressed(at, &page, sum)?;
+        if !is_compressed && page.uncompressed != page.compressed {
+            let cause =
+                format!("a page of {} bytes, of which {} are stored", page.uncompressed, page.compressed);
+            return Err(corrupt(cause));
+        }
         match page.kind {
-            DICTIONARY_PAGE => {
-                let smallest = match descriptor.physical_type() {
-                    Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
-                    _ => SMALLEST_DICTIONARY_VALUE,
-                };
-                if page.values.saturating_mul(smallest) > page.uncompressed {
-                    let cause =
-                        format!("a dictionary of {} values in {} bytes", page.values, page.uncompressed);
-                    return Err(corrupt(cause));
-                }
-                let kept = page.values.saturating_mul(leaf_width(descriptor));
-                demand.bytes = demand.bytes.saturating_add(kept.saturating_add(page.uncompressed));
+            Kind::Dictionary => self.dictionary(&page, sum)?,
+            Kind::Data => {
+                sum.rows_known = false;
+                self.values(&page, is_compressed, sum);
             }
-            DATA_PAGE | DATA_PAGE_V2 => {
-                values = values.saturating_add(page.values);
-                if is_bytes {
-                    let delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i64;
-                    let is_copied = compression != Compression::UNCOMPRESSED || delta;
-                    let kept = if is_copied { page.uncompressed } else { 0 };
-                    demand.bytes = demand.bytes.saturating_add(kept);
-                    if delta {
-                        demand.longest_repeated = demand.longest_repeated.max(page.uncompressed);
-                    }
-                }
+            Kind::DataV2 => {
+                self.check_v2(&page)?;
+                sum.rows = sum.rows.saturating_add(page.rows);
+                self.values(&page, is_compressed, sum);
             }
-            _ => continue,
         }
-        if !page.stored_plain {
-            let levels = usize::try_from(page.levels).unwrap_or(usize::MAX).min(body.len());
-            let claimed = page.uncompressed.saturating_sub(page.levels);
-            check_stream(compression, &body[levels..], claimed, limit)?;
+        if is_compressed {
+            // In bounds: levels are no longer than the page.
+            let stream = Range { start: body.start + page.levels as usize, ..body };
+            check_stream(compression, &self.bytes[stream], page.uncompressed - page.levels, limit)?;
+        }
+        Ok(next)
+    }
+
+    /// Whether a page's values are compressed. A page of version 2 may say that they are not although the column has a
+    /// codec: that is wrong if it takes fewer bytes than it has, or if its writer always said so.
+    fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
+        if self.about.compression() == Compression::UNCOMPRESSED {
+            return Ok(false);
+        }
+        let Some(flag) = page.not_compressed else {
+            return Ok(true);
+        };
+        let always = self.created_by.is_some_and(|name| name.starts_with(WRONG_FLAGS));
+        if page.uncompressed == page.compressed && !always {
+            return Ok(false);
+        }
+        sum.wrong_flags.push(at + flag);
+        Ok(true)
+    }
+
+    fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {
+        let descriptor = self.about.column_descr();
+        let smallest = match descriptor.physical_type() {
+            Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
+            _ => SMALLEST_DICTIONARY_VALUE,
+        };
+        if page.values.saturating_mul(smallest) > page.uncompressed {
+            return Err(corrupt(format!(
+                "a dictionary of {} values in {} bytes",
+                page.values, page.uncompressed
+            )));
+        }
+        let kept = page.values.saturating_mul(leaf_width(descriptor));
+        sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
+        sum.demand.bytes = sum.demand.bytes.saturating_add(kept.saturating_add(page.uncompressed));
+        Ok(())
+    }
+
+    fn check_v2(&self, page: &Page) -> Result<()> {
+        if page.levels > page.compressed.min(page.uncompressed) {
+            return Err(corrupt(format!(
+                "{} bytes of levels in a page of {} bytes, of which {} are stored",
+                page.levels, page.uncompressed, page.compressed
+            )));
+        }
+        let is_nested = self.about.column_descr().max_rep_level() > 0;
+        if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {
+            return Err(corrupt(format!(
+                "a page of {} values with {} rows and {} nulls",
+                page.values, page.rows, page.nulls
+            )));
+        }
+        Ok(())
+    }
+
+    /// Counts the values of a data page.
+    fn values(&self, page: &Page, is_compressed: bool, sum: &mut Sum) {
+        sum.values = sum.values.saturating_add(page.values);
+        sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
+        let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
+        let is_lengths = page.encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY as i32;
+        sum.has_lengths |= is_delta || is_lengths;
+        if self.about.column_descr().physical_type() == Type::BYTE_ARRAY {
+            let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
+            sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
+            if is_delta {
+                sum.demand.longest_repeated = sum.demand.longest_repeated.max(page.uncompressed);
+            }
         }
     }
-    let mut each = leaf_width(descriptor);
-    let mut decoded = rows.min(values);
-    if is_nested {
-        each += LEVEL_BYTES;
-        decoded = values;
+
+    /// Whether the pages together are what the footer says.
+    fn compare(&self, sum: &Sum) -> Result<()> {
+        let values = u64::try_from(self.about.num_values()).unwrap_or(0);
+        if sum.values != values {
+            return Err(corrupt(format!("the pages hold {} values, the footer says {values}", sum.values)));
+        }
+        if sum.rows_known && sum.rows != self.group_rows {
+            return Err(corrupt(format!(
+                "the pages hold {} rows, the footer says {}",
+                sum.rows, self.group_rows
+            )));
+        }
+        // What a row group is granted of the memory budget counts on it.
+        let uncompressed = u64::try_from(self.about.uncompressed_size()).unwrap_or(0);
+        let stored = self.bytes.len() as u64;
+        if self.about.column_descr().physical_type() == Type::BYTE_ARRAY
+            && sum.uncompressed > uncompressed.max(stored)
+        {
+            return Err(corrupt(format!(
+                "the pages hold {} bytes, the footer says {uncompressed}",
+                sum.uncompressed
+            )));
+        }
+        Ok(())
     }
-    demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(each));
-    Ok(demand)
 }
 
-/// Makes sure that a stream gives no more than it claims, unless it is so short that this cannot matter.
+/// Makes sure that a stream gives no more than it claims, unless it is so short that this cannot matter; and no less,
+/// where the Parquet crate would take zeros for the rest.
 fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64) -> Result<()> {
     let length = body.len() as u64;
     let worst = |ratio| length.saturating_mul(ratio);
     let given = match compression {
+        // It begins with its length, which is all that the decoder goes by.
+        Compression::SNAPPY if claimed > 0 => {
+            let length = snappy_length(body).unwrap_or(0);
+            if length < claimed {
+                let cause = format!("a page decompresses to {length} of the {claimed} bytes that it claims");
+                return Err(corrupt(cause));
+            }
+            length
+        }
         Compression::GZIP(_) if worst(GZIP_RATIO) > limit => {
             counted(flate2::read::MultiGzDecoder::new(body), claimed)
         }
@@ -157,6 +289,18 @@ fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64)
     Ok(())
 }
 
+/// The length that a Snappy stream says it decompresses to.
+fn snappy_length(stream: &[u8]) -> Option<u64> {
+    let mut length = 0;
+    for (place, byte) in stream.iter().take(SNAPPY_LENGTH_BYTES).enumerate() {
+        length |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some(length);
+        }
+    }
+    None
+}
+
 /// How many bytes a stream gives, up to one more than `claimed`. A stream that breaks is left for the decoder to refuse.
 fn counted(stream: impl Read, claimed: u64) -> u64 {
     let mut stream = stream.take(claimed + 1);
@@ -167,46 +311,6 @@ fn counted(stream: impl Read, claimed: u64) -> u64 {
             Ok(0) | Err(_) => return total,
             Ok(read) => total += read as u64,
         }
-    }
-}
-
-/// Reads a page header, and says how many bytes it takes.
-fn page_header(bytes: &[u8]) -> Result<(Page, usize)> {
-    let mut page = Page { kind: -1, ..Page::default() };
-    let mut input = Compact::new(bytes);
-    let size = |value: i64| u64::try_from(value).ok();
-    let read = input.structure(&mut |input, id, kind| {
-        match (id, kind) {
-            (1, _) => page.kind = input.int()?,
-            (2, _) => page.uncompressed = size(input.int()?)?,
-            (3, _) => page.compressed = size(input.int()?)?,
-            // Data page, dictionary page: the number of values, then the encoding.
-            (5 | 7, _) => input.structure(&mut |input, id, kind| {
-                match id {
-                    1 => page.values = size(input.int()?)?,
-                    2 => page.encoding = input.int()?,
-                    _ => input.skip(kind)?,
-                }
-                Some(())
-            })?,
-            (8, _) => input.structure(&mut |input, id, kind| {
-                match id {
-                    1 => page.values = size(input.int()?)?,
-                    4 => page.encoding = input.int()?,
-                    5 | 6 => page.levels = page.levels.saturating_add(size(input.int()?)?),
-                    // A boolean's value is in its type: 2 is false.
-                    7 => page.stored_plain = kind == 2,
-                    _ => input.skip(kind)?,
-                }
-                Some(())
-            })?,
-            _ => input.skip(kind)?,
-        }
-        Some(())
-    });
-    match read {
-        Some(()) => Ok((page, bytes.len() - input.remaining())),
-        None => Err(corrupt("a page header is malformed".into())),
     }
 }
 
@@ -224,23 +328,41 @@ mod tests {
     use std::io::Write;
     use std::sync::Arc;
 
-    use parquet::basic::{BrotliLevel, GzipLevel};
+    use parquet::basic::{BrotliLevel, GzipLevel, ZstdLevel};
     use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as SchemaType};
 
     use super::*;
 
-    fn chunk(compression: Compression, values: i64) -> ColumnChunkMetaData {
-        let of = SchemaType::primitive_type_builder("c", Type::BYTE_ARRAY).build().unwrap();
+    fn about(
+        physical: Type,
+        compression: Compression,
+        values: i64,
+        uncompressed: i64,
+    ) -> ColumnChunkMetaData {
+        let of = SchemaType::primitive_type_builder("c", physical).build().unwrap();
         let descriptor = ColumnDescriptor::new(Arc::new(of), 0, 0, ColumnPath::from("c"));
         ColumnChunkMetaData::builder(Arc::new(descriptor))
             .set_compression(compression)
             .set_num_values(values)
+            .set_total_uncompressed_size(uncompressed)
             .build()
             .unwrap()
     }
 
+    /// Looks at a chunk of texts: `values` of them, one a row.
+    fn look(compression: Compression, values: i64, bytes: &[u8], limit: u64) -> Result<Checked> {
+        let about = about(Type::BYTE_ARRAY, compression, values, 16 << 20);
+        let bytes = Bytes::copy_from_slice(bytes);
+        let rows = values as u64;
+        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None }.check(rows, limit)
+    }
+
+    fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
+        look(compression, 1, bytes, limit).err().unwrap().kind()
+    }
+
     fn varint(out: &mut Vec<u8>, value: u64) {
-        let mut rest = value << 1;
+        let mut rest = value;
         while rest > 0x7f {
             out.push(rest as u8 | 0x80);
             rest >>= 7;
@@ -248,24 +370,39 @@ mod tests {
         out.push(rest as u8);
     }
 
+    /// Integer fields with consecutive ids from 1 on, 32 bits by what their type says.
+    fn integers(values: &[u64]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for value in values {
+            bytes.push(0x15);
+            varint(&mut bytes, value << 1);
+        }
+        bytes
+    }
+
     /// A page of one kind with sizes as claimed.
     fn page(kind: u64, uncompressed: u64, values: u64, body: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for value in [kind, uncompressed, body.len() as u64] {
-            bytes.push(0x15);
-            varint(&mut bytes, value);
-        }
-        bytes.push(if kind == DICTIONARY_PAGE as u64 { 0x4c } else { 0x2c });
-        bytes.push(0x15);
-        varint(&mut bytes, values);
-        bytes.extend([0x15, 0, 0, 0]);
+        let mut bytes = integers(&[kind, uncompressed, body.len() as u64]);
+        bytes.push(if kind == DICTIONARY { 0x4c } else { 0x2c });
+        bytes.extend(integers(&[values, 0, 3, 3]));
+        bytes.extend([0, 0]);
         bytes.extend(body);
         bytes
     }
 
-    fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
-        demand(&chunk(compression, 1), bytes, 1, limit).unwrap_err().kind()
+    /// A data page of version 2: `flag` is the type that its flag is written with.
+    fn page_v2(uncompressed: u64, [values, nulls, rows]: [u64; 3], flag: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = integers(&[3, uncompressed, body.len() as u64]);
+        bytes.push(0x5c);
+        bytes.extend(integers(&[values, nulls, rows, 0, 0, 0]));
+        bytes.extend([0x10 | flag, 0, 0]);
+        bytes.extend(body);
+        bytes
     }
+
+    const DICTIONARY: u64 = 2;
+    const TRUE: u8 = 1;
+    const FALSE: u8 = 2;
 
     #[test]
     fn a_stream_that_gives_more_than_it_claims_is_refused() {
@@ -283,15 +420,31 @@ mod tests {
             assert_eq!(kind(compression, &page(0, 100, 1, &body), limit), ErrorKind::Corrupt);
             let honest = page(0, zeros.len() as u64, 1, &body);
             assert_eq!(kind(compression, &honest, limit), ErrorKind::TooLarge);
-            assert!(demand(&chunk(compression, 1), &honest, 1, 16 << 20).is_ok());
+            assert!(look(compression, 1, &honest, 16 << 20).is_ok());
         }
         let lz4 = [&LZ4_FRAME[..], &[0; 10_000]].concat();
         assert_eq!(kind(Compression::LZ4, &page(0, 100, 1, &lz4), limit), ErrorKind::TooLarge);
     }
 
+    /// The Parquet crate would take zeros for what is missing.
+    #[test]
+    fn a_snappy_stream_that_gives_less_than_it_claims_is_refused() {
+        // Its length, then a literal of 8 bytes.
+        let stream = [&[8, 7 << 2][..], &[1; 8]].concat();
+        assert!(look(Compression::SNAPPY, 1, &page(0, 8, 1, &stream), u64::MAX).is_ok());
+        for claimed in [7, 9, 16] {
+            assert_eq!(
+                kind(Compression::SNAPPY, &page(0, claimed, 1, &stream), u64::MAX),
+                ErrorKind::Corrupt,
+                "{claimed}"
+            );
+        }
+        assert_eq!(kind(Compression::SNAPPY, &page(0, 8, 1, &[0x80; 6]), u64::MAX), ErrorKind::Corrupt);
+    }
+
     #[test]
     fn a_dictionary_cannot_have_more_values_than_bytes() {
-        let bytes = page(2, 100, 1 << 30, &[0; 100]);
+        let bytes = page(DICTIONARY, 100, 1 << 30, &[0; 100]);
         assert_eq!(kind(Compression::UNCOMPRESSED, &bytes, u64::MAX), ErrorKind::Corrupt);
     }
 
@@ -300,5 +453,107 @@ mod tests {
         let bytes = page(0, 100, 1, &[0; 100]);
         assert_eq!(kind(Compression::UNCOMPRESSED, &bytes[..50], u64::MAX), ErrorKind::Corrupt);
         assert_eq!(kind(Compression::UNCOMPRESSED, &bytes[..4], u64::MAX), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn a_number_of_more_than_32_bits_is_refused() {
+        let much = (1 << 32) + 1;
+        for bytes in [
+            page(much - 1, 8, 1, &[0; 8]),
+            page(0, much + 7, 1, &[0; 8]),
+            page(0, 8, much, &[0; 8]),
+            page(DICTIONARY, 8, much, &[0; 8]),
+            page_v2(8, [much, 0, 1], TRUE, &[0; 8]),
+            page_v2(8, [1, much, 1], TRUE, &[0; 8]),
+            page_v2(8, [1, 0, much], TRUE, &[0; 8]),
+        ] {
+            let error = look(Compression::UNCOMPRESSED, 1, &bytes, u64::MAX).err().unwrap();
+            assert_eq!(error.to_string(), "a page header is malformed");
+        }
+    }
+
+    /// The Parquet crate reads on as long as there are bytes.
+    #[test]
+    fn a_page_behind_the_values_that_the_footer_tells_of_is_refused() {
+        let limit = 1 << 20;
+        let honest = page(0, 8, 1, &[0; 8]);
+        let zstd = Compression::ZSTD(ZstdLevel::default());
+        assert!(look(Compression::UNCOMPRESSED, 1, &honest, limit).is_ok());
+        let bomb = page(0, 1 << 30, 1, &[0; 8]);
+        assert_eq!(kind(zstd, &[&honest[..], &bomb].concat(), limit), ErrorKind::TooLarge);
+        assert_eq!(kind(Compression::UNCOMPRESSED, &honest.repeat(2), limit), ErrorKind::Corrupt);
+        assert_eq!(
+            kind(Compression::UNCOMPRESSED, &[&honest[..], &[0x15; 9]].concat(), limit),
+            ErrorKind::Corrupt
+        );
+    }
+
+    #[test]
+    fn pages_with_fewer_values_or_rows_than_the_footer_says_are_refused() {
+        let few = look(Compression::UNCOMPRESSED, 1 << 31, &page(0, 8, 15, &[0; 8]), u64::MAX);
+        let error = few.err().unwrap();
+        assert_eq!(error.to_string(), "the pages hold 15 values, the footer says 2147483648");
+        for counts in [[2, 0, 1], [2, 0, 3], [2, 3, 2], [1, 0, 1], [3, 0, 3]] {
+            let bytes = page_v2(8, counts, TRUE, &[0; 8]);
+            let error = look(Compression::UNCOMPRESSED, 2, &bytes, u64::MAX).err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{counts:?}");
+        }
+        assert!(look(Compression::UNCOMPRESSED, 2, &page_v2(8, [2, 1, 2], TRUE, &[0; 8]), u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn a_page_with_the_header_of_another_kind_is_refused() {
+        let header = integers(&[1, 0, 3, 3]);
+        let two =
+            [&integers(&[0, 8, 8])[..], &[0x2c], &header, &[0, 0x2c], &header, &[0, 0], &[0; 8]].concat();
+        assert_eq!(kind(Compression::UNCOMPRESSED, &two, u64::MAX), ErrorKind::Corrupt);
+        let other = [&integers(&[0, 8, 8])[..], &[0x4c], &header, &[0, 0], &[0; 8]].concat();
+        assert_eq!(kind(Compression::UNCOMPRESSED, &other, u64::MAX), ErrorKind::Corrupt);
+        let none = [&integers(&[0, 8, 8])[..], &[0], &[0; 8]].concat();
+        assert_eq!(kind(Compression::UNCOMPRESSED, &none, u64::MAX), ErrorKind::Corrupt);
+        let index = [&integers(&[1, 8, 8])[..], &[0x3c, 0, 0], &[0; 8]].concat();
+        assert_eq!(kind(Compression::UNCOMPRESSED, &index, u64::MAX), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_page_of_two_sizes_without_a_codec_is_refused() {
+        for uncompressed in [7, 9] {
+            let bytes = page(0, uncompressed, 1, &[0; 8]);
+            assert_eq!(kind(Compression::UNCOMPRESSED, &bytes, u64::MAX), ErrorKind::Corrupt);
+        }
+    }
+
+    /// Arrow before 3.0 said of every page of version 2 that it is not compressed.
+    #[test]
+    fn a_flag_that_denies_a_compression_is_mended() {
+        let stream = [&[8, 7 << 2][..], &[1; 8]].concat();
+        let mended = |bytes: &[u8], created_by| {
+            let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
+            let bytes = Bytes::copy_from_slice(bytes);
+            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by }
+                .check(1, u64::MAX)
+                .unwrap()
+                .mended
+        };
+        let denied = page_v2(8, [1, 0, 1], FALSE, &stream);
+        let right = page_v2(8, [1, 0, 1], TRUE, &stream);
+        assert_eq!(mended(&denied, None).as_deref(), Some(&right[..]));
+        assert_eq!(mended(&right, None), None);
+        // Bytes that are as many as claimed are what they are said to be, but from that writer.
+        let same = page_v2(10, [1, 0, 1], FALSE, &[&[10, 7 << 2][..], &[1; 8]].concat());
+        assert_eq!(mended(&same, Some("parquet-cpp-arrow version 3.0.0")), None);
+        assert!(mended(&same, Some("parquet-cpp version 1.5.1-SNAPSHOT")).is_some());
+    }
+
+    /// The memory that a row group is granted is what the footer says.
+    #[test]
+    fn more_bytes_than_the_footer_says_are_refused() {
+        let zstd = Compression::ZSTD(ZstdLevel::default());
+        let bytes = Bytes::from(page(0, 1 << 20, 1, &[0; 8]));
+        for (said, holds) in [(1 << 20, true), ((1 << 20) - 1, false), (0, false)] {
+            let about = about(Type::BYTE_ARRAY, zstd, 1, said);
+            let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None };
+            assert_eq!(chunk.check(1, u64::MAX).is_ok(), holds, "{said}");
+        }
     }
 }

@@ -55,13 +55,13 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
-    fn read(&self, limit: u64) -> Result<RecordBatch> {
+    fn read(mut self, limit: u64) -> Result<RecordBatch> {
         let rows = match self.selection {
             Some(selection) => selection.row_count(),
             None => usize::try_from(self.group.rows)
                 .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.group.rows)))?,
         };
-        let step = guarded(|| self.step(rows, limit))?;
+        let step = guarded(|| self.check(rows, limit))?;
         if rows == 0 || self.projection.columns().is_empty() {
             return empty(self.projection, rows);
         }
@@ -75,15 +75,28 @@ impl Part<'_> {
         self.arrange(&batch, &roots)
     }
 
-    /// How many rows to decode at a time: all, unless values that repeat each other could then exceed the limit.
-    fn step(&self, rows: usize, limit: u64) -> Result<usize> {
+    /// Looks at all pages, and says how many rows to decode at a time: all, unless values that repeat each other could then
+    /// exceed the limit. Chunks with wrong flags are exchanged for ones with right flags.
+    fn check(&mut self, rows: usize, limit: u64) -> Result<usize> {
         let mut total = 0u64;
         let mut step = rows.max(1);
-        for (leaf, chunk) in self.catalog.leaves(self.group, self.projection) {
-            let (start, length) = chunk.byte_range();
-            let bytes = self.bytes(&(start..start + length))?;
-            let demand = pages::demand(chunk, &bytes, rows as u64, limit)
-                .map_err(|error| error.at(self.column_place(leaf)))?;
+        for (leaf, about) in self.catalog.leaves(self.group, self.projection) {
+            let (start, length) = about.byte_range();
+            let range = start..start + length;
+            let bytes = self.bytes(&range)?;
+            let chunk = pages::Chunk {
+                about,
+                bytes: &bytes,
+                group_rows: self.group.rows,
+                created_by: self.file.metadata.file_metadata().created_by(),
+            };
+            let checked =
+                chunk.check(rows as u64, limit).map_err(|error| error.at(self.column_place(leaf)))?;
+            if let Some(mended) = checked.mended {
+                // In front of the chunk that it stands for: the first that has a range is taken.
+                self.chunks.insert(0, (range, mended));
+            }
+            let demand = checked.demand;
             total = total.saturating_add(demand.bytes);
             if total > limit {
                 return Err(pages::too_large(total, limit).at(self.column_place(leaf)));

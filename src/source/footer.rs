@@ -1,5 +1,7 @@
 //! Footers: read side by side, checked, and put together into a catalogue.
 
+mod structure;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,15 +10,16 @@ use arrow::datatypes::Schema;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::{
-    FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData,
+    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions,
+    ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
 };
+use tokio::sync::{Semaphore, SemaphorePermit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::clouds::MetadataCache as MetadataCacheChoice;
 use super::list::Found;
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
-use crate::catalog::thrift::Compact;
 use crate::catalog::{Catalog, File, Layout, unify};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::panics::caught;
@@ -36,8 +39,17 @@ const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 /// How many bytes of a file that is not Parquet the message shows.
 const BYTES_SHOWN: u64 = 8;
 
-/// How deep columns may nest: more is refused before the Parquet crate recurses into it.
-const DEEPEST_SCHEMA: usize = 64;
+/// The longest footer that is read. The widest of real data sets take tens of megabytes; one that claims more is a reason
+/// to doubt it, not to allocate.
+const LONGEST_FOOTER: u64 = 128 << 20;
+
+/// The most rows that a row group may have whatever it takes, and for each of its bytes beyond that. A plan takes memory
+/// for each row long before the pages are seen; real row groups have a few rows in a byte at best.
+const ROWS_FOR_NOTHING: u64 = 1 << 24;
+const ROWS_A_BYTE: u64 = 1024;
+
+/// Bytes of large footers that are read and parsed at the same time, by all files together.
+const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
 
 /// The key under which Arrow writers keep their schema.
 const ARROW_SCHEMA: &str = "ARROW:schema";
@@ -73,6 +85,8 @@ pub(super) async fn read_all(
     };
     let mut renewal = kept.as_ref().and_then(|kept| kept.renew(&found));
     let layouts = Arc::new(Layouts::default());
+    let large = Semaphore::new(FOOTER_BYTES_AT_ONCE as usize);
+    let large = &large;
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut footers = Vec::with_capacity(found.len());
     let mut is_first = true;
@@ -83,12 +97,18 @@ pub(super) async fn read_all(
         async move {
             let place = found.place();
             let read = async {
-                let bytes = match known {
-                    Some(known) => known,
-                    None => fetch(store, &found).await?,
+                let (bytes, _permit) = match known {
+                    Some(known) => (known, None),
+                    None => fetch(store, &found, large).await?,
                 };
                 let parsed = bytes.clone();
-                let footer = store.blocking(move || parse(found, &parsed, &layouts, first)).await?;
+                // By the few threads of the runtime, not by the many that wait for disks: each thread has a heap of its own,
+                // which the footers would be strewn over.
+                let parsing = tokio::spawn(async move { parse(found, &parsed, &layouts, first) });
+                let footer = parsing.await.unwrap_or_else(|error| match error.is_cancelled() {
+                    true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
+                    false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+                })?;
                 Ok((footer, key, bytes))
             };
             read.await.map_err(|error: Error| error.at(place))
@@ -171,7 +191,7 @@ impl Layouts {
 }
 
 fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Result<Footer> {
-    check_structure(bytes)?;
+    structure::check(bytes)?;
     let decoded = caught(|| decode(bytes, layouts));
     let (metadata, layout) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
@@ -195,8 +215,13 @@ fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Resul
     Ok(Footer { found, hash, metadata: ParquetMetaData::new(slim, row_groups), layout, key_values })
 }
 
-/// The footer's bytes, without its ending.
-async fn fetch(store: &Store, found: &Found) -> Result<Bytes> {
+/// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
+/// read at once.
+async fn fetch<'a>(
+    store: &Store,
+    found: &Found,
+    large: &'a Semaphore,
+) -> Result<(Bytes, Option<SemaphorePermit<'a>>)> {
     let size = found.pin.size;
     let read = |range| read_one(store, found, range);
     let tail = match &found.tail {
@@ -219,11 +244,19 @@ async fn fetch(store: &Store, found: &Found) -> Result<Bytes> {
         let cause = format!("the footer's length is given as {length} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
     };
+    if length > LONGEST_FOOTER {
+        let cause = format!("the footer is {length} bytes long; up to {LONGEST_FOOTER} are read");
+        let error = Error::new(ErrorKind::TooLarge, cause);
+        return Err(error.hint("rewrite the file with fewer columns or larger row groups"));
+    }
     if start < tail_start {
-        return read(start..end).await;
+        // Fits: the longest footer is no longer than what is read at once.
+        let permit = large.acquire_many(length as u32).await;
+        let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
+        return Ok((read(start..end).await?, Some(permit)));
     }
     // In bounds: both lie in the tail.
-    Ok(tail.slice((start - tail_start) as usize..before.len()))
+    Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 
 async fn read_one(store: &Store, found: &Found, range: Range<u64>) -> Result<Bytes> {
@@ -244,76 +277,35 @@ fn not_parquet(head: &[u8]) -> Error {
 }
 
 fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layout>)> {
-    let metadata = ParquetMetaDataReader::decode_metadata(bytes)?;
+    // Nobody asks for histograms of levels, which are two allocations for each column chunk.
+    let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
     let layout = layouts.intern(metadata.file_metadata())?;
     if Arc::ptr_eq(&layout.parquet, &metadata.file_metadata().schema_descr_ptr()) {
         return Ok((metadata, layout));
     }
     // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
     drop(metadata);
-    let options = ParquetMetaDataOptions::new().with_schema(layout.parquet.clone());
+    let options = options.with_schema(layout.parquet.clone());
     let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
     Ok((metadata, layout))
-}
-
-/// What must be known before the Parquet crate looks: that nothing nests without end, and no column is encrypted.
-fn check_structure(bytes: &[u8]) -> Result<()> {
-    const SCHEMA: i16 = 2;
-    const CHILDREN: i16 = 5;
-    const ENCRYPTION: i16 = 8;
-    let mut encrypted = false;
-    let mut too_deep = false;
-    // How many columns are still to come at each level above the present one.
-    let mut open: Vec<i64> = Vec::new();
-    let read = Compact::new(bytes).structure(&mut |input, id, kind| {
-        encrypted |= id == ENCRYPTION;
-        if id != SCHEMA {
-            return input.skip(kind);
-        }
-        let (count, _) = input.list()?;
-        for _ in 0..count {
-            let mut children = 0;
-            input.structure(&mut |input, id, kind| {
-                if id != CHILDREN {
-                    return input.skip(kind);
-                }
-                children = input.int()?;
-                Some(())
-            })?;
-            if children > 0 {
-                open.push(children);
-                too_deep |= open.len() > DEEPEST_SCHEMA;
-                continue;
-            }
-            while let Some(last) = open.last_mut() {
-                *last -= 1;
-                if *last > 0 {
-                    break;
-                }
-                open.pop();
-            }
-        }
-        Some(())
-    });
-    match read {
-        None => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
-        Some(()) if too_deep => {
-            Err(Error::new(ErrorKind::Corrupt, format!("columns nest more than {DEEPEST_SCHEMA} deep")))
-        }
-        Some(()) if encrypted => Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
-        Some(()) => Ok(()),
-    }
 }
 
 /// Whether what the footer says can be: every later room relies on it.
 fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
     let columns = metadata.file_metadata().schema_descr().num_columns();
+    let mut all_rows = 0i64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
         let corrupt =
             |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(Place::default().row_group(index)));
-        if group.num_rows() < 0 {
-            return corrupt(format!("{} rows are declared", group.num_rows()));
+        let rows = group.num_rows();
+        if rows < 0 {
+            return corrupt(format!("{rows} rows are declared"));
         }
+        all_rows = match all_rows.checked_add(rows) {
+            Some(all) => all,
+            None => return corrupt(format!("{rows} more rows than the {all_rows} before cannot be counted")),
+        };
         if group.num_columns() != columns {
             return corrupt(format!("{} column chunks for {columns} columns", group.num_columns()));
         }
@@ -323,25 +315,47 @@ fn check(metadata: &ParquetMetaData, size: u64) -> Result<()> {
 }
 
 fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
+    let mut stored = 0u64;
     for chunk in group.columns() {
-        let failed = |kind, cause: String| {
-            Err(Error::new(kind, cause).at(Place::default().column(chunk.column_path().string())))
-        };
-        let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
-        let end = start.checked_add(chunk.compressed_size());
-        let inside = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= size);
-        if start < 0 || chunk.compressed_size() < 0 || !inside {
-            let length = chunk.compressed_size();
-            let cause =
-                format!("the column chunk is said to be {length} bytes at {start}, in a file of {size}");
-            return failed(ErrorKind::Corrupt, cause);
-        }
-        if chunk.num_values() < 0 || chunk.uncompressed_size() < 0 {
-            return failed(ErrorKind::Corrupt, "the column chunk has a negative size".into());
-        }
-        if chunk.file_path().is_some_and(|path| !path.is_empty()) {
-            return failed(ErrorKind::Unsupported, "the column chunk is kept in another file".into());
-        }
+        let place = || Place::default().column(chunk.column_path().string());
+        check_chunk(chunk, group.num_rows(), size).map_err(|error| error.at(place()))?;
+        stored = stored.saturating_add(chunk.byte_range().1);
+    }
+    let rows = group.num_rows().max(0).cast_unsigned();
+    if rows > ROWS_FOR_NOTHING.max(stored.saturating_mul(ROWS_A_BYTE)) {
+        let cause = format!("a row group of {rows} rows in {stored} bytes");
+        return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
+    }
+    // Memory is allowed by what is stored: bytes that many columns share would count for each.
+    if stored > size {
+        let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
+        return Err(Error::new(ErrorKind::Corrupt, cause));
+    }
+    Ok(())
+}
+
+fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64) -> Result<()> {
+    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause));
+    let start = chunk.dictionary_page_offset().unwrap_or_else(|| chunk.data_page_offset());
+    let end = start.checked_add(chunk.compressed_size());
+    let inside = end.and_then(|end| u64::try_from(end).ok()).is_some_and(|end| end <= size);
+    if start < 0 || chunk.compressed_size() < 0 || !inside {
+        let length = chunk.compressed_size();
+        return corrupt(format!(
+            "the column chunk is said to be {length} bytes at {start}, in a file of {size}"
+        ));
+    }
+    let values = chunk.num_values();
+    if values < 0 || chunk.uncompressed_size() < 0 {
+        return corrupt("the column chunk has a negative size".into());
+    }
+    // A row has one value, be it null; of a nested column at least one.
+    let is_nested = chunk.column_descr().max_rep_level() > 0;
+    if values < rows || values > rows && !is_nested {
+        return corrupt(format!("the column chunk has {values} values for {rows} rows"));
+    }
+    if chunk.file_path().is_some_and(|path| !path.is_empty()) {
+        return Err(Error::new(ErrorKind::Unsupported, "the column chunk is kept in another file"));
     }
     Ok(())
 }
@@ -354,15 +368,5 @@ mod tests {
     fn a_file_that_is_not_parquet_says_how_it_starts() {
         assert_eq!(not_parquet(b"<html>\n").to_string(), "not a Parquet file: starts with \"<html>\\n\"");
         assert!(not_parquet(b"PAR1abcd").to_string().contains("truncated"));
-    }
-
-    #[test]
-    fn a_schema_without_end_is_refused_before_it_is_parsed() {
-        let element = [0x55, 2, 0]; // one child
-        let mut bytes = vec![0x29, 0xfc, 0xe8, 0x07];
-        bytes.extend(element.repeat(1000));
-        bytes.push(0);
-        let error = check_structure(&bytes).unwrap_err();
-        assert_eq!(error.to_string(), "columns nest more than 64 deep");
     }
 }

@@ -10,7 +10,14 @@ use arrow::datatypes::*;
 use super::{Op, Term, Value};
 use crate::error::{Error, ErrorKind, Result};
 
-/// For each row whether the term holds; null never does.
+/// Whether a filter compares values of a type at all.
+pub(super) fn is_compared(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
+        || data_type.is_integer()
+        || data_type.is_floating()
+}
+
+/// For each row whether the term holds; null never does. The column must be of a type that [is compared](is_compared).
 pub(super) fn term(array: &ArrayRef, term: &Term) -> Result<BooleanBuffer> {
     let matching = match array.data_type() {
         DataType::Boolean => {

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use arrow::datatypes::DataType;
+use parquet::basic::ColumnOrder;
 use parquet::file::statistics::Statistics;
 
 use super::{Op, Term, Value, Verdict, evaluate};
@@ -13,7 +14,7 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> Verdict {
     let Ok(projection) = catalog.project(&[&term.column]) else {
         return Verdict::Some;
     };
-    let Some((_, chunk)) = catalog.leaves(group, &projection).next() else {
+    let Some((leaf, chunk)) = catalog.leaves(group, &projection).next() else {
         return Verdict::Some;
     };
     let Some(statistics) = chunk.statistics() else {
@@ -24,7 +25,8 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> Verdict {
         return Verdict::None;
     }
     let data_type = projection.schema().field(0).data_type();
-    let Some(bounds) = Bounds::of(statistics, data_type) else {
+    let order = catalog.files[group.file].metadata.file_metadata().column_order(leaf);
+    let Some(bounds) = Bounds::of(statistics, order, data_type) else {
         return Verdict::Some;
     };
     let descriptor = chunk.column_descr();
@@ -47,10 +49,16 @@ enum Bounds {
 
 impl Bounds {
     /// `None` if there are none, or none to rely on.
-    fn of(statistics: &Statistics, data_type: &DataType) -> Option<Bounds> {
-        // The old fields were written with signed comparisons of strings and unsigned numbers.
-        let is_signed = data_type.is_signed_integer() || data_type.is_floating();
-        if statistics.is_min_max_deprecated() && !is_signed {
+    fn of(statistics: &Statistics, order: ColumnOrder, data_type: &DataType) -> Option<Bounds> {
+        let relied_on = match order {
+            ColumnOrder::UNKNOWN => false,
+            _ if data_type.is_signed_integer() || data_type.is_floating() => true,
+            // The old fields were written with signed comparisons of strings and unsigned numbers, and without an order
+            // nobody knows how the new ones were.
+            ColumnOrder::UNDEFINED => false,
+            _ => !statistics.is_min_max_deprecated(),
+        };
+        if !relied_on {
             return None;
         }
         let bounds = match statistics {
@@ -139,5 +147,108 @@ fn between(op: Op, min: Ordering, max: Ordering) -> Verdict {
         (true, _) => Verdict::All,
         (_, true) => Verdict::None,
         _ => Verdict::Some,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
+
+    /// What looking at every value between two bounds tells.
+    fn by_hand(term: &Term, min: i64, max: i64) -> Verdict {
+        let holds = (min..=max)
+            .map(|stored| evaluate::holds(term, |value| evaluate::integer(i128::from(stored), value)));
+        let (all, count) = ((max - min + 1) as usize, holds.filter(|holds| *holds).count());
+        match count {
+            0 => Verdict::None,
+            count if count == all => Verdict::All,
+            _ => Verdict::Some,
+        }
+    }
+
+    /// Neither more than they tell, which would lose rows, nor less, which would read row groups for nothing.
+    #[test]
+    fn bounds_tell_what_looking_at_every_value_between_them_does() {
+        for (min, max) in (0..4).flat_map(|min| (min..4).map(move |max| (min, max))) {
+            let bounds = Bounds::Int(min.into(), max.into());
+            for value in -1..=4 {
+                for op in OPS {
+                    let term = Term::new("", op, value);
+                    let want = by_hand(&term, min, max);
+                    assert_eq!(bounds.verdict(&term), want, "{min}..={max} {op:?} {value}");
+                    // No integer is a fraction.
+                    let between = Term::new("", op, value as f64 + 0.5);
+                    let want = by_hand(&between, min, max);
+                    let got = bounds.verdict(&between);
+                    let undecided = matches!(op, Op::Eq | Op::NotEq) && got == Verdict::Some;
+                    assert!(got == want || undecided, "{min}..={max} {op:?} {value}.5: {got:?}");
+                }
+                for list in [vec![], vec![value], vec![value, 2], vec![9, value, -9]] {
+                    for op in [Op::In, Op::NotIn] {
+                        let term = Term::new("", op, list.clone());
+                        let (got, want) = (bounds.verdict(&term), by_hand(&term, min, max));
+                        // That several values together are all between the bounds is not looked for.
+                        assert!(
+                            got == want || got == Verdict::Some && list.len() > 1,
+                            "{min}..={max} {op:?} {list:?}: {got:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_of_texts_and_floats_are_compared_as_their_values_are() {
+        let texts = Bounds::Bytes(b"a\x80".to_vec(), b"b".to_vec());
+        let verdict = |bounds: &Bounds, op, value: Value| bounds.verdict(&Term::new("", op, value));
+        assert_eq!(verdict(&texts, Op::Less, "a".into()), Verdict::None);
+        assert_eq!(verdict(&texts, Op::GreaterEq, "b".into()), Verdict::Some);
+        assert_eq!(verdict(&texts, Op::Greater, "b".into()), Verdict::None);
+        assert_eq!(verdict(&texts, Op::Greater, "a".into()), Verdict::All);
+        let zeros = Bounds::Float(-0.0, 0.0);
+        assert_eq!(verdict(&zeros, Op::Less, 0.0.into()), Verdict::None);
+        assert_eq!(verdict(&zeros, Op::Eq, (-0.0).into()), Verdict::All);
+        assert!(Bounds::Float(f64::NAN, 1.0).checked().is_none());
+        assert!(Bounds::Float(0.0, f64::NAN).checked().is_none());
+        assert!(Bounds::Int(2, 1).checked().is_none());
+    }
+
+    /// Texts and unsigned numbers were once compared as if they had a sign.
+    #[test]
+    fn bounds_in_another_order_than_that_of_the_values_are_not_relied_on() {
+        let defined = ColumnOrder::column_order_for_type(
+            None,
+            parquet::basic::ConvertedType::UTF8,
+            parquet::basic::Type::BYTE_ARRAY,
+        );
+        let text = |old| Statistics::byte_array(Some("a".into()), Some("b".into()), None, Some(0), old);
+        let number = |old| Statistics::int64(Some(1), Some(2), None, Some(0), old);
+        for (order, new, old, signed) in [
+            (defined, true, false, true),
+            (ColumnOrder::UNDEFINED, false, false, true),
+            (ColumnOrder::UNKNOWN, false, false, false),
+        ] {
+            assert_eq!(Bounds::of(&text(false), order, &DataType::Utf8View).is_some(), new, "{order:?}");
+            assert_eq!(Bounds::of(&text(true), order, &DataType::Utf8View).is_some(), old, "{order:?}");
+            assert_eq!(Bounds::of(&number(true), order, &DataType::UInt64).is_some(), old, "{order:?}");
+            assert_eq!(Bounds::of(&number(true), order, &DataType::Int64).is_some(), signed, "{order:?}");
+        }
+    }
+
+    #[test]
+    fn bounds_of_unsigned_numbers_are_read_without_a_sign() {
+        let order = ColumnOrder::column_order_for_type(
+            None,
+            parquet::basic::ConvertedType::UINT_32,
+            parquet::basic::Type::INT32,
+        );
+        let statistics = Statistics::int32(Some(5), Some(-1), None, Some(0), false);
+        let bounds = Bounds::of(&statistics, order, &DataType::UInt32).unwrap();
+        let term = Term::new("", Op::Greater, i64::from(i32::MAX));
+        assert_eq!(bounds.verdict(&term), Verdict::Some);
+        assert!(Bounds::of(&statistics, order, &DataType::Int32).is_none());
     }
 }

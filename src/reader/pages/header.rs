@@ -1,0 +1,161 @@
+//! One page header: read as the Parquet crate reads it, or refused.
+
+use super::corrupt;
+use crate::catalog::thrift::Compact;
+use crate::catalog::thrift::declared::{
+    DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, Field, PAGE_HEADER,
+};
+use crate::error::{Error, ErrorKind, Result};
+
+/// What a page holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Data,
+    Dictionary,
+    DataV2,
+}
+
+/// What a page header tells.
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) kind: Kind,
+    pub(super) uncompressed: u64,
+    pub(super) compressed: u64,
+    pub(super) values: u64,
+    pub(super) encoding: i32,
+    /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that stand uncompressed in front of the values.
+    pub(super) rows: u64,
+    pub(super) nulls: u64,
+    pub(super) levels: u64,
+    /// Where in the header the flag is that says that the values are not compressed (version 2), if there is one.
+    pub(super) not_compressed: Option<usize>,
+}
+
+/// The flag of a boolean field, true instead of false: the type that is written is the value.
+pub(super) fn compressed(flag: u8) -> u8 {
+    (flag & 0xf0) | TRUE
+}
+
+const TRUE: u8 = 1;
+const FALSE: u8 = 2;
+const STRUCT: u8 = 12;
+
+/// The fields of what is read here, by their ids.
+#[derive(Default)]
+struct Fields {
+    kind: Option<i32>,
+    uncompressed: Option<u64>,
+    compressed: Option<u64>,
+    /// The field that holds the header of the page's kind.
+    of_kind: Option<i16>,
+    values: Option<u64>,
+    encoding: Option<i32>,
+    nulls: Option<u64>,
+    rows: Option<u64>,
+    definition_levels: Option<u64>,
+    repetition_levels: Option<u64>,
+    not_compressed: Option<usize>,
+}
+
+/// Reads a page header, and says how many bytes it takes.
+pub(super) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
+    const INDEX_PAGE: i32 = 1;
+    let mut input = Compact::new(bytes);
+    let mut fields = Fields::default();
+    if fields.read(&mut input, bytes).is_some() {
+        if fields.kind == Some(INDEX_PAGE) {
+            return Err(Error::new(ErrorKind::Unsupported, "a page that holds an index, which is not read"));
+        }
+        if let Some(page) = fields.page() {
+            return Ok((page, bytes.len() - input.remaining()));
+        }
+    }
+    Err(corrupt("a page header is malformed".into()))
+}
+
+impl Fields {
+    fn read(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
+        input.structure(&mut |input, id, kind| {
+            match id {
+                1 => self.kind = Some(input.i32(kind)?),
+                2 => self.uncompressed = Some(size(input, kind)?),
+                3 => self.compressed = Some(size(input, kind)?),
+                5..=8 => {
+                    // Of two the Parquet crate takes parts of both.
+                    let is_first = self.of_kind.replace(id).is_none();
+                    (is_first && kind == STRUCT).then_some(())?;
+                    match id {
+                        5 => self.read_v1(input, DATA_PAGE_HEADER)?,
+                        7 => self.read_v1(input, DICTIONARY_PAGE_HEADER)?,
+                        8 => self.read_v2(input, bytes)?,
+                        _ => input.skip(kind)?,
+                    }
+                }
+                _ => input.field(PAGE_HEADER, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    /// Of data pages of version 1, and of dictionary pages, which begin alike.
+    fn read_v1(&mut self, input: &mut Compact<'_>, declared: &[Field]) -> Option<()> {
+        input.structure(&mut |input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.encoding = Some(input.i32(kind)?),
+                _ => input.field(declared, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    fn read_v2(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
+        input.structure(&mut |input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.nulls = Some(size(input, kind)?),
+                3 => self.rows = Some(size(input, kind)?),
+                4 => self.encoding = Some(input.i32(kind)?),
+                5 => self.definition_levels = Some(size(input, kind)?),
+                6 => self.repetition_levels = Some(size(input, kind)?),
+                7 => {
+                    let at = bytes.len() - input.remaining() - 1;
+                    self.not_compressed = match Compact::bool(kind)? {
+                        true => None,
+                        // Its id, if it is written out, stands behind the type; nobody does that.
+                        false => Some((bytes[at] & 0x0f == FALSE).then_some(at)?),
+                    };
+                }
+                _ => input.field(DATA_PAGE_HEADER_V2, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    /// The page, if the header has all fields that the format requires, and those of its kind.
+    fn page(&self) -> Option<Page> {
+        let kind = match (self.kind?, self.of_kind?) {
+            (0, 5) => Kind::Data,
+            (2, 7) => Kind::Dictionary,
+            (3, 8) => Kind::DataV2,
+            _ => return None,
+        };
+        let of_v2 = |field: Option<u64>| if kind == Kind::DataV2 { field } else { Some(0) };
+        Some(Page {
+            kind,
+            uncompressed: self.uncompressed?,
+            compressed: self.compressed?,
+            values: self.values?,
+            encoding: self.encoding?,
+            rows: of_v2(self.rows)?,
+            nulls: of_v2(self.nulls)?,
+            levels: of_v2(self.definition_levels)? + of_v2(self.repetition_levels)?,
+            not_compressed: self.not_compressed,
+        })
+    }
+}
+
+/// A number that is not negative.
+fn size(input: &mut Compact<'_>, kind: u8) -> Option<u64> {
+    u64::try_from(input.i32(kind)?).ok()
+}

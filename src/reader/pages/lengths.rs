@@ -1,0 +1,197 @@
+//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): how many lengths each page says it has.
+//!
+//! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. So the pages
+//! of such columns are decompressed once more, one after the other, and looked at.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parquet::basic::{Encoding, Type};
+use parquet::column::page::{Page, PageReader};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::reader::{ChunkReader, Length};
+use parquet::file::serialized_reader::SerializedPageReader;
+
+use super::corrupt;
+use crate::error::Result;
+
+/// The most bytes that an integer of variable length takes.
+const LONGEST_VARINT: u32 = 10;
+
+/// Fails with `Corrupt` if a page of the chunk has more lengths than values. Its headers must have been checked.
+pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes) -> Result<()> {
+    let descriptor = about.column_descr();
+    if !matches!(descriptor.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY) {
+        return Ok(());
+    }
+    let levels = [descriptor.max_rep_level(), descriptor.max_def_level()];
+    let chunk = Arc::new(Chunk { start: about.byte_range().0, bytes: bytes.clone() });
+    let mut pages = SerializedPageReader::new(chunk, about, 0, None)?;
+    while let Some(page) = pages.get_next_page()? {
+        let (body, values) = match &page {
+            Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
+                let encodings = [*rep_level_encoding, *def_level_encoding];
+                (without_levels(buf, *num_values, levels, encodings), *num_values)
+            }
+            Page::DataPageV2 { buf, num_values, def_levels_byte_len, rep_levels_byte_len, .. } => {
+                let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
+                (buf.get(levels..), *num_values)
+            }
+            Page::DictionaryPage { .. } => continue,
+        };
+        let is_sound = body.is_some_and(|body| match page.encoding() {
+            Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
+            Encoding::DELTA_BYTE_ARRAY => {
+                let prefixes = deltas(body, values);
+                prefixes.and_then(|end| deltas(body.get(end..)?, values)).is_some()
+            }
+            _ => true,
+        });
+        if !is_sound {
+            return Err(corrupt(format!("the lengths of the {values} values of a page are malformed")));
+        }
+    }
+    Ok(())
+}
+
+/// What follows the repetition and definition levels of a page of version 1.
+fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encoding; 2]) -> Option<&[u8]> {
+    let mut rest = &page[..];
+    for (most, encoding) in levels.into_iter().zip(encodings).filter(|(most, _)| *most > 0) {
+        rest = match encoding {
+            Encoding::RLE => {
+                let (length, levels) = rest.split_first_chunk()?;
+                levels.get(usize::try_from(i32::from_le_bytes(*length)).ok()?..)?
+            }
+            // Bit-packed, which is deprecated.
+            _ => {
+                let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
+                rest.get(usize::try_from(bits.div_ceil(8)).ok()?..)?
+            }
+        };
+    }
+    Some(rest)
+}
+
+/// Where numbers of the encoding `DELTA_BINARY_PACKED` end; `None` if they are more than `most`, or not all there.
+fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
+    let mut rest = bytes;
+    let block = usize::try_from(varint(&mut rest)?).ok()?;
+    let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
+    let count = varint(&mut rest)?;
+    if count > u64::from(most) || miniblocks == 0 {
+        return None;
+    }
+    let _first = varint(&mut rest)?;
+    let values = block / miniblocks;
+    let mut left = (count as usize).saturating_sub(1);
+    while left > 0 {
+        let _least = varint(&mut rest)?;
+        let (widths, packed) = rest.split_at_checked(miniblocks)?;
+        rest = packed;
+        for &bits in widths {
+            // What is said of miniblocks behind the last value counts for nothing.
+            if left == 0 {
+                break;
+            }
+            let length = values.checked_mul(usize::from(bits))? / 8;
+            rest = rest.get(length..)?;
+            left = left.saturating_sub(values);
+        }
+        if values == 0 {
+            return None;
+        }
+    }
+    Some(bytes.len() - rest.len())
+}
+
+fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for place in 0..LONGEST_VARINT {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << (7 * place);
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// The bytes of a column chunk at their place in the file.
+struct Chunk {
+    start: u64,
+    bytes: Bytes,
+}
+
+impl Chunk {
+    fn from(&self, start: u64) -> ParquetResult<Bytes> {
+        let at = start.checked_sub(self.start).and_then(|at| usize::try_from(at).ok());
+        match at.filter(|&at| at <= self.bytes.len()) {
+            Some(at) => Ok(self.bytes.slice(at..)),
+            None => Err(ParquetError::EOF(format!("byte {start} is not in the column chunk"))),
+        }
+    }
+}
+
+impl Length for Chunk {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Chunk {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        Ok(self.from(start)?.reader())
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let bytes = self.from(start)?;
+        match length <= bytes.len() {
+            true => Ok(bytes.slice(..length)),
+            false => Err(ParquetError::EOF(format!("{length} bytes at {start} are not in the column chunk"))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks of 128 numbers in 4 miniblocks: how many numbers, their first, and what follows.
+    fn packed(count: u64, blocks: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0x80, 1, 4];
+        let mut rest = count;
+        while rest > 0x7f {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.extend([rest as u8, 0]);
+        bytes.extend(blocks);
+        bytes
+    }
+
+    #[test]
+    fn numbers_end_where_their_last_miniblock_does() {
+        assert_eq!(deltas(&packed(0, &[9, 9]), 10), Some(5));
+        assert_eq!(deltas(&packed(1, &[9, 9]), 10), Some(5));
+        // 33 more numbers: a miniblock of two bits each, one without, and two that do not count.
+        let blocks = [&[0, 2, 0, 7, 7][..], &[1; 8], &[9; 9]].concat();
+        assert_eq!(deltas(&packed(34, &blocks), 34), Some(5 + 5 + 8));
+        assert_eq!(deltas(&packed(34, &blocks), 33), None);
+        assert_eq!(deltas(&packed(34, &blocks[..12]), 34), None);
+    }
+
+    #[test]
+    fn numbers_without_end_are_refused() {
+        for count in [1 << 32, u64::MAX >> 1, u64::MAX] {
+            assert_eq!(deltas(&packed(count, &[0; 50]), u32::MAX), None);
+        }
+        // No miniblocks; blocks of none.
+        assert_eq!(deltas(&[0x80, 1, 0, 5, 0, 0, 0, 0, 0, 0], 5), None);
+        assert_eq!(deltas(&[0, 4, 5, 0, 0, 0, 0, 0, 0], 5), None);
+    }
+}

@@ -1,0 +1,220 @@
+//! What must be known of a footer before the Parquet crate parses it: that each field is written as the format declares
+//! it, that the schema is a tree of the elements that are there, and that no column is encrypted.
+//!
+//! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
+
+use super::ENCRYPTED;
+use crate::catalog::thrift::Compact;
+use crate::catalog::thrift::declared::{FILE_META_DATA, SCHEMA_ELEMENT};
+use crate::error::{Error, ErrorKind, Result};
+
+/// How deep columns may nest: more is refused before the Parquet crate recurses into it.
+const DEEPEST_SCHEMA: usize = 64;
+
+/// Bytes that the paths of all columns may take together. Each column keeps the names of all that it lies in, so that one
+/// long name around many columns would take far more memory than the footer has bytes.
+const LONGEST_PATHS: u64 = 64 << 20;
+
+/// Bytes that each name of a path takes beside its text.
+const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
+
+/// Looks a footer through; fails with `Corrupt`, `TooLarge` or `Unsupported`.
+pub(super) fn check(bytes: &[u8]) -> Result<()> {
+    const SCHEMA: i16 = 2;
+    const ENCRYPTION: i16 = 8;
+    let mut encrypted = false;
+    let mut schema = None;
+    let read = Compact::new(bytes).structure(&mut |input, id, kind| {
+        encrypted |= id == ENCRYPTION;
+        if id != SCHEMA {
+            return input.field(FILE_META_DATA, id, kind);
+        }
+        // The Parquet crate takes the first of two.
+        if schema.is_some() {
+            return None;
+        }
+        let left = input.list_of_structures(kind)?;
+        let tree = schema.insert(Tree { left, ..Tree::default() });
+        (0..left).try_for_each(|_| tree.element(input))
+    });
+    let trouble = schema.and_then(|tree| tree.trouble);
+    match (read, trouble) {
+        (_, Some(trouble)) => Err(trouble),
+        (None, None) => Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")),
+        (Some(()), None) if encrypted => Err(Error::new(ErrorKind::Unsupported, ENCRYPTED)),
+        (Some(()), None) => Ok(()),
+    }
+}
+
+/// The schema as far as it was read: a tree, of which the elements come depth first.
+#[derive(Default)]
+struct Tree {
+    /// Elements that are still to come.
+    left: usize,
+    /// Of these, how many the elements so far claim as their children.
+    claimed: usize,
+    /// The elements from the root to the present one that have children to come, or whose last child is being read.
+    open: Vec<Level>,
+    /// Bytes that the paths of the columns take.
+    paths: u64,
+    /// Why the schema is refused.
+    trouble: Option<Error>,
+}
+
+struct Level {
+    children: usize,
+    path: u64,
+}
+
+impl Tree {
+    /// Reads the next element; `None` if it, or the tree with it, is refused.
+    fn element(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        const NAME: i16 = 4;
+        const CHILDREN: i16 = 5;
+        let (mut name, mut children) = (0, 0);
+        input.structure(&mut |input, id, kind| {
+            match id {
+                NAME => name = input.binary(kind)?,
+                CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
+                _ => input.field(SCHEMA_ELEMENT, id, kind)?,
+            }
+            Some(())
+        })?;
+        self.left -= 1;
+        let mut path = name + NAME_OVERHEAD;
+        if let Some(parent) = self.open.last_mut() {
+            parent.children -= 1;
+            self.claimed -= 1;
+            path += parent.path;
+        }
+        if children > self.left - self.claimed {
+            let cause = format!(
+                "a column is said to have {children} children, where {} are left",
+                self.left - self.claimed
+            );
+            return self.refuse(ErrorKind::Corrupt, cause);
+        }
+        if children > 0 {
+            self.claimed += children;
+            self.open.push(Level { children, path });
+            if self.open.len() > DEEPEST_SCHEMA {
+                let cause = format!("columns nest more than {DEEPEST_SCHEMA} deep");
+                return self.refuse(ErrorKind::Corrupt, cause);
+            }
+            return Some(());
+        }
+        self.paths = self.paths.saturating_add(path);
+        if self.paths > LONGEST_PATHS {
+            let cause = format!("the paths of the columns take more than {LONGEST_PATHS} bytes");
+            return self.refuse(ErrorKind::TooLarge, cause);
+        }
+        while self.open.pop_if(|level| level.children == 0).is_some() {}
+        Some(())
+    }
+
+    fn refuse(&mut self, kind: ErrorKind, cause: String) -> Option<()> {
+        self.trouble = Some(Error::new(kind, cause));
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const I32: u8 = 5;
+
+    fn varint(mut rest: u64) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        while rest > 0x7f {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        bytes
+    }
+
+    /// An element called `name` with as many children as it claims, written as `kind`.
+    fn element(name: &str, children: Option<i64>, kind: u8) -> Vec<u8> {
+        let mut bytes = vec![0x48];
+        bytes.extend(varint(name.len() as u64));
+        bytes.extend(name.bytes());
+        if let Some(children) = children {
+            bytes.push(0x10 | kind);
+            bytes.extend(varint(((children << 1) ^ (children >> 63)).cast_unsigned()));
+        }
+        bytes.push(0);
+        bytes
+    }
+
+    fn group(children: i64) -> Vec<u8> {
+        element("g", Some(children), I32)
+    }
+
+    fn leaf() -> Vec<u8> {
+        element("x", None, I32)
+    }
+
+    fn footer(elements: &[Vec<u8>]) -> Vec<u8> {
+        let count = varint(elements.len() as u64);
+        [&[0x29, 0xfc][..], &count, &elements.concat(), &[0]].concat()
+    }
+
+    fn refusal(elements: &[Vec<u8>]) -> String {
+        check(&footer(elements)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_tree_of_columns_is_read() {
+        check(&footer(&[group(2), leaf(), group(1), leaf()])).unwrap();
+        check(&footer(&[group(0)])).unwrap();
+        let deep = [vec![group(1); DEEPEST_SCHEMA], vec![leaf()]].concat();
+        check(&footer(&deep)).unwrap();
+    }
+
+    #[test]
+    fn a_schema_without_end_is_refused_before_it_is_parsed() {
+        let deep = [vec![group(1); DEEPEST_SCHEMA + 1], vec![leaf()]].concat();
+        assert_eq!(refusal(&deep), "columns nest more than 64 deep");
+        // Cut to 32 bits, each of these has one child.
+        for one in [1 - (1 << 32), 1 + (1 << 32)] {
+            let deep = [vec![group(one); 2000], vec![leaf()]].concat();
+            assert_eq!(refusal(&deep), "the footer is malformed");
+        }
+    }
+
+    #[test]
+    fn children_that_are_not_there_are_refused_before_they_are_parsed() {
+        for elements in [
+            vec![group(i64::from(i32::MAX)), leaf()],
+            vec![group(3), leaf(), leaf()],
+            // Each claims all that are left, and the Parquet crate would reserve them anew for each.
+            vec![group(3), group(2), group(2), leaf()],
+        ] {
+            assert!(refusal(&elements).contains("are left"), "{}", refusal(&elements));
+        }
+        assert_eq!(refusal(&[group(-1), leaf()]), "the footer is malformed");
+    }
+
+    #[test]
+    fn children_that_are_not_written_as_declared_are_refused() {
+        for kind in (1..16).filter(|kind| *kind != I32) {
+            let elements = [element("g", Some(1), kind), leaf()];
+            assert_eq!(refusal(&elements), "the footer is malformed", "{kind}");
+        }
+    }
+
+    #[test]
+    fn one_long_name_around_many_columns_is_refused() {
+        let name = "g".repeat(1 << 20);
+        let elements = [vec![group(1), element(&name, Some(100), I32)], vec![leaf(); 100]].concat();
+        assert!(refusal(&elements).contains("paths of the columns"));
+    }
+
+    #[test]
+    fn a_second_schema_is_refused() {
+        let first = footer(&[group(1), leaf()]);
+        let second = [&first[..first.len() - 1], &[0x09, 0x04, 0x1c], &group(0), &[0]].concat();
+        assert_eq!(check(&second).unwrap_err().to_string(), "the footer is malformed");
+    }
+}

@@ -1,0 +1,300 @@
+//! Filters over all that a few rows can hold: rows by an oracle of the test's own, statistics by the rows.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and is its own loader"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
+    UInt64Array,
+};
+use arrow::datatypes::Int32Type;
+use forebay::ErrorKind;
+use forebay::catalog::Catalog;
+use forebay::reader::filter::{Filter, Op, Term, Value, Verdict};
+use forebay::reader::rows::read_part;
+use forebay::source::{Store, open};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
+
+/// Rows of each row group.
+const ROWS: usize = 3;
+
+const PLENTY: u64 = 1 << 30;
+
+/// A stored value, as the oracle knows it.
+#[derive(Clone, Debug, PartialEq)]
+enum Cell {
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(&'static str),
+}
+
+/// Whether a term holds, from its definition alone.
+fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
+    use std::cmp::Ordering::{Equal, Greater, Less};
+    if *cell == Cell::Null {
+        return false;
+    }
+    let order = |value: &Value| match (cell, value) {
+        (Cell::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
+        (Cell::Int(a), Value::Int(b)) => Some(a.cmp(b)),
+        (Cell::Int(a), Value::Float(b)) => (*a as f64).partial_cmp(b),
+        (Cell::Float(a), Value::Int(b)) => a.partial_cmp(&(*b as f64)),
+        (Cell::Float(a), Value::Float(b)) => a.partial_cmp(b),
+        (Cell::Text(a), Value::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
+        other => panic!("{other:?}"),
+    };
+    let values = match value {
+        Value::List(values) => values.clone(),
+        one => vec![one.clone()],
+    };
+    let equal = values.iter().any(|value| order(value) == Some(Equal));
+    match op {
+        Op::Eq | Op::In => equal,
+        Op::NotEq | Op::NotIn => !equal,
+        Op::Less => order(value) == Some(Less),
+        Op::LessEq => matches!(order(value), Some(Less | Equal)),
+        Op::Greater => order(value) == Some(Greater),
+        Op::GreaterEq => matches!(order(value), Some(Greater | Equal)),
+    }
+}
+
+/// Every way to fill a row group with values of `alphabet`.
+fn groups(alphabet: &[Cell]) -> Vec<Vec<Cell>> {
+    (0..ROWS).fold(vec![Vec::new()], |groups, _| {
+        let longer = |group: &Vec<Cell>| {
+            let group = group.clone();
+            alphabet.iter().map(move |cell| [&group[..], std::slice::from_ref(cell)].concat())
+        };
+        groups.iter().flat_map(longer).collect()
+    })
+}
+
+fn write(path: &Path, batch: &RecordBatch) {
+    let properties = WriterProperties::builder()
+        .set_max_row_group_row_count(Some(ROWS))
+        .set_statistics_truncate_length(Some(2))
+        .build();
+    let file = File::create(path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn opened(path: &Path) -> (Store, Catalog) {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(open(&[path.to_str().unwrap().to_owned()], &BTreeMap::new())).unwrap()
+}
+
+fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let projection = catalog.project_all().unwrap();
+    let ranges = catalog.byte_ranges(&catalog.groups[group], &projection);
+    let bytes = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges)).unwrap();
+    read_part(catalog, &projection, group, None, ranges.into_iter().zip(bytes).collect(), PLENTY).unwrap()
+}
+
+/// Tries filters over a file of the given columns; `want` says whether a filter, by its index, holds for a row. Gives how
+/// often the statistics decided.
+fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) -> bool) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path, batch);
+    let (store, catalog) = opened(&path);
+    assert_eq!(catalog.groups.len(), batch.num_rows() / ROWS);
+    let mut decided = 0;
+    for group in 0..catalog.groups.len() {
+        let rows = rows(&store, &catalog, group);
+        for (index, filter) in filters.iter().enumerate() {
+            let got: Vec<bool> = filter.evaluate(&rows).unwrap().iter().collect();
+            let expected: Vec<bool> = (0..ROWS).map(|row| want(index, group * ROWS + row)).collect();
+            assert_eq!(got, expected, "{} over {rows:?}", filter.canonical());
+            let verdict = filter.prune(&catalog, group);
+            match verdict {
+                Verdict::None => assert!(!got.contains(&true), "{} over {rows:?}", filter.canonical()),
+                Verdict::All => assert!(!got.contains(&false), "{} over {rows:?}", filter.canonical()),
+                Verdict::Some => continue,
+            }
+            decided += 1;
+        }
+    }
+    decided
+}
+
+/// All terms over a column `c`: comparisons with each value, and lists of none, one and two of them.
+fn terms(values: &[Value]) -> Vec<Term> {
+    let mut terms = Vec::new();
+    for value in values {
+        terms.extend(OPS.map(|op| Term::new("c", op, value.clone())));
+    }
+    for op in [Op::In, Op::NotIn] {
+        let mut list = |values: Vec<Value>| terms.push(Term::new("c", op, Value::List(values)));
+        list(Vec::new());
+        for (at, value) in values.iter().enumerate() {
+            list(vec![value.clone()]);
+            list(vec![value.clone(), values[(at + 1) % values.len()].clone()]);
+        }
+    }
+    terms
+}
+
+fn each_alone(terms: &[Term]) -> Vec<Filter> {
+    terms.iter().map(|term| Filter::all_of([term.clone()])).collect()
+}
+
+#[test]
+fn nulls_and_nan_hold_in_no_comparison_that_they_should_not() {
+    let ints = [Cell::Null, Cell::Int(0), Cell::Int(1), Cell::Int(3)];
+    let floats = [Cell::Null, Cell::Float(f64::NAN), Cell::Float(-0.0), Cell::Float(0.0), Cell::Float(1.5)];
+    let texts = [Cell::Null, Cell::Text(""), Cell::Text("a"), Cell::Text("abc"), Cell::Text("é")];
+    let bools = [Cell::Null, Cell::Bool(false), Cell::Bool(true)];
+    let numbers: Vec<Value> = vec![
+        (-1i64).into(),
+        0i64.into(),
+        1i64.into(),
+        3i64.into(),
+        4i64.into(),
+        0.5.into(),
+        1.5.into(),
+        (-0.0).into(),
+    ];
+    let words: Vec<Value> = ["", "a", "ab", "abc", "b", "é", "\u{10ffff}"].map(Value::from).into();
+    let both: Vec<Value> = vec![false.into(), true.into()];
+    for (alphabet, values) in
+        [(&ints[..], &numbers), (&floats[..], &numbers), (&texts[..], &words), (&bools[..], &both)]
+    {
+        let cells = groups(alphabet).concat();
+        let arrays: Vec<ArrayRef> = match &alphabet[1] {
+            Cell::Int(_) => {
+                let of = |cell: &Cell| if let Cell::Int(value) = cell { Some(*value) } else { None };
+                vec![Arc::new(Int64Array::from_iter(cells.iter().map(of)))]
+            }
+            Cell::Float(_) => {
+                let of = |cell: &Cell| if let Cell::Float(value) = cell { Some(*value) } else { None };
+                vec![
+                    Arc::new(Float64Array::from_iter(cells.iter().map(of))),
+                    Arc::new(Float32Array::from_iter(
+                        cells.iter().map(|cell| of(cell).map(|value| value as f32)),
+                    )),
+                ]
+            }
+            Cell::Text(_) => {
+                let of = |cell: &Cell| if let Cell::Text(value) = cell { Some(*value) } else { None };
+                vec![Arc::new(StringArray::from_iter(cells.iter().map(of)))]
+            }
+            Cell::Bool(_) => {
+                let of = |cell: &Cell| if let Cell::Bool(value) = cell { Some(*value) } else { None };
+                vec![Arc::new(BooleanArray::from_iter(cells.iter().map(of)))]
+            }
+            Cell::Null => unreachable!(),
+        };
+        for array in arrays {
+            let batch = RecordBatch::try_from_iter_with_nullable([("c", array, true)]).unwrap();
+            let terms = terms(values);
+            let all = batch.num_rows() / ROWS * terms.len();
+            let want = |term: usize, row: usize| holds(&cells[row], terms[term].op, &terms[term].value);
+            let decided = compare(&batch, &each_alone(&terms), want);
+            assert!(decided * 10 > all, "statistics decided {decided} of {all}");
+        }
+    }
+}
+
+/// Of two columns, in every combination of two terms: both hold, either holds.
+#[test]
+fn lists_of_terms_are_combined_as_their_rows_are() {
+    let ints = groups(&[Cell::Null, Cell::Int(0), Cell::Int(2)]).concat();
+    let floats: Vec<Cell> = ints
+        .iter()
+        .enumerate()
+        .map(|(row, _)| match row % 5 {
+            0 => Cell::Float(f64::NAN),
+            at => Cell::Float(at as f64),
+        })
+        .collect();
+    let a = ints.iter().map(|cell| if let Cell::Int(value) = cell { Some(*value) } else { None });
+    let b = floats.iter().map(|cell| if let Cell::Float(value) = cell { *value } else { 0.0 });
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("a", Arc::new(Int64Array::from_iter(a)) as ArrayRef, true),
+        ("b", Arc::new(Float64Array::from_iter_values(b)) as ArrayRef, false),
+    ])
+    .unwrap();
+    let single: Vec<Term> = OPS
+        .into_iter()
+        .flat_map(|op| [Term::new("a", op, 0i64), Term::new("a", op, 1i64), Term::new("b", op, 2.0)])
+        .collect();
+    let of = |term: &Term, row: usize| {
+        let cell = if term.column == "a" { &ints[row] } else { &floats[row] };
+        holds(cell, term.op, &term.value)
+    };
+    let pairs: Vec<[Term; 2]> =
+        single.iter().flat_map(|first| single.iter().map(|second| [first.clone(), second.clone()])).collect();
+    let both: Vec<Filter> = pairs.iter().map(|pair| Filter::all_of(pair.clone())).collect();
+    compare(&batch, &both, |pair, row| pairs[pair].iter().all(|term| of(term, row)));
+    let either: Vec<Filter> =
+        pairs.iter().map(|pair| Filter::any_of(pair.clone().map(|term| vec![term]))).collect();
+    compare(&batch, &either, |pair, row| pairs[pair].iter().any(|term| of(term, row)));
+}
+
+#[test]
+fn numbers_without_a_sign_are_compared_beyond_the_signed_ones() {
+    let most = u64::MAX;
+    let cells: Vec<u64> = vec![0, 1, 2, 1 << 63, (1 << 63) + 1, most, 5, most, 5];
+    let batch =
+        RecordBatch::try_from_iter([("c", Arc::new(UInt64Array::from(cells.clone())) as ArrayRef)]).unwrap();
+    let values: Vec<Value> = vec![0i64.into(), 2i64.into(), i64::MAX.into(), 9.3e18.into(), (-1i64).into()];
+    let terms: Vec<Term> =
+        values.iter().flat_map(|value| OPS.map(|op| Term::new("c", op, value.clone()))).collect();
+    compare(&batch, &each_alone(&terms), |term, row| {
+        let term = &terms[term];
+        let order = match &term.value {
+            Value::Int(value) => i128::from(cells[row]).cmp(&i128::from(*value)),
+            Value::Float(value) => (cells[row] as f64).partial_cmp(value).unwrap(),
+            other => panic!("{other:?}"),
+        };
+        match term.op {
+            Op::Eq => order.is_eq(),
+            Op::NotEq => order.is_ne(),
+            Op::Less => order.is_lt(),
+            Op::LessEq => order.is_le(),
+            Op::Greater => order.is_gt(),
+            Op::GreaterEq => order.is_ge(),
+            Op::In | Op::NotIn => unreachable!(),
+        }
+    });
+}
+
+/// Also with an empty list of values, which no value of the wrong type gives away.
+#[test]
+fn a_column_that_filters_do_not_compare_is_refused_whatever_it_is_compared_with() {
+    let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), None]);
+    let times = arrow::array::TimestampMicrosecondArray::from(vec![1, 2]);
+    let batch = RecordBatch::try_from_iter_with_nullable([
+        ("l", Arc::new(lists) as ArrayRef, true),
+        ("t", Arc::new(times) as ArrayRef, true),
+    ])
+    .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    write(&path, &batch);
+    let (_, catalog) = opened(&path);
+    let nothing = Value::List(Vec::new());
+    for column in ["l", "t"] {
+        for (op, value) in [(Op::In, nothing.clone()), (Op::NotIn, nothing.clone()), (Op::Eq, 1i64.into())] {
+            let error = Filter::all_of([Term::new(column, op, value)]).validate(&catalog).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.to_string().contains("which a filter cannot compare"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,667 @@
+//! Files that lie, written by hand: each is an error or rows, in little memory.
+
+#![allow(
+    unsafe_code,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "an allocator that counts; a test fails by panicking, and is its own loader"
+)]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Seek, SeekFrom, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{Int32Type, TimestampNanosecondType};
+use bytes::Bytes;
+use forebay::reader::rows::read_part;
+use forebay::source::open;
+use forebay::{Error, ErrorKind, Result};
+use parquet::data_type::{Int96, Int96Type};
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+
+/// What decoding one row group may take, in all these tests.
+const LIMIT: u64 = 16 << 20;
+
+/// What opening and reading a file of a few hundred bytes may take at once: the limit, and what decoders need themselves.
+const MOST_MEMORY: usize = 40 << 20;
+
+// Memory ---------------------------------------------------------------------------------------------------------------
+
+/// Counts what is allocated at present, and the most that would have been.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is done by the system's allocator; counting touches nothing of it.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
+        MOST.fetch_max(held, Relaxed);
+        // SAFETY: the caller keeps the contract, which is the same.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
+        MOST.fetch_max(held, Relaxed);
+        // SAFETY: as above.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// One test at a time, for they share what is counted.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does some work, and says how many bytes it took at most beside those that were there.
+fn weighed<T>(work: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let made = work();
+    (made, MOST.load(Relaxed).saturating_sub(before))
+}
+
+// Thrift ---------------------------------------------------------------------------------------------------------------
+
+const I16: u8 = 4;
+const I32: u8 = 5;
+const I64: u8 = 6;
+const BINARY: u8 = 8;
+const LIST: u8 = 9;
+const STRUCT: u8 = 12;
+
+/// A value in Thrift's compact form, with the type that it is written as.
+#[derive(Clone, Debug)]
+enum Value {
+    Integer(u8, i64),
+    Bool(bool),
+    Text(&'static str),
+    Structure(Vec<(i16, Value)>),
+    /// The type of the elements, how many more are claimed than are there, and the elements.
+    List(u8, i64, Vec<Value>),
+    /// A type that the value does not have.
+    As(u8, Box<Value>),
+}
+
+use Value::{Bool, Structure, Text};
+
+fn int(value: i64) -> Value {
+    Value::Integer(I32, value)
+}
+
+fn long(value: i64) -> Value {
+    Value::Integer(I64, value)
+}
+
+fn structures(items: Vec<Value>) -> Value {
+    Value::List(STRUCT, 0, items)
+}
+
+fn varint(out: &mut Vec<u8>, mut rest: u64) {
+    while rest > 0x7f {
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
+impl Value {
+    fn kind(&self) -> u8 {
+        match self {
+            Value::Integer(kind, _) | Value::As(kind, _) => *kind,
+            Bool(value) => 2 - u8::from(*value),
+            Text(_) => BINARY,
+            Structure(_) => STRUCT,
+            Value::List(..) => LIST,
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match self {
+            Value::Integer(_, value) => varint(out, ((value << 1) ^ (value >> 63)).cast_unsigned()),
+            Bool(_) => {}
+            Text(text) => {
+                varint(out, text.len() as u64);
+                out.extend(text.bytes());
+            }
+            Structure(fields) => {
+                let mut last = 0;
+                for (id, value) in fields {
+                    out.push(((id - last) as u8) << 4 | value.kind());
+                    value.write(out);
+                    last = *id;
+                }
+                out.push(0);
+            }
+            Value::List(kind, more, items) => {
+                out.push(0xf0 | kind);
+                varint(out, (items.len() as i64 + more).cast_unsigned());
+                items.iter().for_each(|item| item.write(out));
+            }
+            Value::As(_, value) => value.write(out),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.write(&mut out);
+        out
+    }
+
+    /// The values in it, itself included, depth first.
+    fn all(&mut self) -> usize {
+        let mut count = 0;
+        self.visit(&mut |_| count += 1);
+        count
+    }
+
+    fn visit(&mut self, see: &mut dyn FnMut(&mut Value)) {
+        match self {
+            Structure(fields) => fields.iter_mut().for_each(|(_, value)| value.visit(see)),
+            Value::List(_, _, items) => items.iter_mut().for_each(|value| value.visit(see)),
+            Value::As(_, value) => value.visit(see),
+            Value::Integer(..) | Bool(_) | Text(_) => {}
+        }
+        see(self);
+    }
+}
+
+// Parquet --------------------------------------------------------------------------------------------------------------
+
+const INT32: i64 = 1;
+const BYTE_ARRAY: i64 = 6;
+
+const REQUIRED: i64 = 0;
+const OPTIONAL: i64 = 1;
+const REPEATED: i64 = 2;
+
+const PLAIN: i64 = 0;
+const RLE: i64 = 3;
+const DELTA_LENGTH: i64 = 6;
+const DELTA_TEXT: i64 = 7;
+const RLE_DICTIONARY: i64 = 8;
+
+const SNAPPY: i64 = 1;
+const GZIP: i64 = 2;
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut stream = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    stream.write_all(bytes).unwrap();
+    stream.finish().unwrap()
+}
+
+#[derive(Clone)]
+struct Column {
+    name: &'static str,
+    physical: i64,
+    repetition: i64,
+    codec: i64,
+    values: i64,
+    uncompressed: i64,
+    /// Headers and bodies.
+    pages: Vec<(Value, Vec<u8>)>,
+}
+
+fn column(name: &'static str, physical: i64, repetition: i64, values: i64) -> Column {
+    Column { name, physical, repetition, codec: 0, values, uncompressed: 1 << 20, pages: Vec::new() }
+}
+
+impl Column {
+    fn codec(self, codec: i64) -> Self {
+        Column { codec, ..self }
+    }
+
+    fn page(mut self, header: Value, body: &[u8]) -> Self {
+        self.pages.push((header, body.to_vec()));
+        self
+    }
+
+    /// A data page of version 1 whose sizes are those of `body`.
+    fn plain(self, values: i64, encoding: i64, body: &[u8]) -> Self {
+        self.page(data_page(values, encoding, body.len(), body), body)
+    }
+}
+
+fn page_header(kind: i64, uncompressed: usize, stored: &[u8], of_kind: (i16, Value)) -> Value {
+    let sizes = [(1, int(kind)), (2, int(uncompressed as i64)), (3, int(stored.len() as i64))];
+    Structure(sizes.into_iter().chain([of_kind]).collect())
+}
+
+fn data_page(values: i64, encoding: i64, uncompressed: usize, stored: &[u8]) -> Value {
+    let fields = [values, encoding, RLE, RLE].into_iter().zip(1..).map(|(value, id)| (id, int(value)));
+    page_header(0, uncompressed, stored, (5, Structure(fields.collect())))
+}
+
+fn dictionary_page(values: i64, stored: &[u8]) -> Value {
+    page_header(2, stored.len(), stored, (7, Structure(vec![(1, int(values)), (2, int(PLAIN))])))
+}
+
+/// A data page of version 2 whose body begins with so many bytes of definition and repetition levels.
+fn data_page_v2(
+    [values, rows]: [i64; 2],
+    [definition, repetition]: [i64; 2],
+    is_compressed: bool,
+    uncompressed: usize,
+    stored: &[u8],
+) -> Value {
+    let fields = [values, 0, rows, PLAIN, definition, repetition].into_iter().zip(1..);
+    let fields = fields.map(|(value, id)| (id, int(value))).chain([(7, Bool(is_compressed))]);
+    page_header(3, uncompressed, stored, (8, Structure(fields.collect())))
+}
+
+fn element(name: &'static str, physical: Option<i64>, repetition: i64, children: Option<i64>) -> Value {
+    let fields =
+        [(1, physical.map(int)), (3, Some(int(repetition))), (4, Some(Text(name))), (5, children.map(int))];
+    Structure(fields.into_iter().filter_map(|(id, value)| Some((id, value?))).collect())
+}
+
+/// The bytes of a file, but for the footer, and the footer.
+fn file(rows: i64, columns: &[Column]) -> (Vec<u8>, Value) {
+    let mut data = b"PAR1".to_vec();
+    let mut schema = vec![element("r", None, REQUIRED, Some(columns.len() as i64))];
+    let mut chunks = Vec::new();
+    for column in columns {
+        schema.push(element(column.name, Some(column.physical), column.repetition, None));
+        let start = data.len() as i64;
+        for (header, body) in &column.pages {
+            data.extend(header.bytes());
+            data.extend(body);
+        }
+        let about = vec![
+            (1, int(column.physical)),
+            (2, Value::List(I32, 0, vec![int(PLAIN), int(RLE)])),
+            (3, Value::List(BINARY, 0, vec![Text(column.name)])),
+            (4, int(column.codec)),
+            (5, long(column.values)),
+            (6, long(column.uncompressed)),
+            (7, long(data.len() as i64 - start)),
+            (9, long(start)),
+            (
+                12,
+                Structure(vec![
+                    (3, long(0)),
+                    (5, Text("zzzzzzzz")),
+                    (6, Text("\0\0\0\0\0\0\0\0")),
+                    (7, Bool(true)),
+                ]),
+            ),
+            (15, int(0)),
+        ];
+        chunks.push(Structure(vec![(2, long(start)), (3, Structure(about)), (5, int(7))]));
+    }
+    let group = vec![(1, structures(chunks)), (2, long(100)), (3, long(rows)), (7, Value::Integer(I16, 0))];
+    let orders = columns.iter().map(|_| Structure(vec![(1, Structure(Vec::new()))])).collect();
+    let footer = vec![
+        (1, int(2)),
+        (2, structures(schema)),
+        (3, long(rows)),
+        (4, structures(vec![Structure(group)])),
+        (5, structures(vec![Structure(vec![(1, Text("key")), (2, Text("value"))])])),
+        (6, Text("by hand")),
+        (7, structures(orders)),
+    ];
+    (data, Structure(footer))
+}
+
+fn write(path: &Path, mut data: Vec<u8>, footer: &[u8]) {
+    data.extend(footer);
+    data.extend((footer.len() as u32).to_le_bytes());
+    data.extend(b"PAR1");
+    fs::write(path, data).unwrap();
+}
+
+/// Opens a file, and reads all of its row groups.
+fn read(path: &Path) -> Result<Vec<RecordBatch>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let location = path.to_str().unwrap().to_owned();
+    let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new()))?;
+    let columns = catalog.project_all()?;
+    let group = |(index, group)| {
+        let ranges = catalog.byte_ranges(group, &columns);
+        let bytes: Vec<Bytes> = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges))?;
+        read_part(&catalog, &columns, index, None, ranges.into_iter().zip(bytes).collect(), LIMIT)
+    };
+    catalog.groups.iter().enumerate().map(group).collect()
+}
+
+/// Reads a file of some columns, in little memory.
+fn read_columns(rows: i64, columns: &[Column]) -> Result<Vec<RecordBatch>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let (data, footer) = file(rows, columns);
+    write(&path, data, &footer.bytes());
+    let (read, weight) = weighed(|| read(&path));
+    assert!(weight < MOST_MEMORY, "{weight} bytes for {:?}", read.err());
+    read
+}
+
+fn refusal(rows: i64, columns: &[Column]) -> Error {
+    read_columns(rows, columns).unwrap_err()
+}
+
+/// Four rows of four columns: plain numbers, texts with a dictionary, lists, and texts with their lengths first.
+fn honest() -> Vec<Column> {
+    let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
+    let lists = [&[8, 0, 8, 1][..], &numbers].concat();
+    // Levels, the width of an index, and a run of four.
+    let indices = [2, 0, 0, 0, 8, 1, 1, 8, 0];
+    let dictionary = [1, 0, 0, 0, b'x', 1, 0, 0, 0, b'y'];
+    vec![
+        column("n", INT32, REQUIRED, 4).plain(4, PLAIN, &numbers),
+        column("s", BYTE_ARRAY, OPTIONAL, 4).page(dictionary_page(2, &dictionary), &dictionary).plain(
+            4,
+            RLE_DICTIONARY,
+            &indices,
+        ),
+        column("l", INT32, REPEATED, 4).page(data_page_v2([4, 4], [2, 2], true, lists.len(), &lists), &lists),
+        column("d", BYTE_ARRAY, REQUIRED, 4).plain(4, DELTA_LENGTH, &[&deltas(4, 1)[..], b"abcd"].concat()),
+        column("p", BYTE_ARRAY, REQUIRED, 4).plain(
+            4,
+            DELTA_TEXT,
+            &[&deltas(4, 0)[..], &deltas(4, 1), b"abcd"].concat(),
+        ),
+    ]
+}
+
+/// So many times the same small number, in blocks of 128 with 4 miniblocks.
+fn deltas(count: u64, number: u8) -> Vec<u8> {
+    let mut bytes = vec![0x80, 1, 4];
+    varint(&mut bytes, count);
+    bytes.extend([number << 1, 0, 0, 0, 0, 0]);
+    bytes
+}
+
+// Tests ----------------------------------------------------------------------------------------------------------------
+
+#[test]
+fn an_honest_file_is_read() {
+    let _alone = alone();
+    let batches = read_columns(4, &honest()).unwrap();
+    let batch = &batches[0];
+    assert_eq!(batch.column(0).as_primitive::<Int32Type>().values(), &[1, 2, 3, 4]);
+    assert_eq!(batch.column(1).as_binary_view().value(3), b"x");
+    assert_eq!(batch.column(2).as_list::<i32>().value(3).as_primitive::<Int32Type>().values(), &[4]);
+    let texts =
+        |column: usize| batch.column(column).as_binary_view().iter().flatten().collect::<Vec<_>>().concat();
+    assert_eq!((texts(3), texts(4)), (b"abcd".to_vec(), b"abcd".to_vec()));
+}
+
+/// A few bytes that become 64 MiB: behind a page that claims more than all values, or just has them all.
+#[test]
+fn a_page_behind_the_others_is_not_hidden() {
+    const BOMB: usize = 64 << 20;
+    let _alone = alone();
+    let bomb = gzip(&vec![0; BOMB]);
+    let one = gzip(&5i32.to_le_bytes());
+    for claimed in [1, 2, (1 << 32) + 1] {
+        let column = column("n", INT32, REQUIRED, claimed & 3)
+            .codec(GZIP)
+            .page(data_page(claimed, PLAIN, 4, &one), &one)
+            .page(data_page(1, PLAIN, BOMB, &bomb), &bomb);
+        let error = refusal(claimed & 3, &[column]);
+        assert!(matches!(error.kind(), ErrorKind::TooLarge | ErrorKind::Corrupt), "{error}");
+    }
+    // Behind the last row of a list, where the decoder looks for more of it.
+    let list = gzip(&[&[2, 0, 0, 0, 2, 0, 2, 0, 0, 0, 2, 1][..], &5i32.to_le_bytes()].concat());
+    let column = column("l", INT32, REPEATED, 1)
+        .codec(GZIP)
+        .page(data_page(1, PLAIN, 16, &list), &list)
+        .page(data_page(1, PLAIN, BOMB, &bomb), &bomb);
+    assert_eq!(refusal(1, &[column]).kind(), ErrorKind::TooLarge);
+}
+
+#[test]
+fn rows_and_values_that_are_not_there_are_refused() {
+    let _alone = alone();
+    let four: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
+    for (rows, said, stored) in
+        [(1 << 31, 4, 4), (3, 4, 4), (5, 4, 4), (5, 5, 4), (3, 3, 4), (1 << 24, 1 << 24, 4)]
+    {
+        let column = column("n", INT32, REQUIRED, said).plain(stored, PLAIN, &four);
+        let error = refusal(rows, &[column]);
+        let name = error.place().column.as_deref() == Some("n");
+        assert!(error.kind() == ErrorKind::Corrupt && name, "{rows} {said} {stored}: {error}");
+    }
+    // A plan of so many rows would be made before the pages are seen.
+    for rows in [(1 << 24) + 1, 1 << 31, 1 << 40, i64::MAX] {
+        let error = refusal(rows, &[column("n", INT32, REQUIRED, rows).plain(4, PLAIN, &four)]);
+        assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
+    }
+    // More levels than rows are what lists are made of; fewer are not.
+    let error = refusal(5, &[column("l", INT32, REPEATED, 4).plain(4, PLAIN, &four)]);
+    assert_eq!(error.cause(), "the column chunk has 4 values for 5 rows");
+}
+
+/// The number of lengths is in the page's body, and the Parquet crate allocates as many.
+#[test]
+fn more_lengths_than_values_are_refused_before_they_are_allocated() {
+    let _alone = alone();
+    for count in [5, 1 << 28, 1 << 31, 1 << 40, 1 << 60] {
+        let lengths = [&deltas(count, 0)[..], &[0; 9]].concat();
+        let suffixes = [&deltas(4, 0)[..], &lengths].concat();
+        for (encoding, body) in [(DELTA_LENGTH, &lengths), (DELTA_TEXT, &lengths), (DELTA_TEXT, &suffixes)] {
+            for repetition in [REQUIRED, OPTIONAL] {
+                let levels: &[u8] = if repetition == OPTIONAL { &[2, 0, 0, 0, 8, 1] } else { &[] };
+                let body = [levels, body].concat();
+                let error = refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).plain(4, encoding, &body)]);
+                assert_eq!(error.cause(), "the lengths of the 4 values of a page are malformed", "{count}");
+                let packed = gzip(&body);
+                let page = data_page(4, encoding, body.len(), &packed);
+                let error =
+                    refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).codec(GZIP).page(page, &packed)]);
+                assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            }
+        }
+    }
+}
+
+/// Arrow before 3.0 compressed such pages, and denied it.
+#[test]
+fn a_page_that_denies_its_compression_is_read() {
+    let _alone = alone();
+    let numbers: Vec<u8> = (1..=5i32).flat_map(i32::to_le_bytes).collect();
+    let stream = [&[20, 19 << 2][..], &numbers].concat();
+    let page = |flag| data_page_v2([5, 5], [0, 0], flag, numbers.len(), &stream);
+    for flag in [true, false] {
+        let columns =
+            [column("n", INT32, REQUIRED, 5).codec(SNAPPY).page(page(flag), &stream), honest_five()];
+        let batches = read_columns(5, &columns).unwrap();
+        assert_eq!(batches[0].column(0).as_primitive::<Int32Type>().values(), &[1, 2, 3, 4, 5]);
+        assert_eq!(batches[0].column(1).as_primitive::<Int32Type>().values(), &[1, 2, 3, 4, 5]);
+    }
+}
+
+/// Not compressed although the column has a codec, and said so.
+fn honest_five() -> Column {
+    let numbers: Vec<u8> = (1..=5i32).flat_map(i32::to_le_bytes).collect();
+    let page = data_page_v2([5, 5], [0, 0], false, numbers.len(), &numbers);
+    column("m", INT32, REQUIRED, 5).codec(SNAPPY).page(page, &numbers)
+}
+
+#[test]
+fn columns_that_share_their_bytes_are_refused() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let body = vec![0; 4000];
+    let columns = names.map(|name| column(name, INT32, REQUIRED, 1000).plain(1000, PLAIN, &body));
+    let (data, mut footer) = file(1000, &columns);
+    // All eight at the first one's place, in a file that is not longer than two.
+    let size = data.len() as i64 / 8;
+    footer.visit(&mut |value| {
+        if let Structure(fields) = value {
+            fields
+                .iter_mut()
+                .filter(|(id, value)| *id == 9 && value.kind() == I64)
+                .for_each(|(_, value)| *value = long(4));
+        }
+    });
+    write(&path, data[..2 * size as usize].to_vec(), &footer.bytes());
+    let error = read(&path).unwrap_err();
+    assert!(error.cause().starts_with("the column chunks are said to be"), "{error}");
+}
+
+/// A sparse file costs nothing to make, and gigabytes to read.
+#[test]
+fn a_footer_of_gigabytes_is_not_read() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(b"PAR1").unwrap();
+    file.seek(SeekFrom::Start(3 << 30)).unwrap();
+    file.write_all(&(2u32 << 30).to_le_bytes()).unwrap();
+    file.write_all(b"PAR1").unwrap();
+    let (read, weight) = weighed(|| read(&path));
+    assert_eq!(read.unwrap_err().kind(), ErrorKind::TooLarge);
+    assert!(weight < MOST_MEMORY, "{weight}");
+}
+
+/// Nanoseconds in 64 bits tell the years 1677 to 2262; the old form of times tells more, and the Parquet crate would wrap.
+#[test]
+fn a_time_that_nanoseconds_cannot_tell_is_refused() {
+    const EPOCH: u32 = 2_440_588;
+    const DAY: i64 = 86_400_000_000_000;
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    for (days, expected) in [
+        (0, true),
+        (106_750, true),
+        (-106_750, true),
+        (106_752, false),
+        (-106_753, false),
+        (3_000_000, false),
+    ] {
+        let schema = Arc::new(parse_message_type("message r { required int96 t; }").unwrap());
+        let file = fs::File::create(&path).unwrap();
+        let properties = Arc::new(WriterProperties::builder().build());
+        let mut writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+        let mut group = writer.next_row_group().unwrap();
+        let mut column = group.next_column().unwrap().unwrap();
+        let of = |day: i64| Int96::from(vec![5, 0, (i64::from(EPOCH) + day) as u32]);
+        column.typed::<Int96Type>().write_batch(&[of(1), of(days)], None, None).unwrap();
+        column.close().unwrap();
+        group.close().unwrap();
+        writer.close().unwrap();
+        match read(&path) {
+            Ok(batches) => {
+                assert!(expected, "{days}");
+                let times = batches[0].column(0).as_primitive::<TimestampNanosecondType>();
+                assert_eq!(times.values(), &[DAY + 5, days * DAY + 5]);
+            }
+            Err(error) => {
+                assert!(!expected, "{days}: {error}");
+                assert_eq!((error.kind(), error.place().row), (ErrorKind::Unsupported, Some(1)));
+            }
+        }
+    }
+}
+
+/// Numbers, types and counts of footers and page headers, and bytes of pages, changed at random from a seed.
+#[test]
+fn whatever_is_changed_it_is_an_error_or_rows_in_little_memory() {
+    const CASES: u32 = 2_500;
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let mut random = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random >> 16) as usize % below
+    };
+    let edges = [
+        0,
+        1,
+        -1,
+        2,
+        127,
+        1 << 15,
+        i64::from(i32::MAX),
+        1 << 31,
+        1 << 32,
+        (1 << 32) + 1,
+        1 - (1 << 32),
+        i64::MAX,
+        i64::MIN,
+    ];
+    let (mut read_whole, mut wrong) = (0, Vec::new());
+    // The Parquet crate panics on some of these; that is caught, but to tell of it takes memory that is not its own.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| {}));
+    for case in 0..CASES {
+        let mut columns = honest();
+        let mut change = |value: &mut Value| {
+            let at = next(value.all());
+            let (kind, edge, sort) = (next(16) as u8, edges[next(edges.len())], next(4));
+            let mut seen = 0;
+            value.visit(&mut |value| {
+                seen += 1;
+                if seen != at + 1 {
+                    return;
+                }
+                match value {
+                    _ if sort == 0 => *value = Value::As(kind, Box::new(value.clone())),
+                    Value::Integer(_, number) if sort == 1 => {
+                        *number = number.wrapping_add(edge.signum() | 1)
+                    }
+                    Value::Integer(_, number) => *number = edge,
+                    Value::List(of, _, _) if sort == 1 => *of = kind,
+                    Value::List(_, more, _) => *more = edge,
+                    Bool(flag) => *flag = !*flag,
+                    Structure(fields) => _ = fields.pop(),
+                    Text(text) => *text = "",
+                    Value::As(..) => {}
+                }
+            });
+        };
+        if case % 3 > 0 {
+            let changed = case as usize % columns.len();
+            let pages = &mut columns[changed].pages;
+            let page = pages.len() - 1;
+            change(&mut pages[page].0);
+        }
+        let (mut data, mut footer) = file(4, &columns);
+        if case % 3 < 2 {
+            change(&mut footer);
+        }
+        if case % 5 == 0 {
+            let at = 4 + next(data.len() - 4);
+            data[at] = next(256) as u8;
+        }
+        write(&path, data, &footer.bytes());
+        let (read, weight) = weighed(|| read(&path));
+        match read {
+            Err(error) if error.kind() == ErrorKind::Internal => wrong.push(format!("case {case}: {error}")),
+            read if weight > MOST_MEMORY => {
+                wrong.push(format!("case {case}: {weight} bytes: {:?}", read.err()))
+            }
+            read => read_whole += u32::from(read.is_ok()),
+        }
+    }
+    std::panic::set_hook(hook);
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(read_whole > 0 && read_whole < CASES, "{read_whole}");
+}
