@@ -25,6 +25,19 @@ pub(super) fn stored(chunk: &ColumnChunkMetaData) -> u64 {
 /// they point into, for lists also the offsets of their `rows`.
 pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
     let descriptor = chunk.column_descr();
+    let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
+        && descriptor.type_precision() <= 0
+        && descriptor.max_rep_level() == 0;
+    sum(chunk, rows, if is_narrow { size_of::<u32>() as u64 } else { leaf_width(descriptor) })
+}
+
+/// The same with every number counted as one of 64 bits. The default window is made of it, and stays as it is.
+pub(super) fn wide(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
+    sum(chunk, rows, leaf_width(chunk.column_descr()))
+}
+
+fn sum(chunk: &ColumnChunkMetaData, rows: u64, width: u64) -> u64 {
+    let descriptor = chunk.column_descr();
     let values = u64::try_from(chunk.num_values()).unwrap_or(0).max(rows);
     let pages = match descriptor.physical_type() {
         Type::BYTE_ARRAY => u64::try_from(chunk.uncompressed_size()).unwrap_or(0).max(stored(chunk)),
@@ -32,11 +45,7 @@ pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
     };
     let lists = if descriptor.max_rep_level() > 0 { rows.saturating_mul(ROW_OVERHEAD) } else { 0 };
     let validity = values.div_ceil(u64::from(u8::BITS));
-    values
-        .saturating_mul(leaf_width(descriptor))
-        .saturating_add(validity)
-        .saturating_add(pages)
-        .saturating_add(lists)
+    values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }
 
 /// Bytes of the values of a chunk one by one, with an offset each; `None` where the footer does not tell.

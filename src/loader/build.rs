@@ -28,7 +28,7 @@ use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
 use crate::reader::shelf::Shelf;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
-use columns::{has_images, is_flat, row_bytes};
+use columns::{has_images, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -225,7 +225,7 @@ impl LoaderBuilder {
                 }
             });
         let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
-        let row_bytes = row_bytes(&catalog, &projection);
+        let row_bytes = window_row_bytes(&catalog, &projection);
         let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
         let may_gang =
             schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);

@@ -151,9 +151,15 @@ pub(super) struct Told {
 }
 
 /// Bytes that a row takes in memory, on average.
-pub(super) fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
+fn row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
     let held: u64 = catalog.groups.iter().map(|group| catalog.held_bytes(group, projection)).sum();
     (held / catalog.rows().max(1)).max(1)
+}
+
+/// Bytes that a row of the default window counts for.
+pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u64 {
+    let bytes: u64 = catalog.groups.iter().map(|group| catalog.window_bytes(group, projection)).sum();
+    (bytes / catalog.rows().max(1)).max(1)
 }
 
 /// Whether any column is decoded to pixels.
