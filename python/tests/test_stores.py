@@ -68,6 +68,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "value": pa.array([None if row % 7 == 0 else values[row] for row in range(ROWS)], pa.float64()),
             "name": pa.array([f"row {row} ü" for row in range(ROWS)], pa.string()),
             "image": pa.array([pictures[row % len(pictures)] for row in range(ROWS)], pa.binary()),
+            # The key of the folders, so that it is not lost where the folder above them is opened.
+            "day": pa.array(["2024-01-01"] * ROWS, pa.string()),
         }
     )
     share = ROWS // len(FILES)
