@@ -1,0 +1,86 @@
+//! Random cases, one after the other, none of which may hang.
+
+use std::any::Any;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::case::Case;
+use crate::laws::{Outcome, check};
+
+/// Cases of every run, and of the long one.
+const FEW: u64 = 100;
+const MANY: u64 = 2_000;
+
+/// A case takes well under a second; one that takes this long waits for something that never comes.
+const HANGS: Duration = Duration::from_secs(120);
+
+/// How long a simpler case that fails is looked for.
+const SIMPLIFYING: Duration = Duration::from_secs(60);
+
+/// Failures that begin with as many equal letters are the same.
+const SAME_WORDS: usize = 30;
+
+/// How the failure of a case that hangs begins.
+const HANGING: &str = "it hangs";
+
+/// One in so many cases at least must not be refused, or nothing is tested.
+const RUNS: u64 = 2;
+
+#[test]
+fn whole_loaders_keep_the_laws() {
+    let variable = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let count = if variable("FOREBAY_LONG") == Some(1) { MANY } else { FEW };
+    let seeds = variable("FOREBAY_CASE").map_or(0..count, |seed| seed..seed + 1);
+    let mut ran = 0;
+    for seed in seeds.clone() {
+        match watched(&Case::draw(seed)) {
+            Ok(Outcome::Ran) => ran += 1,
+            Ok(Outcome::Refused) => {}
+            Err(failure) => {
+                let (case, failure) = simplest(Case::draw(seed), failure);
+                panic!("FOREBAY_CASE={seed} fails: {failure}\nas simple as it could be made: {case:#?}");
+            }
+        }
+    }
+    assert!(seeds.end - seeds.start < FEW || ran * RUNS > FEW, "only {ran} cases were not refused");
+}
+
+/// Runs a case on a thread of its own, which is given up where it hangs.
+fn watched(case: &Case) -> Result<Outcome, String> {
+    let (tell, told) = channel();
+    let own = case.clone();
+    let running = thread::spawn(move || {
+        let outcome = check(&own);
+        tell.send(outcome).ok();
+    });
+    match told.recv_timeout(HANGS) {
+        Ok(outcome) => Ok(outcome),
+        Err(RecvTimeoutError::Timeout) => Err(format!("{HANGING}: {case:#?}")),
+        Err(RecvTimeoutError::Disconnected) => Err(words(&*running.join().unwrap_err())),
+    }
+}
+
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+/// Halves and leaves out what can be, as long as the case fails in the same words. One that hangs is left as it is.
+fn simplest(mut case: Case, mut failure: String) -> (Case, String) {
+    let until = Instant::now() + SIMPLIFYING;
+    let kind = |failure: &str| {
+        failure.chars().filter(|letter| !letter.is_numeric()).take(SAME_WORDS).collect::<String>()
+    };
+    let first = kind(&failure);
+    while let Some((simpler, why)) = case.simpler().into_iter().find_map(|simpler| {
+        if Instant::now() > until || failure.starts_with(HANGING) {
+            return None;
+        }
+        let why = watched(&simpler).err()?;
+        (kind(&why) == first).then_some((simpler, why))
+    }) {
+        (case, failure) = (simpler, why);
+    }
+    (case, failure)
+}

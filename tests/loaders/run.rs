@@ -1,0 +1,187 @@
+//! Running a loader, with every value of every batch compared with what its row must hold.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch, Scalar};
+use arrow::compute::is_not_null;
+use arrow::compute::kernels::zip::zip;
+use arrow::datatypes::Int64Type;
+use forebay::decode::{PixelType, RowKey, decode_into};
+use forebay::shard::row_key;
+use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
+
+use crate::case::Case;
+use crate::table::Table;
+
+/// What takes the place of nulls, where that is asked for.
+const FILL: i32 = -7;
+
+/// How far pixels may be off on average where a cache keeps images in another form, of 255. A crop of another place, or
+/// an image that is flipped, is several times as far off.
+const LOSS: f64 = 8.0;
+
+/// What of a loader varies within a case.
+#[derive(Clone, Debug)]
+pub(crate) struct How {
+    pub(crate) rank: u32,
+    pub(crate) world: u32,
+    pub(crate) batch: u64,
+    pub(crate) shuffle: Shuffle,
+    pub(crate) threads: usize,
+    pub(crate) memory: u64,
+    pub(crate) on_bad_row: OnBadRow,
+}
+
+impl How {
+    /// As the case says.
+    pub(crate) fn of(case: &Case, rank: u32) -> How {
+        let on_bad_row = match case.layout.bad {
+            Some(_) => OnBadRow::skip(u64::MAX),
+            None => OnBadRow::Raise,
+        };
+        let Case { world, batch, threads, memory, .. } = *case;
+        How { rank, world, batch, shuffle: case.shuffle(), threads, memory, on_bad_row }
+    }
+}
+
+/// The cache of a case, in a folder.
+pub(crate) fn cache(case: &Case, folder: &Path) -> Option<DiskCache> {
+    case.cache.map(|(max_bytes, _)| DiskCache::open(folder, max_bytes).unwrap())
+}
+
+pub(crate) fn build(case: &Case, table: &Table, how: &How, cache: Option<DiskCache>) -> Result<Loader> {
+    let mut builder: LoaderBuilder = table
+        .open()
+        .loader()
+        .columns(case.columns.iter().copied())
+        .shuffle(how.shuffle)
+        .shard(Shard::new(how.rank, how.world).unwrap())
+        .batch_size(how.batch)
+        .drop_last(case.drop_last)
+        .threads(how.threads)
+        .memory(how.memory)
+        .on_bad_row(how.on_bad_row);
+    if let Some(image) = case.decoded() {
+        builder = builder.decode("image", image.clone());
+    }
+    if case.fill && case.columns.contains(&"small") {
+        builder = builder.fill_null("small", f64::from(FILL));
+    }
+    if let Some(filter) = crate::filters::filter(&case.filter) {
+        builder = builder.filter(filter);
+    }
+    if let (Some(cache), Some((_, tier))) = (cache, case.cache) {
+        builder = builder.cache(cache).cache_tier(tier);
+    }
+    builder.build()
+}
+
+/// A batch: the rows that it holds, and those that were left out of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) ids: Vec<u64>,
+    pub(crate) skipped: Vec<u64>,
+}
+
+impl Step {
+    pub(crate) fn rows(&self) -> impl Iterator<Item = u64> {
+        self.ids.iter().chain(&self.skipped).copied()
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        (self.ids.len() + self.skipped.len()) as u64
+    }
+}
+
+/// Takes `most` steps of an epoch, or all, and compares what they hold.
+pub(crate) fn take(case: &Case, table: &Table, epoch: &mut Epoch, most: usize) -> Vec<Step> {
+    let mut steps = Vec::new();
+    while steps.len() < most {
+        let (number, owed, before) = (epoch.number(), epoch.remaining(), epoch.skipped().len());
+        let Some(batch) = epoch.next() else {
+            assert_eq!(owed, 0, "an epoch ended early");
+            break;
+        };
+        let batch = batch.unwrap_or_else(|error| panic!("epoch {number}, step {}: {error}", steps.len()));
+        assert_eq!(epoch.remaining(), owed - 1);
+        let skipped = &epoch.skipped()[before..];
+        steps.push(Step {
+            ids: compare(case, table, number, &batch),
+            skipped: skipped.iter().map(|bad| table.id_at(bad.error.place())).collect(),
+        });
+    }
+    steps
+}
+
+/// A whole epoch.
+pub(crate) fn whole(case: &Case, table: &Table, loader: &Loader, epoch: u64) -> Vec<Step> {
+    let steps = take(case, table, &mut loader.epoch(epoch), usize::MAX);
+    assert_eq!(steps.len() as u64, loader.len(), "len() is exact");
+    steps
+}
+
+/// The ids of a batch, once all of its columns hold what these rows hold.
+fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u64> {
+    let schema = batch.schema();
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    assert_eq!(names, case.columns, "columns come in the order asked for");
+    let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>();
+    let ids: Vec<u64> = ids.values().iter().map(|&id| id as u64).collect();
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        let name = field.name().as_str();
+        assert_eq!(field.data_type(), column.data_type());
+        if let ("image", Some(image)) = (name, case.decoded()) {
+            assert!(!field.is_nullable());
+            pixels(case, table, epoch, &ids, column, image);
+            continue;
+        }
+        let mut expected = table.delivered(name, &ids);
+        let filled = case.fill && name == "small";
+        if filled {
+            let fill = Scalar::new(Int32Array::from(vec![FILL]));
+            expected = zip(&is_not_null(&expected).unwrap(), &expected, &fill).unwrap();
+        }
+        assert_eq!(field.is_nullable(), name != "id" && !filled, "whether column {name:?} may hold nulls");
+        assert_eq!(column, &expected, "column {name:?} of rows {ids:?}");
+    }
+    ids
+}
+
+/// Each image is the one that its own key makes of it: seed, epoch, and the row's place in the data set.
+fn pixels(case: &Case, table: &Table, epoch: u64, ids: &[u64], column: &Arc<dyn Array>, image: &Image) {
+    assert_eq!(column.null_count(), 0);
+    let values = column.as_fixed_size_list().values().to_data();
+    let bytes = values.buffers()[0].as_slice();
+    assert_eq!(bytes.len(), ids.len() * image.bytes_per_image());
+    let mut expected = vec![0; image.bytes_per_image()];
+    for (&id, slot) in ids.iter().zip(bytes.chunks_exact(image.bytes_per_image())) {
+        let key = RowKey(row_key(case.shuffle().seed(), epoch, id));
+        decode_into(image, &table.image(id).unwrap(), key, &mut expected).unwrap();
+        if !case.is_lossy() {
+            assert!(slot == expected, "pixels of row {id} in epoch {epoch}");
+            continue;
+        }
+        let off = match image.pixel_type() {
+            PixelType::F32 => {
+                // Normalised by a deviation of a quarter: 255 steps are 4 wide.
+                let floats = |bytes: &[u8]| -> Vec<f64> {
+                    let words =
+                        bytes.chunks_exact(4).map(|word| f32::from_ne_bytes(word.try_into().unwrap()));
+                    words.map(|value| f64::from(value) * 255.0 / 4.0).collect()
+                };
+                distance(&floats(slot), &floats(&expected))
+            }
+            _ => {
+                let floats =
+                    |bytes: &[u8]| -> Vec<f64> { bytes.iter().map(|&byte| f64::from(byte)).collect() };
+                distance(&floats(slot), &floats(&expected))
+            }
+        };
+        assert!(off < LOSS, "pixels of row {id} in epoch {epoch} are {off:.1} of 255 off");
+    }
+}
+
+fn distance(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).sum::<f64>() / a.len() as f64
+}

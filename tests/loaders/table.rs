@@ -1,0 +1,305 @@
+//! The data set of a test: what each row holds is a function of its id, which is its ordinal.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema, SchemaRef, TimeUnit};
+use forebay::decode::encode_jpeg;
+use forebay::{Dataset, Place};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use tempfile::TempDir;
+
+use crate::chance::mixed;
+
+/// All columns, `id` first.
+pub(crate) const COLUMNS: [&str; 15] = [
+    "id", "flag", "small", "real", "amount", "wide", "when", "day", "word", "kind", "blob", "cell", "list",
+    "corners", "image",
+];
+
+/// Rows in a stretch that holds nulls only, or none, where nulls come in stretches.
+const STRETCH: u64 = 30;
+
+/// Which values are null.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Nulls {
+    None,
+    /// One in so many, all over.
+    OneIn(u64),
+    /// All of some stretches of rows.
+    Stretches,
+}
+
+/// What a data set looks like.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    /// Rows of the row groups of each file.
+    pub(crate) files: Vec<Vec<u32>>,
+    /// Row groups without rows at the end of each file.
+    pub(crate) empty_groups: usize,
+    pub(crate) compression: Compression,
+    pub(crate) dictionary: bool,
+    pub(crate) statistics: bool,
+    pub(crate) second_version: bool,
+    pub(crate) page_rows: usize,
+    pub(crate) nulls: Nulls,
+    /// Length of the longest blob.
+    pub(crate) blob: u64,
+    /// One image in so many is broken or null.
+    pub(crate) bad: Option<u64>,
+}
+
+impl Layout {
+    /// Files of row groups of equal size, with everything else at its default.
+    pub(crate) fn even(files: usize, groups: usize, rows: u32) -> Layout {
+        Layout {
+            files: vec![vec![rows; groups]; files],
+            empty_groups: 0,
+            compression: Compression::UNCOMPRESSED,
+            dictionary: true,
+            statistics: true,
+            second_version: false,
+            page_rows: 20_000,
+            nulls: Nulls::OneIn(4),
+            blob: 40,
+            bad: None,
+        }
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.files.iter().flatten().map(|&rows| u64::from(rows)).sum()
+    }
+}
+
+/// A data set on disk.
+pub(crate) struct Table {
+    dir: TempDir,
+    pub(crate) layout: Layout,
+}
+
+impl Table {
+    pub(crate) fn write(layout: Layout) -> Table {
+        let table = Table { dir: TempDir::new().unwrap(), layout };
+        let mut first = 0;
+        for (number, groups) in table.layout.files.iter().enumerate() {
+            table.write_file(&table.dir.path().join(format!("part-{number:03}.parquet")), groups, &mut first);
+        }
+        table
+    }
+
+    fn write_file(&self, path: &Path, groups: &[u32], first: &mut u64) {
+        let layout = &self.layout;
+        let statistics = if layout.statistics { EnabledStatistics::Chunk } else { EnabledStatistics::None };
+        let version =
+            if layout.second_version { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 };
+        let properties = WriterProperties::builder()
+            .set_compression(layout.compression)
+            .set_dictionary_enabled(layout.dictionary)
+            .set_statistics_enabled(statistics)
+            .set_writer_version(version)
+            .set_data_page_row_count_limit(layout.page_rows)
+            .set_write_batch_size(layout.page_rows.min(1_024))
+            .build();
+        let file = File::create(path).unwrap();
+        let mut writer = ArrowWriter::try_new(file, schema(), Some(properties)).unwrap();
+        for &rows in groups {
+            let ids: Vec<u64> = (*first..*first + u64::from(rows)).collect();
+            *first += u64::from(rows);
+            let columns = COLUMNS.iter().map(|name| self.stored(name, &ids)).collect();
+            writer.write(&RecordBatch::try_new(schema(), columns).unwrap()).unwrap();
+            writer.flush().unwrap();
+        }
+        let (mut writer, _) = writer.into_serialized_writer().unwrap();
+        for _ in 0..layout.empty_groups {
+            let mut group = writer.next_row_group().unwrap();
+            while let Some(column) = group.next_column().unwrap() {
+                column.close().unwrap();
+            }
+            group.close().unwrap();
+        }
+        writer.close().unwrap();
+    }
+
+    pub(crate) fn open(&self) -> Dataset {
+        Dataset::open(self.dir.path()).unwrap()
+    }
+
+    /// The row at a place.
+    pub(crate) fn id_at(&self, place: &Place) -> u64 {
+        let file = place.file.as_ref().unwrap().strip_suffix(".parquet").unwrap();
+        let file: usize = file[file.len() - 3..].parse().unwrap();
+        let before = self.layout.files[..file].iter().flatten();
+        let before = before.chain(&self.layout.files[file][..place.row_group.unwrap()]);
+        before.map(|&rows| u64::from(rows)).sum::<u64>() + place.row.unwrap()
+    }
+
+    fn is_null(&self, column: u64, id: u64) -> bool {
+        match self.layout.nulls {
+            Nulls::None => false,
+            Nulls::OneIn(n) => draw(column, id).is_multiple_of(n),
+            Nulls::Stretches => draw(column, id / STRETCH).is_multiple_of(3),
+        }
+    }
+
+    /// A value that is not null.
+    fn some<T>(&self, column: u64, id: u64, value: impl FnOnce(u64) -> T) -> Option<T> {
+        (!self.is_null(column, id)).then(|| value(draw(column + 100, id)))
+    }
+
+    pub(crate) fn small(&self, id: u64) -> Option<i32> {
+        self.some(2, id, |draw| (draw % 40) as i32 - 20)
+    }
+
+    /// One in nine is NaN.
+    pub(crate) fn real(&self, id: u64) -> Option<f64> {
+        self.some(
+            3,
+            id,
+            |draw| if draw.is_multiple_of(9) { f64::NAN } else { (draw % 64) as f64 / 4.0 - 8.0 },
+        )
+    }
+
+    pub(crate) fn word(&self, id: u64) -> Option<String> {
+        self.some(8, id, |draw| "abcdefghijklmnopqrst".repeat(2)[..(draw % 40) as usize].to_owned())
+    }
+
+    /// Bytes that do not compress: what expands many times over is refused for that alone.
+    fn blob(&self, id: u64) -> Option<Vec<u8>> {
+        self.some(10, id, |draw| {
+            let length = (draw >> 8) % (self.layout.blob + 1);
+            (0..length.div_ceil(8))
+                .flat_map(|at| mixed(draw ^ at).to_le_bytes())
+                .take(length as usize)
+                .collect()
+        })
+    }
+
+    fn list(&self, id: u64) -> Option<Vec<Option<i32>>> {
+        self.some(12, id, |draw| {
+            let length = if draw.is_multiple_of(3) { 0 } else { draw % 7 };
+            let hole = if self.layout.nulls == Nulls::None { length } else { 2 };
+            (0..length).map(|at| (at != hole).then_some((draw >> 9) as i32 % 1_000 + at as i32)).collect()
+        })
+    }
+
+    pub(crate) fn is_bad(&self, id: u64) -> bool {
+        self.layout.bad.is_some_and(|n| draw(14, id).is_multiple_of(n))
+    }
+
+    /// The encoded image; of a bad row half of it, or none.
+    pub(crate) fn image(&self, id: u64) -> Option<Vec<u8>> {
+        let whole = photograph(id);
+        match (self.is_bad(id), id.is_multiple_of(2)) {
+            (false, _) => Some(whole),
+            (true, false) => Some(whole[..whole.len() / 2].to_vec()),
+            (true, true) => None,
+        }
+    }
+
+    /// A column as it is written.
+    fn stored(&self, name: &str, ids: &[u64]) -> ArrayRef {
+        let ids = ids.iter().copied();
+        match name {
+            "id" => Arc::new(Int64Array::from_iter_values(ids.map(|id| id as i64))),
+            "flag" => Arc::new(BooleanArray::from_iter(ids.map(|id| self.some(1, id, |draw| draw % 2 == 0)))),
+            "small" => Arc::new(Int32Array::from_iter(ids.map(|id| self.small(id)))),
+            "real" => Arc::new(Float64Array::from_iter(ids.map(|id| self.real(id)))),
+            "amount" => {
+                let values = ids.map(|id| self.some(4, id, |draw| (draw >> 20) as i128 - (1 << 43)));
+                Arc::new(Decimal128Array::from_iter(values).with_precision_and_scale(20, 2).unwrap())
+            }
+            "wide" => {
+                let wide = |draw: u64| arrow::datatypes::i256::from_i128(i128::from(draw) * -(1 << 60));
+                let values = ids.map(|id| self.some(5, id, wide));
+                Arc::new(Decimal256Array::from_iter(values).with_precision_and_scale(50, 5).unwrap())
+            }
+            "when" => {
+                let values = ids.map(|id| self.some(6, id, |draw| (draw >> 14) as i64 - (1 << 48)));
+                Arc::new(TimestampMicrosecondArray::from_iter(values).with_timezone("UTC"))
+            }
+            "day" => {
+                Arc::new(Date32Array::from_iter(ids.map(|id| self.some(7, id, |draw| draw as u16 as i32))))
+            }
+            "word" => Arc::new(StringArray::from_iter(ids.map(|id| self.word(id)))),
+            "kind" => {
+                let names = ["cat", "", "a dog of some length, not inline"];
+                let values = ids.map(|id| self.some(9, id, |draw| names[draw as usize % 3]));
+                Arc::new(values.collect::<DictionaryArray<Int32Type>>())
+            }
+            "blob" => Arc::new(BinaryArray::from_iter(ids.map(|id| self.blob(id)))),
+            "cell" => {
+                let cells = ids.map(|id| self.some(11, id, |draw| [draw as u8, (draw >> 8) as u8, id as u8]));
+                Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 3).unwrap())
+            }
+            "list" => {
+                Arc::new(ListArray::from_iter_primitive::<Int32Type, _, _>(ids.map(|id| self.list(id))))
+            }
+            "corners" => {
+                let corners =
+                    |draw: u64| [draw, draw >> 8, draw >> 16, draw >> 24].map(|v| Some(v as u8 as f32));
+                let values = ids.map(|id| self.some(13, id, corners));
+                Arc::new(FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(values, 4))
+            }
+            "image" => Arc::new(BinaryArray::from_iter(ids.map(|id| self.image(id)))),
+            other => panic!("no column {other}"),
+        }
+    }
+
+    /// A column as a batch of these rows has it, where it is not decoded.
+    pub(crate) fn delivered(&self, name: &str, ids: &[u64]) -> ArrayRef {
+        let stored = self.stored(name, ids);
+        cast(&stored, &delivered_type(stored.data_type())).unwrap()
+    }
+}
+
+fn draw(column: u64, id: u64) -> u64 {
+    mixed(mixed(column).wrapping_add(id))
+}
+
+fn schema() -> SchemaRef {
+    let none = Table {
+        dir: TempDir::new().unwrap(),
+        layout: Layout { nulls: Nulls::None, ..Layout::even(0, 0, 0) },
+    };
+    let field = |name: &&str| Field::new(*name, none.stored(name, &[]).data_type().clone(), *name != "id");
+    Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
+}
+
+/// Offsets of 64 bits, and values in the place of dictionaries.
+fn delivered_type(stored: &DataType) -> DataType {
+    match stored {
+        DataType::Utf8 => DataType::LargeUtf8,
+        DataType::Binary => DataType::LargeBinary,
+        DataType::List(item) => DataType::LargeList(item.clone()),
+        DataType::Dictionary(_, value) => delivered_type(value),
+        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
+            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
+        }
+        other => other.clone(),
+    }
+}
+
+/// A small image, without symmetry, that is like no other row's: every second one a JPEG, the others PNG.
+fn photograph(id: u64) -> Vec<u8> {
+    let draw = draw(15, id);
+    let (width, height) = (12 + (draw % 20) as u32, 12 + ((draw >> 8) % 20) as u32);
+    let tint = (draw >> 16) as u32 % 100;
+    let pixels: Vec<u8> = (0..height)
+        .flat_map(|y| {
+            (0..width).flat_map(move |x| [x * 155 / width + tint, y * 155 / height + tint, tint * 2])
+        })
+        .map(|value| value as u8)
+        .collect();
+    if draw & (1 << 40) == 0 {
+        return encode_jpeg(&pixels, width, height, 90).unwrap();
+    }
+    let mut png = std::io::Cursor::new(Vec::new());
+    let image = image::RgbImage::from_raw(width, height, pixels).unwrap();
+    image.write_to(&mut png, image::ImageFormat::Png).unwrap();
+    png.into_inner()
+}
