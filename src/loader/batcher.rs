@@ -465,7 +465,8 @@ impl Recipe {
         }
         let all: Vec<Arc<Rows>> = sources.iter().map(|source| source.rows()).collect();
         let exactly = columns.iter().map(|&column| {
-            let sources: Vec<&dyn Array> = all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            let sources: Vec<&dyn Array> =
+                all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
             weigh(&sources, picks)
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));

@@ -58,12 +58,12 @@ pub(crate) struct Rows {
     /// Where they are mapped, and so take no memory of this process: who says whether others changed them.
     mapped: Option<Entry>,
     /// What they take of the budget, if they came in the place of mapped ones.
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
 }
 
 impl Rows {
     fn new(batch: RecordBatch, mapped: Option<Entry>) -> Arc<Rows> {
-        Arc::new(Rows { batch, mapped, _permit: None })
+        Arc::new(Rows { batch, mapped, permit: None })
     }
 
     /// Whether others can change them.
@@ -199,7 +199,7 @@ impl Resident {
                 *rows = Rows::new(cut(&kept.rows, &self.part), kept.mapped);
             } else if let Some(permit) = renewer.room(self.part) {
                 let batch = resident.rows().batch.clone();
-                *rows = Arc::new(Rows { batch, mapped: None, _permit: Some(permit) });
+                *rows = Arc::new(Rows { batch, mapped: None, permit: Some(permit) });
             }
         }
         resident.detach(wanted)
@@ -212,7 +212,8 @@ impl Resident {
 
     /// The bytes of the budget that come back when it is let go.
     pub(crate) fn permitted(&self) -> u64 {
-        self.permit.as_ref().map_or(0, |permit| permit.bytes())
+        let renewed = self.lock().permit.as_ref().map_or(0, Permit::bytes);
+        renewed + self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
 
     /// In the place of a part that cannot be read.
