@@ -11,10 +11,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use rayon::ThreadPool;
-use tokio_util::sync::CancellationToken;
 
 use super::batcher::{Job, Made, Recipe};
-use super::feed::{Arrivals, ended_early};
+use super::feed::{Arrivals, Hangup, ended_early};
 use super::line::{self, line};
 use super::room::{Load, Place, Room};
 use crate::error::{Error, ErrorKind, Result};
@@ -68,7 +67,7 @@ pub(super) struct Assembly {
     /// Parts that arrived.
     pub(super) arrived: u64,
     /// Ends the fetching.
-    pub(super) feed: CancellationToken,
+    pub(super) feed: Hangup,
     pub(super) gauge: Arc<Gauge>,
     pub(super) budget: Budget,
     /// Since when fetching waits for memory while so many bytes are granted.
@@ -170,7 +169,7 @@ impl Assembly {
         let followed = self.follow(walk);
         self.watch.assembled();
         // What has not come is of no use any more: parts of which no row is for this rank.
-        self.feed.cancel();
+        self.feed.hang_up();
         if followed.is_ok() {
             let (opened, stopped, then) = (self.opened.clone(), self.stopped.clone(), self.then.clone());
             drop(self);

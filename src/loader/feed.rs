@@ -13,7 +13,7 @@ use futures::{StreamExt, stream};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::batcher::Recipe;
 use super::tiers::Tiers;
@@ -55,9 +55,24 @@ pub(super) struct Feed {
     /// Bounds what is fetched before the epoch begins.
     pub(super) lead: Arc<Lead>,
     /// Ends the feed and all that it asked for.
-    pub(super) end: CancellationToken,
+    pub(super) end: Hangup,
     /// Closed when nothing of it is fetched any more: all is, or what is left is not wanted.
     pub(super) over: oneshot::Receiver<()>,
+}
+
+/// Ends a feed from its other end.
+#[derive(Clone)]
+pub(super) struct Hangup(CancellationToken);
+
+impl Hangup {
+    pub(super) fn hang_up(&self) {
+        self.0.cancel();
+    }
+
+    /// Hangs up when the guard is dropped.
+    pub(super) fn guard(self) -> DropGuard {
+        self.0.drop_guard()
+    }
 }
 
 /// How far fetching runs ahead of an epoch that has not begun, and may never: far enough for the batches that can be made
@@ -218,7 +233,7 @@ impl Feed {
             // However it ended: whoever comes after it waits for no more than that.
             drop(fetching);
         });
-        Feed { arriving, gauge, lead, end, over }
+        Feed { arriving, gauge, lead, end: Hangup(end), over }
     }
 }
 

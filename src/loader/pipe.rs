@@ -21,10 +21,9 @@ use crossbeam_channel::{Receiver, Sender, bounded, never};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
 use super::assembly::{Assembly, Pending, Then};
-use super::feed::{Feed, FeedKey, Lead, Scout, Source};
+use super::feed::{Feed, FeedKey, Hangup, Lead, Scout, Source};
 use super::line::{self, line};
 use super::room::Room;
 use super::threads::{self, Border};
@@ -83,7 +82,7 @@ struct Switch {
     finished: AtomicBool,
     /// Dropped to wake whoever waits for the beginning in vain.
     alive: Mutex<Option<Sender<()>>>,
-    feed: CancellationToken,
+    feed: Hangup,
     lead: Arc<Lead>,
     begun: Arc<AtomicBool>,
     /// What is done when the first steps of an epoch that was begun are on their way.
@@ -105,7 +104,7 @@ impl Switch {
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
         // What is prepared after it waits for its end.
         if !self.finished.load(Relaxed) {
-            self.feed.cancel();
+            self.feed.hang_up();
         }
     }
 }

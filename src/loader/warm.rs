@@ -40,7 +40,7 @@ impl Loader {
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
         let feed = Feed::start(&inner.source(true)?, Box::new(scout), async {}, watch.clone());
-        let _ended_with_this = feed.end.clone().drop_guard();
+        let _ended_with_this = feed.end.clone().guard();
         let mut passed = 0;
         while passed < total {
             self.check_alive()?;
