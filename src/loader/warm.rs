@@ -41,6 +41,7 @@ impl Loader {
         let watch = Watch::new(&inner.monitor);
         let feed = Feed::start(&inner.source(true)?, Box::new(scout), async {}, watch.clone());
         let _ended_with_this = feed.end.clone().guard();
+        feed.lead.ends();
         let mut passed = 0;
         while passed < total {
             self.check_alive()?;
