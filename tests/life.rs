@@ -298,3 +298,20 @@ fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
     let loader = build(fits).unwrap();
     assert_eq!(epoch(&loader, 0).concat(), (0..2_000).collect::<Vec<_>>());
 }
+
+#[test]
+fn the_last_step_of_a_rank_may_lie_in_another_lane_than_those_before() {
+    // Of 124 rows in 3 lanes for 6 ranks the last 16 are shared evenly: rank 2 reads lane 1, and then lane 0 as well.
+    let dir = written([(124, KB)]);
+    let build = |rank, memory| {
+        let shuffle = Shuffle::seeded(1).window_rows(200).lanes(3);
+        loader(&dir).shuffle(shuffle).shard(shard(rank, 6)).batch_size(3).memory(memory).build()
+    };
+    // The least that is accepted.
+    let least =
+        (100 * KB as u64..2 * MB as u64).step_by(4 * KB).find(|memory| build(0, *memory).is_ok()).unwrap();
+    for rank in 0..6 {
+        let loader = build(rank, least).unwrap();
+        (0..2).for_each(|number| assert_eq!(epoch(&loader, number).len(), 7, "rank {rank}"));
+    }
+}

@@ -243,9 +243,13 @@ impl Assembly {
         for unused in leaving.extract_if(.., |part| !used.contains(part)) {
             self.window.let_go(&unused);
         }
-        let mut sources: Vec<Arc<Resident>> = Vec::with_capacity(parts.len());
-        for part in &parts {
-            while self.window.get(part).is_none() {
+        let mut sources: Vec<Option<Arc<Resident>>> = vec![None; parts.len()];
+        for (at, part) in parts.iter().enumerate() {
+            while sources[at].is_none() {
+                if let Some(resident) = self.window.get(part).cloned() {
+                    sources[at] = Some(resident);
+                    break;
+                }
                 if self.is_stuck() {
                     self.make_room(&mut leaving, &parts, &mut sources, &mut picks)?;
                     if self.is_hopeless() {
@@ -257,8 +261,8 @@ impl Assembly {
                 }
                 self.await_arrival()?;
             }
-            sources.extend(self.window.get(part).cloned());
         }
+        let sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
         let bytes = self.recipe.weigh(&self.room, self.longest, &sources, &picks)?;
         Ok(Listed { sources, picks, bytes })
@@ -312,15 +316,18 @@ impl Assembly {
         &mut self,
         leaving: &mut Vec<Part>,
         parts: &[Part],
-        sources: &mut [Arc<Resident>],
+        sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        let (here, to_come) = parts.split_at(sources.len());
-        for gone in leaving.extract_if(.., |part| !to_come.contains(part)) {
+        // Also those whose turn in this step has not come: what is awaited may be needed before them.
+        let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
+        for gone in here {
+            let Some(resident) = self.window.get(&gone).cloned() else { continue };
             self.window.let_go(&gone);
-            let Some(source) = here.iter().position(|part| *part == gone) else { continue };
+            let Some(source) = parts.iter().position(|part| *part == gone) else { continue };
             // Mapped rows hold no memory that could be given back.
-            if sources[source].memory().is_none() {
+            if resident.memory().is_none() {
+                sources[source] = Some(resident);
                 continue;
             }
             let mut rows = Vec::new();
@@ -328,7 +335,7 @@ impl Assembly {
                 rows.push(pick.1);
                 pick.1 = rows.len() as u32 - 1;
             }
-            sources[source] = Arc::new(sources[source].detach(&rows)?);
+            sources[source] = Some(Arc::new(resident.detach(&rows)?));
         }
         Ok(())
     }
