@@ -56,6 +56,8 @@ pub(super) struct Feed {
     pub(super) lead: Arc<Lead>,
     /// Ends the feed and all that it asked for.
     pub(super) end: Hangup,
+    /// Ends the fetching alone: rows that are in use already may still have to be fetched once more.
+    pub(super) enough: Hangup,
     /// Closed when nothing of it is fetched any more: all is, or what is left is not wanted.
     pub(super) over: oneshot::Receiver<()>,
 }
@@ -192,10 +194,11 @@ impl Feed {
         let gauge = Arc::new(Gauge::new(watch).beside(behind));
         let (fetching, over) = oneshot::channel::<()>();
         let end = CancellationToken::new();
+        let fetching_ends = end.child_token();
         let lead = Arc::new(Lead::new(source.fetcher.store.clone()));
         let (leading, counted, ahead) = (lead.clone(), lead.clone(), source.ahead);
         let reading = Reading { source: source.clone(), end: end.clone() };
-        let (fetcher, watched, stopped) = (source.fetcher.clone(), gauge.clone(), end.clone());
+        let (fetcher, watched, stopped) = (source.fetcher.clone(), gauge.clone(), fetching_ends.clone());
         let fetch = async move {
             due.await;
             let parts = leading.parts(scout(), ahead, fetcher.store.row_groups_at_once());
@@ -233,7 +236,7 @@ impl Feed {
             // However it ended: whoever comes after it waits for no more than that.
             drop(fetching);
         });
-        Feed { arriving, gauge, lead, end: Hangup(end), over }
+        Feed { arriving, gauge, lead, end: Hangup(end), enough: Hangup(fetching_ends), over }
     }
 }
 

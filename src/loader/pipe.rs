@@ -266,14 +266,15 @@ fn prepare(
 ) -> Result<Prepared> {
     let Planned { key, scout, walk, next_at } = planned;
     let watch = Watch::new(&source.monitor);
-    let Feed { arriving, gauge, lead, end, over: fed } = Feed::start(source, scout, due, watch.clone());
+    let Feed { arriving, gauge, lead, end, enough, over: fed } =
+        Feed::start(source, scout, due, watch.clone());
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let switch = Arc::new(Switch {
         off: off.clone(),
         finished: false.into(),
         alive: Mutex::new(Some(alive)),
-        feed: end.clone(),
+        feed: end,
         lead,
         begun: begun.clone(),
         then: Then::default(),
@@ -294,7 +295,7 @@ fn prepare(
         room,
         arriving,
         arrived: 0,
-        feed: end,
+        feed: enough,
         gauge,
         budget: source.fetcher.budget.clone(),
         stuck: None,

@@ -2,16 +2,14 @@
 //!
 //! A slot's rows have to be listed to be mixed, and a part's to be permuted; of narrow rows such lists would be larger than
 //! the rows. So a row is packed into 4 bytes where part and row fit, it stands either in its part's list or in the
-//! slot's, and either list gives back what was taken from it.
+//! slot's, and either list gives back [what was taken](Blocks) from it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::blocks::{Blocks, permutation};
 use super::draw::{Draws, Purpose};
 use super::lane::{Lane, Pick, Rule};
-
-/// Lists below this many bytes are not worth giving back.
-const SMALL: usize = 64 << 10;
 
 /// A place in a lane's order that moves forward.
 #[derive(Debug)]
@@ -20,8 +18,8 @@ pub(super) struct Cursor {
     at: u64,
     /// The slot that was dealt last; `None` before the first, and where rows are computed one by one.
     slot: Option<Slot>,
-    /// Of each part that is in the pool, oldest first, the permuted rows that were not dealt yet, the next one last.
-    permuted: VecDeque<(usize, Vec<u32>)>,
+    /// Of each part that is in the pool, oldest first, the permuted rows that were not dealt yet.
+    permuted: VecDeque<(usize, Blocks<u32>)>,
 }
 
 /// A slot of a lane, with its rows that were not taken yet.
@@ -34,15 +32,14 @@ struct Slot {
     first: usize,
     /// Bits of a row in its part.
     row_bits: u32,
-    /// The next row last.
     rows: Packed,
 }
 
 /// Part and row, side by side.
 #[derive(Debug)]
 enum Packed {
-    Narrow(Vec<u32>),
-    Wide(Vec<u64>),
+    Narrow(Blocks<u32>),
+    Wide(Blocks<u64>),
 }
 
 impl Cursor {
@@ -82,7 +79,7 @@ impl Cursor {
                 Rule::Pool { .. } => {
                     let at = self.at;
                     let slot = self.slot();
-                    slot.rows.skip((slot.end - at) as usize);
+                    slot.rows.keep((slot.end - at) as usize);
                     let until = to.min(slot.end);
                     slot.take((until - at) as usize, picks);
                     self.at = until;
@@ -108,28 +105,27 @@ impl Cursor {
                 Some(lane.slot_of(at))
             }
         };
-        let before = self.slot.take();
-        self.slot.insert(match (number, before) {
+        let present = self.slot.take();
+        self.slot.insert(match (number, present) {
             (None, Some(slot)) => slot,
-            (number, before) => deal(lane, number.unwrap_or(0), before, &mut self.permuted),
+            (number, _) => deal(lane, number.unwrap_or(0), &mut self.permuted),
         })
     }
 }
 
-/// Deals a slot, in memory of the one before it where that suits.
-fn deal(
-    lane: &Lane,
-    number: usize,
-    before: Option<Slot>,
-    permuted: &mut VecDeque<(usize, Vec<u32>)>,
-) -> Slot {
+/// Deals a slot.
+fn deal(lane: &Lane, number: usize, permuted: &mut VecDeque<(usize, Blocks<u32>)>) -> Slot {
     let (ticks, residents) = (lane.ticks(number), lane.residents(number));
     let (start, end) = (lane.slot_start(number), lane.slot_start(number + 1));
     let longest = residents.clone().map(|part| lane.parts()[part].rows).max().unwrap_or(1);
     let bits = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
     let row_bits = bits(u64::from(longest));
     let is_narrow = row_bits + bits(residents.len() as u64) <= u32::BITS;
-    let rows = Packed::empty(is_narrow, (end - start) as usize, before);
+    let rows = (end - start) as usize;
+    let rows = match is_narrow {
+        true => Packed::Narrow(Blocks::with_capacity(rows)),
+        false => Packed::Wide(Blocks::with_capacity(rows)),
+    };
     let mut slot = Slot { number, end, first: residents.start, row_bits, rows };
     let Rule::Pool { seed, epoch, lane: lane_number, .. } = lane.rule else { return slot };
     permuted.retain(|(part, _)| residents.contains(part));
@@ -141,17 +137,13 @@ fn deal(
         let from = lane.dealt(part, ticks.start.saturating_sub(part)) as usize;
         let to = lane.dealt(part, ticks.end.saturating_sub(part)) as usize;
         if at == permuted.len() {
-            let mut rows =
-                Draws::keyed(seed, Purpose::Rows, &[epoch, lane_number, part as u64]).permutation(all);
-            rows.reverse();
-            permuted.push_back((part, rows));
+            let draws = Draws::keyed(seed, Purpose::Rows, &[epoch, lane_number, part as u64]);
+            permuted.push_back((part, permutation(all, draws)));
         }
         let rows = &mut permuted[at].1;
         // Of a slot that was passed over.
-        rows.truncate(all as usize - from);
-        let rest = rows.len() - (to - from);
-        slot.rows.extend(((part - residents.start) as u64) << row_bits, rows[rest..].iter().rev());
-        give_back(rows, rest);
+        rows.pass(rows.len() - (all as usize - from));
+        rows.take(to - from, |run| slot.rows.extend((at as u64) << row_bits, run));
     }
     slot.rows.shuffle(Draws::keyed(seed, Purpose::Slot, &[epoch, lane_number, number as u64]));
     slot
@@ -167,38 +159,16 @@ impl Slot {
         };
         match &mut self.rows {
             Packed::Narrow(rows) => {
-                let rest = rows.len() - count;
-                picks.extend(rows[rest..].iter().rev().map(|packed| unpacked(u64::from(*packed))));
-                give_back(rows, rest);
+                rows.take(count, |run| picks.extend(run.iter().map(|packed| unpacked(u64::from(*packed)))));
             }
             Packed::Wide(rows) => {
-                let rest = rows.len() - count;
-                picks.extend(rows[rest..].iter().rev().map(|packed| unpacked(*packed)));
-                give_back(rows, rest);
+                rows.take(count, |run| picks.extend(run.iter().map(|packed| unpacked(*packed))))
             }
         }
     }
 }
 
 impl Packed {
-    /// Room for `rows` rows, of `before` where it has not much more.
-    fn empty(is_narrow: bool, rows: usize, before: Option<Slot>) -> Self {
-        fn cleared<T>(mut list: Vec<T>, rows: usize) -> Vec<T> {
-            list.clear();
-            if list.capacity() > 2 * rows && list.capacity() * size_of::<T>() > SMALL {
-                list = Vec::new();
-            }
-            list.reserve_exact(rows);
-            list
-        }
-        match (is_narrow, before.map(|before| before.rows)) {
-            (true, Some(Packed::Narrow(list))) => Packed::Narrow(cleared(list, rows)),
-            (true, _) => Packed::Narrow(Vec::with_capacity(rows)),
-            (false, Some(Packed::Wide(list))) => Packed::Wide(cleared(list, rows)),
-            (false, _) => Packed::Wide(Vec::with_capacity(rows)),
-        }
-    }
-
     fn len(&self) -> usize {
         match self {
             Packed::Narrow(rows) => rows.len(),
@@ -207,38 +177,24 @@ impl Packed {
     }
 
     /// Passes rows over, but for the last `rest`.
-    fn skip(&mut self, rest: usize) {
+    fn keep(&mut self, rest: usize) {
         match self {
-            Packed::Narrow(rows) => rows.truncate(rest),
-            Packed::Wide(rows) => rows.truncate(rest),
+            Packed::Narrow(rows) => rows.pass(rows.len().saturating_sub(rest)),
+            Packed::Wide(rows) => rows.pass(rows.len().saturating_sub(rest)),
         }
     }
 
-    fn extend<'a>(&mut self, part: u64, rows: impl Iterator<Item = &'a u32>) {
+    fn extend(&mut self, part: u64, rows: &[u32]) {
         match self {
-            Packed::Narrow(list) => list.extend(rows.map(|row| part as u32 | row)),
-            Packed::Wide(list) => list.extend(rows.map(|row| part | u64::from(*row))),
+            Packed::Narrow(list) => list.extend(rows.iter().map(|row| part as u32 | row)),
+            Packed::Wide(list) => list.extend(rows.iter().map(|row| part | u64::from(*row))),
         }
     }
 
-    fn shuffle(&mut self, mut draws: Draws) {
+    fn shuffle(&mut self, draws: Draws) {
         match self {
-            Packed::Narrow(rows) => {
-                draws.shuffle(rows);
-                rows.reverse();
-            }
-            Packed::Wide(rows) => {
-                draws.shuffle(rows);
-                rows.reverse();
-            }
+            Packed::Narrow(rows) => rows.shuffle(draws),
+            Packed::Wide(rows) => rows.shuffle(draws),
         }
-    }
-}
-
-/// Cuts a list to its first `rest`, and gives back memory where that is much.
-fn give_back<T>(list: &mut Vec<T>, rest: usize) {
-    list.truncate(rest);
-    if list.capacity() > 2 * rest && list.capacity() * size_of::<T>() > SMALL {
-        list.shrink_to_fit();
     }
 }

@@ -58,15 +58,14 @@ impl Draws {
     }
 
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i as u64 + 1) as usize);
-        }
+        self.shuffle_places(items.len(), |i, j| items.swap(i, j));
     }
 
-    pub(super) fn permutation(&mut self, n: u32) -> Vec<u32> {
-        let mut items: Vec<u32> = (0..n).collect();
-        self.shuffle(&mut items);
-        items
+    /// The same for whatever has so many places, of which `swap` exchanges two.
+    pub(super) fn shuffle_places(&mut self, places: usize, mut swap: impl FnMut(usize, usize)) {
+        for i in (1..places).rev() {
+            swap(i, self.below(i as u64 + 1) as usize);
+        }
     }
 }
 
@@ -74,11 +73,17 @@ impl Draws {
 mod tests {
     use super::*;
 
+    fn permutation(mut draws: Draws, n: u32) -> Vec<u32> {
+        let mut items: Vec<u32> = (0..n).collect();
+        draws.shuffle(&mut items);
+        items
+    }
+
     #[test]
     fn the_stream_never_changes() {
         let mut draws = Draws::keyed(17, Purpose::Rows, &[0, 1]);
         assert_eq!([draws.next(), draws.next()], GOLDEN_STREAM);
-        assert_eq!(Draws::keyed(17, Purpose::Groups, &[3]).permutation(8), GOLDEN_PERMUTATION);
+        assert_eq!(permutation(Draws::keyed(17, Purpose::Groups, &[3]), 8), GOLDEN_PERMUTATION);
         assert_eq!(row_key(17, 2, 1_000_000), GOLDEN_ROW_KEY);
     }
 
@@ -105,7 +110,7 @@ mod tests {
     fn permutations_are_uniform() {
         let mut counts = std::collections::HashMap::new();
         for epoch in 0..24_000 {
-            *counts.entry(Draws::keyed(5, Purpose::Rows, &[epoch]).permutation(4)).or_insert(0u32) += 1;
+            *counts.entry(permutation(Draws::keyed(5, Purpose::Rows, &[epoch]), 4)).or_insert(0u32) += 1;
         }
         assert_eq!(counts.len(), 24);
         let chi2: f64 = counts.values().map(|&c| (f64::from(c) - 1000.0).powi(2) / 1000.0).sum();

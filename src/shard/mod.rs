@@ -16,6 +16,7 @@
 //! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
 //! * [`position`] says how far an epoch got.
 
+mod blocks;
 mod cursor;
 mod draw;
 mod exact;

@@ -1,0 +1,128 @@
+//! A list that is read from its front, in blocks of equal size.
+//!
+//! The lists that mix a window may be larger than narrow rows are. A block is given back as soon as it was read, and is what
+//! the next list takes: in one piece each, such lists would leave holes that fit no other, which an allocator keeps.
+
+use std::collections::VecDeque;
+
+use super::draw::Draws;
+
+/// Items of a block: 1 MiB of rows that are packed into 4 bytes.
+const BLOCK: usize = 1 << 18;
+
+/// A list of which the front is taken.
+#[derive(Debug)]
+pub(super) struct Blocks<T> {
+    /// All full but the last one.
+    blocks: VecDeque<Vec<T>>,
+    /// Items of the first block that were taken.
+    taken: usize,
+    /// Items that are left.
+    len: usize,
+    /// Items that it is made for.
+    capacity: usize,
+}
+
+impl<T: Copy> Blocks<T> {
+    /// An empty list for so many items.
+    pub(super) fn with_capacity(capacity: usize) -> Self {
+        Blocks { blocks: VecDeque::new(), taken: 0, len: 0, capacity }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends items, before any was taken.
+    pub(super) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
+        for item in items {
+            if self.len % BLOCK == 0 {
+                let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
+                self.blocks.push_back(Vec::with_capacity(rest));
+            }
+            if let Some(last) = self.blocks.back_mut() {
+                last.push(item);
+                self.len += 1;
+            }
+        }
+    }
+
+    /// Mixes all items, before any was taken.
+    pub(super) fn shuffle(&mut self, mut draws: Draws) {
+        if let [only] = self.blocks.make_contiguous() {
+            return draws.shuffle(only);
+        }
+        let blocks = self.blocks.make_contiguous();
+        draws.shuffle_places(self.len, |i, j| {
+            let (a, b) = (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]);
+            (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]) = (b, a);
+        });
+    }
+
+    /// Takes the next `count` items, in runs.
+    pub(super) fn take(&mut self, mut count: usize, mut run: impl FnMut(&[T])) {
+        while count > 0 {
+            let Some(first) = self.blocks.front() else { return };
+            let items = &first[self.taken..];
+            let items = &items[..count.min(items.len())];
+            run(items);
+            (self.taken, self.len, count) =
+                (self.taken + items.len(), self.len - items.len(), count - items.len());
+            if self.taken == first.len() {
+                self.blocks.pop_front();
+                self.taken = 0;
+            }
+        }
+    }
+
+    /// Passes the next `count` items over.
+    pub(super) fn pass(&mut self, count: usize) {
+        self.take(count, |_| ());
+    }
+}
+
+/// The numbers `0..n`, mixed.
+pub(super) fn permutation(n: u32, draws: Draws) -> Blocks<u32> {
+    let mut numbers = Blocks::with_capacity(n as usize);
+    numbers.extend(0..n);
+    numbers.shuffle(draws);
+    numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::Purpose;
+    use super::*;
+
+    fn draws() -> Draws {
+        Draws::keyed(3, Purpose::Rows, &[1])
+    }
+
+    #[test]
+    fn blocks_are_mixed_as_one_list_is_and_given_back_as_they_are_taken() {
+        for n in [0, 1, 1_000, BLOCK as u32, BLOCK as u32 + 1, 3 * BLOCK as u32 + 7] {
+            let mut expected: Vec<u32> = (0..n).collect();
+            draws().shuffle(&mut expected);
+            let mut numbers = permutation(n, draws());
+            assert_eq!(numbers.blocks.len(), (n as usize).div_ceil(BLOCK));
+            let mut taken = Vec::new();
+            for count in [1, BLOCK - 1, 5, BLOCK, usize::MAX] {
+                let count = count.min(numbers.len());
+                numbers.take(count, |run| taken.extend_from_slice(run));
+                assert_eq!(numbers.len() + taken.len(), n as usize);
+                assert!(numbers.blocks.len() <= numbers.len().div_ceil(BLOCK) + 1);
+            }
+            assert!(taken == expected && numbers.blocks.is_empty(), "{n}");
+        }
+    }
+
+    #[test]
+    fn items_that_are_passed_over_are_gone() {
+        let mut numbers = Blocks::with_capacity(2 * BLOCK);
+        numbers.extend(0..2 * BLOCK);
+        numbers.pass(BLOCK + 3);
+        let mut next = 0;
+        numbers.take(1, |run| next = run[0]);
+        assert_eq!((next, numbers.len()), (BLOCK + 3, BLOCK - 4));
+    }
+}
