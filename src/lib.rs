@@ -7,7 +7,8 @@ pub mod decode;
 pub mod error;
 pub mod loader;
 mod monitor;
-mod panics;
+#[doc(hidden)]
+pub mod panics;
 pub mod reader;
 pub mod shard;
 mod shuffle;

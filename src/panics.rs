@@ -23,7 +23,7 @@ thread_local! {
 }
 
 /// A panic that was caught.
-pub(crate) struct Panic {
+pub struct Panic {
     words: String,
     place: Option<String>,
 }
@@ -48,7 +48,7 @@ impl Panic {
 
 /// Runs `work`; a panic comes back as a value, and nothing is printed.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
-pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
+pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     // A hook cannot be set by a thread that is unwinding. Such a thread has nothing to catch that must be silent.
     if !std::thread::panicking() {
         HOOK.call_once(install);

@@ -1,5 +1,5 @@
 //! The life of an epoch: it runs to its end whatever lies in the data set, and leaves the next one whole.
-#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of a test stops it, and sleeps")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -134,8 +134,7 @@ fn an_epoch_that_ends_before_all_has_arrived_leaves_the_next_ones_whole() {
             [Shuffle::exact(1), Shuffle::seeded(1).window_rows(rows / 4).lanes(1), Shuffle::seeded(1)]
         {
             for rank in [0, 3, 7] {
-                let loader =
-                    loader(dir).shuffle(shuffle.clone()).shard(shard(rank, 8)).batch_size(batch).build();
+                let loader = loader(dir).shuffle(shuffle).shard(shard(rank, 8)).batch_size(batch).build();
                 let loader = loader.unwrap();
                 let rows = |number| epoch(&loader, number).concat().len() as u64;
                 (0..5).for_each(|number| assert_eq!(rows(number), loader_rows(&loader)));

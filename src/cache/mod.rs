@@ -60,7 +60,6 @@ mod upkeep;
 use std::fmt;
 use std::fs::File;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -70,6 +69,7 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
+use crate::panics::caught;
 use folder::Folder;
 use format::{Encoded, Verdict};
 use health::{Half, Health, Mode};
@@ -518,7 +518,7 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
 
 /// What decoding gives; nothing where it fails or panics, as it may where bytes change under it.
 fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>) -> Option<RecordBatch> {
-    catch_unwind(AssertUnwindSafe(decode)).ok()?.ok()
+    caught(decode).ok()?.ok()
 }
 
 impl Inner {

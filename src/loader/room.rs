@@ -93,7 +93,8 @@ impl Room {
 
     /// Waits a moment for memory.
     pub(crate) fn wait_to_load(&self, bytes: u64, epoch: &Arc<()>) -> Option<Load> {
-        std::thread::sleep(GLANCE);
+        let has_none = |state: &mut State| !self.has(state, bytes);
+        drop(self.0.bell.wait_timeout_while(self.0.state(), GLANCE, has_none));
         self.load(bytes, epoch)
     }
 

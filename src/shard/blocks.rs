@@ -36,7 +36,7 @@ impl<T: Copy> Blocks<T> {
     /// Appends items, before any was taken.
     pub(super) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
         for item in items {
-            if self.len % BLOCK == 0 {
+            if self.len.is_multiple_of(BLOCK) {
                 let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
                 self.blocks.push_back(Vec::with_capacity(rest));
             }

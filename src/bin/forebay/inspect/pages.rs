@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use forebay::panics::caught;
 use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 
 /// The longest page index that is read. A footer can claim any length, and the Parquet crate takes as much memory.
@@ -15,7 +15,7 @@ pub(super) fn largest(file: &forebay::catalog::File) -> Vec<Option<u64>> {
         return Vec::new();
     }
     // The Parquet crate can panic on a malformed index.
-    let metadata = catch_unwind(AssertUnwindSafe(|| read(&file.location))).ok().flatten();
+    let metadata = caught(|| read(&file.location)).ok().flatten();
     metadata.map_or_else(Vec::new, |metadata| {
         let leaves = metadata.file_metadata().schema_descr().num_columns();
         (0..leaves).map(|leaf| largest_of(&metadata, leaf)).collect()
