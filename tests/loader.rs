@@ -1,5 +1,9 @@
 //! The main road end to end, on data sets written for the purpose.
-#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a helper of a test stops it, waits and tells"
+)]
 
 use std::collections::HashSet;
 use std::sync::Arc;
