@@ -93,6 +93,7 @@ proptest! {
                 let last = k + 1 == steps.len();
                 prop_assert!(!step.picks.is_empty());
                 prop_assert!(last || step.picks.len() as u64 == batch, "only the last batch may be short");
+                prop_assert!(step.picks.len() as u64 <= batch, "and none is long");
                 padded += step.padded;
                 delivered += step.picks.len() as u64;
                 for row in rows_of(step) {

@@ -533,3 +533,30 @@ fn a_cache_is_warmed_to_the_last_row_group() {
     let stats = loader.warm(|_, _| ()).unwrap();
     assert_eq!(stats.entries, 120);
 }
+
+#[test]
+fn a_column_whose_nulls_are_filled_is_not_nullable() {
+    let dir = written(1, 1, 20, 1);
+    let nullable = |loader: &Loader| loader.schema().field_with_name("score").unwrap().is_nullable();
+    assert!(nullable(&loader(&dir).build().unwrap()));
+    assert!(!nullable(&loader(&dir).fill_null("score", 1.0).build().unwrap()));
+}
+
+#[test]
+fn a_lane_without_a_row_is_refused() {
+    let dir = written(1, 3, 1, 1);
+    let build = |lanes| loader(&dir).shuffle(Shuffle::seeded(1).lanes(lanes)).batch_size(1).build();
+    assert_eq!(epoch_ids(&build(3).unwrap(), 0).len(), 3);
+    assert_eq!(build(4).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn of_batches_that_are_made_together_each_is_shorter_by_its_own_bad_rows() {
+    let dir = written(1, 2, 100, 1);
+    let loader = loader(&dir).columns(["id", "score"]).batch_size(8).on_bad_row(OnBadRow::skip(1_000));
+    let batches = epoch_ids(&loader.build().unwrap(), 0);
+    for (step, batch) in batches.iter().enumerate() {
+        let all = step as i64 * 8..step as i64 * 8 + 8;
+        assert_eq!(*batch, all.filter(|id| id % 5 != 0).collect::<Vec<_>>());
+    }
+}

@@ -274,3 +274,24 @@ fn stream<T: Copy>(source: &[T], wanted: usize) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_a_source_without_nulls_are_valid_in_every_form() {
+        let with_nulls = BooleanBuffer::from(vec![false, true, false]);
+        let sources = [None, Some(&with_nulls)];
+        let picks = vec![(0, 2), (0, 0), (1, 0), (1, 1), (0, 1), (1, 2)];
+        let expected: Vec<bool> = picks.iter().map(|&(source, row)| source == 0 || row == 1).collect();
+        let runs = picks.iter().map(|&(source, start)| Run { source, start, rows: 1 }).collect();
+        let stretches = Selection::Stretches {
+            rows: picks.iter().map(|pick| pick.1).collect(),
+            stretches: vec![(0, 2), (1, 4), (0, 5), (1, 6)],
+        };
+        for form in [stretches, Selection::Runs { runs, rows: 6 }, Selection::Rows(picks)] {
+            assert_eq!(form.bits(&sources).iter().collect::<Vec<_>>(), expected);
+        }
+    }
+}

@@ -271,3 +271,31 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef> {
         _ => array.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{Field, Int64Type};
+
+    use super::*;
+
+    #[test]
+    fn rows_that_are_detached_keep_their_place_in_the_row_group() {
+        let selected = Selected::all([10].into_iter()).unwrap();
+        let part = Part { group: 0, start: 3, rows: 5 };
+        let schema = Arc::new(Schema::new(vec![Field::new("place", DataType::Int64, false)]));
+        let places: ArrayRef = Arc::new(Int64Array::from_iter_values(3..8));
+        let resident = Resident::alone(&selected, part, RecordBatch::try_new(schema, vec![places]).unwrap());
+        let detached = resident.detach(&[4, 0, 2]).unwrap();
+        let again = detached.detach(&[2, 0]).unwrap();
+        for (resident, expected) in
+            [(&resident, vec![3, 4, 5, 6, 7]), (&detached, vec![7, 3, 5]), (&again, vec![5, 7])]
+        {
+            let places = resident.rows().batch.column(0).as_primitive::<Int64Type>().values().to_vec();
+            assert_eq!(places, expected);
+            for (row, place) in expected.into_iter().enumerate() {
+                assert_eq!(resident.row_in_group(row as u32), place as u64);
+            }
+        }
+    }
+}

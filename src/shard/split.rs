@@ -165,6 +165,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_row_that_is_repeated_lies_in_a_lane_of_its_rank() {
+        let split = |rank| Split {
+            rows: 34,
+            lanes: 4,
+            shard: Shard::new(rank, 4).unwrap(),
+            batch: 8,
+            drop_last: false,
+        };
+        for rank in 0..4 {
+            let share = split(rank).share(32).unwrap();
+            assert_eq!(share.spans.iter().map(|span| span.lane).collect::<Vec<_>>(), [rank]);
+            assert_eq!(share.padded, u64::from(rank > 1), "two rows for four ranks");
+        }
+    }
+
+    #[test]
     fn no_rank_reads_more_lanes_than_is_said() {
         for (lanes, world, batch) in
             [(8, 8, 16), (8, 4, 10), (24, 8, 32), (1, 16, 40), (6, 4, 10), (5, 3, 7), (16, 3, 2), (7, 2, 1)]
