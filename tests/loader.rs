@@ -560,3 +560,39 @@ fn of_batches_that_are_made_together_each_is_shorter_by_its_own_bad_rows() {
         assert_eq!(*batch, all.filter(|id| id % 5 != 0).collect::<Vec<_>>());
     }
 }
+
+#[test]
+fn an_empty_data_set_is_refused_with_a_cache_too() {
+    let (dir, folder) = (written(1, 0, 1, 1), TempDir::new().unwrap());
+    let cache = forebay::DiskCache::open(folder.path(), 1 << 20).unwrap();
+    let error = loader(&dir).cache(cache).build().unwrap_err();
+    assert_eq!((error.kind(), error.cause()), (ErrorKind::Invalid, "no row is selected"));
+}
+
+#[test]
+fn the_memory_that_a_refusal_names_is_enough() {
+    let dir = written(1, 40, 50, 20_000);
+    for shuffle in [Shuffle::exact(1), Shuffle::seeded(1), Shuffle::seeded(1).lanes(4)] {
+        for batch in [1, 8, 64] {
+            let build = |memory| loader(&dir).shuffle(shuffle).batch_size(batch).memory(memory).build();
+            let error = build(8 << 20).unwrap_err().to_string();
+            let Some((_, named)) = error.split_once("memory to ") else { panic!("{error}") };
+            let number = named.split(' ').next().unwrap().parse::<f64>().unwrap();
+            assert!(named.contains("MiB"), "{error}");
+            let memory = (number * f64::from(1 << 20)).ceil() as u64;
+            let again = build(memory).map(|_| ()).map_err(|error| error.to_string());
+            // Batches are refused before row groups are looked at.
+            let again = match again {
+                Err(second) if error.contains("batches of") => {
+                    let named = second.split_once("memory to ").unwrap().1;
+                    let number = named.split(' ').next().unwrap().parse::<f64>().unwrap();
+                    build((number * f64::from(1 << 20)).ceil() as u64)
+                        .map(|_| ())
+                        .map_err(|error| error.to_string())
+                }
+                again => again,
+            };
+            assert_eq!(again, Ok(()), "after {error}");
+        }
+    }
+}

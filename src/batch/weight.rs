@@ -3,8 +3,8 @@
 //! A footer tells how many bytes are stored, not how long the values are that a dictionary repeats. Once a row group is
 //! decoded, the lengths stand in its views and offsets.
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
+use arrow::datatypes::{ByteViewType, DataType};
 
 /// What one value takes beside its bytes: an offset of 64 bits.
 const OFFSET: u64 = 8;
@@ -28,11 +28,14 @@ pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
 }
 
 /// Where the lengths of an array's values stand.
+///
+/// Those of mapped rows may be changed by others at any time: none is more than there are values.
 enum Lengths<'a> {
-    Views(&'a [u128]),
-    /// Offsets, and the bytes of an item.
-    Offsets(&'a [i32], u64),
-    LongOffsets(&'a [i64], u64),
+    /// Views, and the bytes that they are of.
+    Views(&'a [u128], u64),
+    /// Offsets, the items that they are of, and the bytes of an item.
+    Offsets(&'a [i32], u64, u64),
+    LongOffsets(&'a [i64], u64, u64),
     /// They are all alike, and counted elsewhere.
     Fixed,
 }
@@ -40,24 +43,41 @@ enum Lengths<'a> {
 impl<'a> Lengths<'a> {
     fn of(array: &'a dyn Array) -> Self {
         match array.data_type() {
-            DataType::Utf8View => Lengths::Views(array.as_string_view().views()),
-            DataType::BinaryView => Lengths::Views(array.as_binary_view().views()),
+            DataType::Utf8View => Lengths::views(array.as_string_view()),
+            DataType::BinaryView => Lengths::views(array.as_binary_view()),
             DataType::List(item) => {
-                Lengths::Offsets(array.as_list::<i32>().value_offsets(), width(item.data_type()))
+                let list = array.as_list::<i32>();
+                Lengths::Offsets(list.value_offsets(), list.values().len() as u64, width(item.data_type()))
             }
             DataType::LargeList(item) => {
-                Lengths::LongOffsets(array.as_list::<i64>().value_offsets(), width(item.data_type()))
+                let list = array.as_list::<i64>();
+                Lengths::LongOffsets(
+                    list.value_offsets(),
+                    list.values().len() as u64,
+                    width(item.data_type()),
+                )
             }
             _ => Lengths::Fixed,
         }
     }
 
+    fn views<T: ByteViewType>(array: &'a GenericByteViewArray<T>) -> Self {
+        let bytes = array.data_buffers().iter().map(|buffer| buffer.len() as u64).max().unwrap_or(0);
+        Lengths::Views(array.views(), bytes.max(u64::from(MAX_INLINE_VIEW_LEN)))
+    }
+
     fn at(&self, row: usize) -> u64 {
         match self {
             // The length of a view is its first 32 bits.
-            Lengths::Views(views) => OFFSET + u64::from(views[row] as u32),
-            Lengths::Offsets(offsets, width) => OFFSET + (offsets[row + 1] - offsets[row]) as u64 * width,
-            Lengths::LongOffsets(offsets, width) => OFFSET + (offsets[row + 1] - offsets[row]) as u64 * width,
+            Lengths::Views(views, most) => OFFSET + u64::from(views[row] as u32).min(*most),
+            Lengths::Offsets(offsets, most, width) => {
+                let items = u64::try_from(i64::from(offsets[row + 1]) - i64::from(offsets[row])).unwrap_or(0);
+                OFFSET + items.min(*most) * width
+            }
+            Lengths::LongOffsets(offsets, most, width) => {
+                let items = u64::try_from(offsets[row + 1].wrapping_sub(offsets[row])).unwrap_or(0);
+                OFFSET + items.min(*most) * width
+            }
             Lengths::Fixed => 0,
         }
     }

@@ -81,11 +81,6 @@ impl Workspace {
         (memory / MEMORY_SHARE).saturating_sub(LEAST_BYTES)
     }
 
-    /// The least budget that leaves `rest` bytes beside what is set aside.
-    pub(crate) fn memory_for(rest: u64) -> u64 {
-        rest.max(rest.saturating_sub(LEAST_BYTES).saturating_mul(MEMORY_SHARE) / (MEMORY_SHARE - 1))
-    }
-
     /// What a thread may keep from one image to the next.
     pub(super) fn own(&self) -> u64 {
         self.own
@@ -168,14 +163,6 @@ mod tests {
         for (memory, bytes) in [(64 * MIB, 48 * MIB), (192 * MIB, 48 * MIB), (4096 * MIB, 1024 * MIB)] {
             assert_eq!(Workspace::of_loader(memory, 2).bytes, bytes);
             assert_eq!(Workspace::set_aside(memory), bytes - 48 * MIB);
-        }
-    }
-
-    #[test]
-    fn the_memory_that_is_advised_leaves_what_is_needed() {
-        for rest in [0, 1, MIB, 48 * MIB, 50 * MIB, 1000 * MIB, 99_999 * MIB + 7] {
-            let memory = Workspace::memory_for(rest);
-            assert!(memory - Workspace::set_aside(memory) >= rest, "{rest}");
         }
     }
 

@@ -374,10 +374,11 @@ impl Making {
                 job.sources[source] = Arc::new(job.sources[source].renewed(&rows[source], &wanted)?);
             }
             let (again, tasks) = Making::new(job.clone(), Vec::new());
-            tasks.into_iter().try_for_each(|task| again.perform(task))?;
+            let done = tasks.into_iter().try_for_each(|task| again.perform(task));
+            // Others may have been changed since.
             changed = again.changed();
             if changed.is_empty() {
-                return again.finish();
+                return done.and_then(|()| again.finish());
             }
             rows = again.rows;
         }
@@ -472,6 +473,10 @@ impl Recipe {
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
         if bytes <= *largest {
             return Ok(bytes);
+        }
+        if all.iter().any(|rows| !rows.is_intact()) {
+            // Lengths that others wrote: the batch is made of other rows.
+            return Ok(*largest);
         }
         let cause = format!(
             "a batch of {rows} rows takes {}, over the {} that one may take of the memory budget",

@@ -240,16 +240,16 @@ impl LoaderBuilder {
             shelf: None,
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
+        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
+        let order =
+            OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
+        self.check_rows(rows, &order)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
         let images = self.images(&treatments, fetcher.projection.schema());
         fetcher.shelf = self.cache.clone().map(|cache| {
             Shelf::new(cache, filter.as_deref(), images, selected.counts.clone(), sizing.row_groups)
         });
         let tiers = fetcher.shelf.is_some().then(|| Arc::new(Tiers::new(self.tier, &fetcher)));
-        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
-        let order =
-            OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
-        self.check_rows(rows, &order)?;
         let split = Split {
             rows,
             lanes: order.lanes(),

@@ -41,6 +41,10 @@ const LISTED: u64 = 5;
 /// order in which they are read.
 const PLACES: u64 = 24;
 
+/// How often a larger budget is tried before it is named: each time what lacks is added, of which row groups get a third or
+/// more.
+const TRIES: usize = 64;
+
 /// Of the budget, the share that lists may take before the next epoch's are made late.
 const LISTS_SHARE: u64 = 16;
 
@@ -59,12 +63,22 @@ pub(super) struct Sizing {
     pub(super) row_groups: u64,
     /// For the lists of rows that mix a window.
     pub(super) lists: u64,
-    /// Whether images are decoded, for which a part is set aside.
-    images: bool,
+    /// What was asked for, to say which budget would do.
+    asked: Asked,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
     /// Batches that are made together at most.
     pub(super) gang: usize,
+}
+
+/// Batches as they were asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    rows: u64,
+    bytes: u64,
+    may_gang: bool,
+    /// Whether images are decoded, for which a part is set aside.
+    images: bool,
 }
 
 impl Sizing {
@@ -85,8 +99,11 @@ impl Sizing {
                 words(bytes),
                 words(memory)
             );
-            let hint =
-                format!("`batch_size={fits}` fits, or raise memory to {}", words(least.saturating_mul(2)));
+            let enough = words(least.saturating_mul(2));
+            let hint = match fits < rows {
+                true => format!("`batch_size={fits}` fits, or raise memory to {enough}"),
+                false => format!("raise memory to {enough}"),
+            };
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
@@ -97,7 +114,8 @@ impl Sizing {
         let (ahead, gang) = (ahead as usize, gang as usize);
         let aside = if images { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        Ok(Sizing { memory, batches, row_groups, lists: 0, images, ahead, gang })
+        let asked = Asked { rows, bytes: made_together, may_gang, images };
+        Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, gang })
     }
 
     /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
@@ -186,10 +204,19 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The budget that leaves `bytes` to row groups and lists.
+    /// The budget that leaves `bytes` to row groups and lists. What batches get of a budget depends on it, so it is tried.
     fn total(&self, bytes: u64) -> u64 {
-        let rest = bytes.saturating_add(self.batches);
-        if self.images { Workspace::memory_for(rest) } else { rest }
+        let Asked { rows, bytes: batch, may_gang, images } = self.asked;
+        let mut memory = self.memory.max(bytes);
+        for _ in 0..TRIES {
+            let left =
+                Sizing::new(memory, rows, batch, may_gang, images).map_or(0, |sizing| sizing.row_groups);
+            if left >= bytes {
+                break;
+            }
+            memory = memory.saturating_add(bytes - left);
+        }
+        memory
     }
 
     /// What one batch may take at most: it passes alone, beside those that the consumer holds.

@@ -63,6 +63,7 @@ pub use traffic::TrafficStats;
 /// is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
+    options.check()?;
     let traffic = Arc::default();
     let mut volumes: Vec<(Option<Address>, Volume)> = Vec::new();
     let mut targets = Vec::with_capacity(locations.len());

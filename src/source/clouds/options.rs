@@ -74,6 +74,15 @@ impl Options {
         }
     }
 
+    /// Refuses a value that no request can carry: read from a file, a key ends with a line break.
+    pub(in crate::source) fn check(&self) -> Result<()> {
+        match self.pairs.iter().find(|(_, value)| value.expose().contains(['\n', '\r', '\0'])) {
+            Some((key, _)) => Err(Error::invalid(format!("storage option {key:?} holds a line break"))
+                .hint("strip it, as with .strip() of what was read from a file")),
+            None => Ok(()),
+        }
+    }
+
     /// Refuses every option that is not for all stores, where there is no store that it could be for.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
