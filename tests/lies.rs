@@ -21,6 +21,7 @@ use bytes::Bytes;
 use forebay::reader::rows::read_part;
 use forebay::source::open;
 use forebay::{Error, ErrorKind, Result};
+use parquet::arrow::arrow_reader::RowSelection;
 use parquet::data_type::{Int96, Int96Type};
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
@@ -331,6 +332,11 @@ fn write(path: &Path, mut data: Vec<u8>, footer: &[u8]) {
 
 /// Opens a file, and reads all of its row groups.
 fn read(path: &Path) -> Result<Vec<RecordBatch>> {
+    read_rows(path, None)
+}
+
+/// Opens a file, and reads the selected rows of each of its row groups.
+fn read_rows(path: &Path, selection: Option<&RowSelection>) -> Result<Vec<RecordBatch>> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let location = path.to_str().unwrap().to_owned();
     let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new()))?;
@@ -338,7 +344,7 @@ fn read(path: &Path) -> Result<Vec<RecordBatch>> {
     let group = |(index, group)| {
         let ranges = catalog.byte_ranges(group, &columns);
         let bytes: Vec<Bytes> = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges))?;
-        read_part(&catalog, &columns, index, None, ranges.into_iter().zip(bytes).collect(), LIMIT)
+        read_part(&catalog, &columns, index, selection, ranges.into_iter().zip(bytes).collect(), LIMIT)
     };
     catalog.groups.iter().enumerate().map(group).collect()
 }
@@ -469,6 +475,55 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
                 let error =
                     refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).codec(GZIP).page(page, &packed)]);
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+            }
+        }
+    }
+}
+
+/// The Parquet crate would wait for the levels of rows that it skips without end.
+#[test]
+fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
+    let last = RowSelection::from_consecutive_ranges([3..4].into_iter(), 4);
+    let read_both = |column: Column| {
+        let (data, footer) = file(4, &[column]);
+        write(&path, data, &footer.bytes());
+        [None, Some(&last)].map(|selection| read_rows(&path, selection))
+    };
+    // None; three; three and the end; one whose value is missing; a run of 2^63 - 1 whose length is cut off, and whole.
+    let endless = [0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0];
+    let few: [&[u8]; 6] = [&[], &[6, 0], &[6, 0, 0, 0], &[8], &endless[..7], &endless];
+    for (repetition, is_sound) in few.map(|levels| (levels, false)).into_iter().chain([(&[8, 0][..], true)]) {
+        let ones = [8, 1];
+        let lengthy = |levels: &[u8]| [&(levels.len() as u32).to_le_bytes()[..], levels].concat();
+        let second = [repetition, &ones, &numbers].concat();
+        let first = [lengthy(repetition), lengthy(&ones), numbers.clone()].concat();
+        let list = || column("l", INT32, REPEATED, 4);
+        let packed = gzip(&first);
+        let columns = [
+            list().page(
+                data_page_v2([4, 4], [2, repetition.len() as i64], true, second.len(), &second),
+                &second,
+            ),
+            list().plain(4, PLAIN, &first),
+            list().codec(GZIP).page(data_page(4, PLAIN, first.len(), &packed), &packed),
+        ];
+        for (which, column) in columns.into_iter().enumerate() {
+            for (read, rows) in read_both(column).into_iter().zip([4, 1]) {
+                match read {
+                    Ok(batches) => {
+                        assert!(is_sound && batches[0].num_rows() == rows, "{which} {repetition:?}")
+                    }
+                    Err(error) => {
+                        assert!(
+                            !is_sound && error.kind() == ErrorKind::Corrupt,
+                            "{which} {repetition:?}: {error}"
+                        );
+                    }
+                }
             }
         }
     }

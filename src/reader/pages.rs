@@ -8,6 +8,7 @@
 
 mod header;
 mod lengths;
+mod levels;
 
 use std::io::Read;
 use std::ops::Range;
@@ -64,6 +65,8 @@ pub(super) struct Chunk<'a> {
     pub(super) group_rows: u64,
     /// Who wrote the file.
     pub(super) created_by: Option<&'a str>,
+    /// Whether only some of the rows are read.
+    pub(super) skips: bool,
 }
 
 /// What came of the look at a chunk.
@@ -84,8 +87,9 @@ struct Sum {
     uncompressed: u64,
     /// Where the flags are that say of a compressed page that it is not.
     wrong_flags: Vec<usize>,
-    /// Whether values are stored as lengths first, which are to be looked at too.
-    has_lengths: bool,
+    /// Whether pages hold what must be looked at too: values stored as lengths first, or levels in front of rows that are
+    /// skipped.
+    looks_inside: bool,
 }
 
 impl Chunk<'_> {
@@ -116,8 +120,8 @@ impl Chunk<'_> {
             }
             Bytes::from(bytes)
         });
-        if sum.has_lengths {
-            lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes))?;
+        if sum.looks_inside {
+            lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes), self.skips)?;
         }
         Ok(Checked { demand, mended })
     }
@@ -133,6 +137,8 @@ impl Chunk<'_> {
         let body = start..start + page.compressed as usize;
         let next = body.end;
         let compression = self.about.compression();
+        let max_repetition = self.about.column_descr().max_rep_level();
+        let counts_levels = self.skips && max_repetition > 0;
         if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
         }
@@ -146,10 +152,16 @@ impl Chunk<'_> {
             Kind::Dictionary => self.dictionary(&page, sum)?,
             Kind::Data => {
                 sum.rows_known = false;
+                sum.looks_inside |= counts_levels;
                 self.values(&page, is_compressed, sum);
             }
             Kind::DataV2 => {
                 self.check_v2(&page)?;
+                if counts_levels {
+                    // In bounds: levels are no longer than the page.
+                    let runs = &self.bytes[body.start..][..page.repetition as usize];
+                    levels::check(runs, max_repetition, page.values)?;
+                }
                 sum.rows = sum.rows.saturating_add(page.rows);
                 self.values(&page, is_compressed, sum);
             }
@@ -220,7 +232,7 @@ impl Chunk<'_> {
         sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
         let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
         let is_lengths = page.encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY as i32;
-        sum.has_lengths |= is_delta || is_lengths;
+        sum.looks_inside |= is_delta || is_lengths;
         if self.about.column_descr().physical_type() == Type::BYTE_ARRAY {
             let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
             sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
@@ -354,7 +366,8 @@ mod tests {
         let about = about(Type::BYTE_ARRAY, compression, values, 16 << 20);
         let bytes = Bytes::copy_from_slice(bytes);
         let rows = values as u64;
-        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None }.check(rows, limit)
+        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }
+            .check(rows, limit)
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
@@ -530,7 +543,7 @@ mod tests {
         let mended = |bytes: &[u8], created_by| {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let bytes = Bytes::copy_from_slice(bytes);
-            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by }
+            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by, skips: false }
                 .check(1, u64::MAX)
                 .unwrap()
                 .mended
@@ -552,7 +565,7 @@ mod tests {
         let bytes = Bytes::from(page(0, 1 << 20, 1, &[0; 8]));
         for (said, holds) in [(1 << 20, true), ((1 << 20) - 1, false), (0, false)] {
             let about = about(Type::BYTE_ARRAY, zstd, 1, said);
-            let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None };
+            let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None, skips: false };
             assert_eq!(chunk.check(1, u64::MAX).is_ok(), holds, "{said}");
         }
     }

@@ -89,6 +89,7 @@ impl Part<'_> {
                 bytes: &bytes,
                 group_rows: self.group.rows,
                 created_by: self.file.metadata.file_metadata().created_by(),
+                skips: self.selection.is_some(),
             };
             let checked =
                 chunk.check(rows as u64, limit).map_err(|error| error.at(self.column_place(leaf)))?;

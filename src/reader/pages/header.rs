@@ -27,6 +27,8 @@ pub(super) struct Page {
     pub(super) rows: u64,
     pub(super) nulls: u64,
     pub(super) levels: u64,
+    /// Bytes of the levels that are repetition levels, which come first.
+    pub(super) repetition: u64,
     /// Where in the header the flag is that says that the values are not compressed (version 2), if there is one.
     pub(super) not_compressed: Option<usize>,
 }
@@ -141,6 +143,7 @@ impl Fields {
             _ => return None,
         };
         let of_v2 = |field: Option<u64>| if kind == Kind::DataV2 { field } else { Some(0) };
+        let repetition = of_v2(self.repetition_levels)?;
         Some(Page {
             kind,
             uncompressed: self.uncompressed?,
@@ -149,7 +152,8 @@ impl Fields {
             encoding: self.encoding?,
             rows: of_v2(self.rows)?,
             nulls: of_v2(self.nulls)?,
-            levels: of_v2(self.definition_levels)? + of_v2(self.repetition_levels)?,
+            levels: of_v2(self.definition_levels)? + repetition,
+            repetition,
             not_compressed: self.not_compressed,
         })
     }

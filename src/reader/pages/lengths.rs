@@ -1,7 +1,8 @@
 //! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): how many lengths each page says it has.
 //!
 //! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. So the pages
-//! of such columns are decompressed once more, one after the other, and looked at.
+//! of such columns are decompressed once more, one after the other, and looked at. So are those of version 1 whose
+//! repetition levels are to be counted.
 
 use std::sync::Arc;
 
@@ -13,26 +14,34 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
-use super::corrupt;
+use super::{corrupt, levels};
 use crate::error::Result;
 
 /// The most bytes that an integer of variable length takes.
 const LONGEST_VARINT: u32 = 10;
 
-/// Fails with `Corrupt` if a page of the chunk has more lengths than values. Its headers must have been checked.
-pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes) -> Result<()> {
+/// Fails with `Corrupt` if a page of the chunk has more lengths than values, or, where rows of it are skipped, fewer
+/// repetition levels. Its headers must have been checked.
+pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes, skips: bool) -> Result<()> {
     let descriptor = about.column_descr();
-    if !matches!(descriptor.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY) {
+    let has_lengths = matches!(descriptor.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY);
+    let counts_levels = skips && descriptor.max_rep_level() > 0;
+    if !has_lengths && !counts_levels {
         return Ok(());
     }
-    let levels = [descriptor.max_rep_level(), descriptor.max_def_level()];
+    let most = [descriptor.max_rep_level(), descriptor.max_def_level()];
     let chunk = Arc::new(Chunk { start: about.byte_range().0, bytes: bytes.clone() });
     let mut pages = SerializedPageReader::new(chunk, about, 0, None)?;
     while let Some(page) = pages.get_next_page()? {
         let (body, values) = match &page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
-                (without_levels(buf, *num_values, levels, encodings), *num_values)
+                // Those that are bit-packed throughout are as many as the values, or there is an error.
+                if counts_levels && encodings[0] == Encoding::RLE {
+                    let (runs, _) = split_levels(buf).unwrap_or_default();
+                    levels::check(runs, most[0], u64::from(*num_values))?;
+                }
+                (without_levels(buf, *num_values, most, encodings), *num_values)
             }
             Page::DataPageV2 { buf, num_values, def_levels_byte_len, rep_levels_byte_len, .. } => {
                 let levels = *def_levels_byte_len as usize + *rep_levels_byte_len as usize;
@@ -40,6 +49,9 @@ pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes) -> Result<()> {
             }
             Page::DictionaryPage { .. } => continue,
         };
+        if !has_lengths {
+            continue;
+        }
         let is_sound = body.is_some_and(|body| match page.encoding() {
             Encoding::DELTA_LENGTH_BYTE_ARRAY => deltas(body, values).is_some(),
             Encoding::DELTA_BYTE_ARRAY => {
@@ -60,10 +72,7 @@ fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encod
     let mut rest = &page[..];
     for (most, encoding) in levels.into_iter().zip(encodings).filter(|(most, _)| *most > 0) {
         rest = match encoding {
-            Encoding::RLE => {
-                let (length, levels) = rest.split_first_chunk()?;
-                levels.get(usize::try_from(i32::from_le_bytes(*length)).ok()?..)?
-            }
+            Encoding::RLE => split_levels(rest)?.1,
             // Bit-packed, which is deprecated.
             _ => {
                 let bits = u64::from(values) * u64::from(i16::BITS - most.leading_zeros());
@@ -72,6 +81,12 @@ fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encod
         };
     }
     Some(rest)
+}
+
+/// Runs of levels, whose length in bytes comes first, and what follows them.
+fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk()?;
+    rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
 /// Where numbers of the encoding `DELTA_BINARY_PACKED` end; `None` if they are more than `most`, or not all there.
@@ -106,7 +121,8 @@ fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
     Some(bytes.len() - rest.len())
 }
 
-fn varint(rest: &mut &[u8]) -> Option<u64> {
+/// An integer of variable length.
+pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for place in 0..LONGEST_VARINT {
         let (&byte, after) = rest.split_first()?;
