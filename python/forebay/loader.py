@@ -205,7 +205,11 @@ class Loader:
     # Life
 
     def close(self) -> None:
-        """Ends the epoch that is under way, and the loader's threads. Every later use raises ``ClosedError``."""
+        """Ends the epoch that is under way, and the loader's threads.
+
+        To iterate raises ``ClosedError`` from then on. What is known without reading rows can still be asked for: the
+        length, ``schema``, ``plan``, ``stats`` and ``state_dict``.
+        """
         if self._process != os.getpid():
             return
         for epoch in list(self._epochs):
