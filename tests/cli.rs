@@ -643,7 +643,7 @@ fn a_doctor_refuses_what_it_cannot_measure() {
     let writer = parquet::file::writer::SerializedFileWriter::new(
         std::fs::File::create(&file).unwrap(),
         schema,
-        std::default::Default::default(),
+        Default::default(),
     );
     writer.unwrap().close().unwrap();
     let file = file.display();
