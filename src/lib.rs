@@ -9,6 +9,7 @@ pub mod loader;
 mod monitor;
 #[doc(hidden)]
 pub mod panics;
+pub mod paths;
 pub mod reader;
 pub mod shard;
 mod shuffle;

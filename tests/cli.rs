@@ -635,6 +635,46 @@ fn a_doctor_measures_predicts_and_advises() {
 }
 
 #[test]
+fn a_doctor_refuses_what_it_cannot_measure() {
+    let temp = tempfile::tempdir().unwrap();
+    let file = temp.path().join("x.parquet");
+    let schema = "message m { required int64 x; }";
+    let schema = std::sync::Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let writer = parquet::file::writer::SerializedFileWriter::new(
+        std::fs::File::create(&file).unwrap(),
+        schema,
+        Default::default(),
+    );
+    writer.unwrap().close().unwrap();
+    let file = file.display();
+    assert!(refused(&format!("doctor {file} --seconds 1")).contains("no row"));
+    assert!(refused(&format!("doctor {file} --if-threads 0")).contains("--if-threads must be at least 1"));
+    assert!(refused(&format!("cache {file}")).contains("this is no folder"));
+}
+
+#[test]
+fn what_may_be_a_secret_is_not_repeated() {
+    let (_temp, dir) = pictures();
+    let dir = dir.display();
+    let url = "https://ann:hunter2@host/x";
+    for line in [
+        url.to_owned(),
+        format!("cache {url}"),
+        format!("synth {url} --rows 10"),
+        format!("bench {dir} --json {url}"),
+        format!("bench {dir} --report={url}"),
+        format!("bench {dir} --trace {url}"),
+        format!("bench --workload resnet50 --dir {url}"),
+        format!("plan {dir} -o hunter2"),
+        format!("plan {dir} -o hunter2="),
+        format!("plan {dir} -o aws_secret_access_key:hunter2"),
+    ] {
+        let said = refused(&line);
+        assert!(!said.contains("hunter2"), "{said}");
+    }
+}
+
+#[test]
 fn a_cache_is_warmed_used_verified_and_cleared() {
     let (temp, dir) = pictures();
     let cache = temp.path().join("cache");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 const FLOORS: [&[&str]; 7] = [
     &["panics"],
     &["error"],
-    &["catalog", "shard", "shuffle", "batch", "monitor", "sizes"],
+    &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
     &["source", "cache", "decode"],
     &["reader"],
     &["loader"],

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from .column import Column
+from .errors import InvalidError
+from .loader import Loader
 
 if TYPE_CHECKING:
     from . import _forebay
-    from .loader import Loader
 
 __all__ = ["Batches"]
 
@@ -34,7 +35,7 @@ class Batches(Generic[T]):
         finish: Callable[[Any], T] = lambda converted: converted,
         copied: Callable[[Any], int] | None = None,
     ) -> None:
-        self.loader = loader
+        self.loader = checked(loader)
         self._convert = convert
         self._finish = finish
         self._ahead = ahead
@@ -94,6 +95,14 @@ class Batches(Generic[T]):
         return f"<{type(self).__module__}.{type(self).__name__} of {self.loader!r}>"
 
 
+def checked(train: Any) -> Loader:
+    """The loader, or the error that it is none."""
+    if not isinstance(train, Loader):
+        # Its text is not repeated: a URL may hold a password.
+        raise InvalidError(f"a {type(train).__qualname__} is no forebay.Loader (pass forebay.Loader(...))")
+    return train
+
+
 def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]]:
     """Name, array, and where the batch is the loader's own also the column, of each entry."""
     column = getattr(batch, "column", None)
@@ -106,7 +115,11 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
     if isinstance(what, str):
         return batch[what]
     if callable(what):
-        return what(batch)
+        try:
+            return what(batch)
+        except StopIteration as error:
+            # It would end the epoch as if all rows had come.
+            raise RuntimeError("the function that picks columns raised StopIteration") from error
     if isinstance(what, Mapping):
         return {key: pick(batch, one) for key, one in what.items()}
     return type(what)(pick(batch, one) for one in what)

@@ -207,11 +207,21 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
             _check_rows(name, value, batch.num_rows)
         native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
         return dict(result)
-    except BaseException as error:
+    except BaseException as raised:
+        error = _no_end(raised)
         if hasattr(error, "add_note"):  # from Python 3.11
             where = f"batch {number} (as counted in this run) of epoch {native.number}"
             error.add_note(f"forebay: in the transform of {where}")
-        raise
+        raise error
+
+
+def _no_end(error: BaseException) -> BaseException:
+    """The error as an iterator may raise it: a ``StopIteration`` would end the epoch as if all rows had come."""
+    if not isinstance(error, StopIteration):
+        return error
+    instead = RuntimeError("the transform raised StopIteration")
+    instead.__cause__ = error
+    return instead
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:

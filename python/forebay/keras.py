@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .adapt import missing, pick
+from .adapt import checked, missing, pick
 from .errors import InternalError
 
 try:
@@ -50,7 +50,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
-        self.loader = loader
+        self.loader = checked(loader)
         self._columns = (x, y, sample_weight)
         self._epoch: Epoch | None = None
         # The first batches since Keras last began or ended an epoch, and how many there were in all.

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from . import _forebay, filters
 from .epoch import BadRow, Epoch
 from .errors import ClosedError, InvalidError, StateMismatchError
-from .locations import locations
+from .locations import local, locations
 from .reports import Plan, Stats
 from .shard import Shard
 from .sizes import parse_bytes
@@ -205,7 +205,11 @@ class Loader:
     # Life
 
     def close(self) -> None:
-        """Ends the epoch that is under way, and the loader's threads. Every later use raises ``ClosedError``."""
+        """Ends the epoch that is under way, and the loader's threads.
+
+        To iterate raises ``ClosedError`` from then on. What is known without reading rows can still be asked for: the
+        length, ``schema``, ``plan``, ``stats`` and ``state_dict``.
+        """
         if self._process != os.getpid():
             return
         for epoch in list(self._epochs):
@@ -319,7 +323,7 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
         "storage_options": {str(name): str(value) for name, value in options.items()},
         "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
         "cache": cache and (cache.path, cache.max_bytes, cache.tier),
-        "trace": None if arguments["trace"] is None else os.fspath(arguments["trace"]),
+        "trace": None if arguments["trace"] is None else local(arguments["trace"], "trace"),
         "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
     }
 

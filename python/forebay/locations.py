@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .errors import InvalidError, UnsupportedError
 
-__all__ = ["locations"]
+__all__ = ["local", "locations"]
 
 #: What tables in memory have and lists of paths have not: those of pandas, Polars, pyarrow, Dask, DuckDB and datasets.
 _OF_TABLES = ("columns", "column_names", "__dataframe__")
+
+#: How a URL begins, also one that lost a slash as a path.
+_URL = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 _WANTED = "pass a path, URL or glob, or a list of them"
 
@@ -46,6 +50,19 @@ def locations(urls: Any) -> list[str]:
     if not isinstance(urls, Iterable):
         raise InvalidError(f"a {kind} is no location ({_WANTED})")
     return [_text(url, f"of the list, at place {place}, ") for place, url in enumerate(urls, start=1)]
+
+
+def local(path: Any, name: str) -> str:
+    """A path on this machine, as text, for what is written there. The compiled half puts the home for a ``~``."""
+    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
+    if not isinstance(text, str):
+        raise InvalidError(f"{name} is a {type(path).__qualname__}, and no path")
+    if not text.strip():
+        raise InvalidError(f"{name} is empty (give a path on this machine)")
+    if _URL.match(text):
+        # Not repeated: a URL may hold a password.
+        raise InvalidError(f"{name} is a URL, and no path on this machine (give the path of a local disk)")
+    return text
 
 
 def _is_table(urls: Any) -> bool:

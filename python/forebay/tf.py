@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .adapt import missing, pick
+from .adapt import checked, missing, pick
 from .errors import InvalidError, UnsupportedError
 from .ragged import Ragged
 
@@ -39,6 +39,7 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
         y: Target columns.
         output_signature: What an element looks like, as ``tf.TypeSpec``; needed if the loader has a transform.
     """
+    checked(train)
     if x is None and y is not None:
         raise InvalidError("y without x (say which columns are the input)")
     if output_signature is None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .errors import InvalidError
+from .locations import local
 from .sizes import parse_bytes
 
 __all__ = ["DiskCache", "Shuffle", "Skip"]
@@ -125,6 +126,7 @@ class DiskCache:
         path = os.fspath(self.path) if isinstance(self.path, (str, os.PathLike)) else self.path
         if not isinstance(path, str):
             raise InvalidError(f"path={self.path!r} is no path of a folder")
+        local(path, "path")
         object.__setattr__(self, "path", path)
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
         if self.tier not in ("auto", "rows", "resized", "pixels"):

@@ -4,7 +4,7 @@
 //! is `None`. Whoever needs these columns fast reads the batch through Arrow.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
-use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field};
+use arrow::datatypes::{DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field};
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
@@ -35,6 +35,14 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
         DataType::BinaryView => binary(py, column.as_binary_view().iter()),
         DataType::FixedSizeBinary(_) => binary(py, column.as_fixed_size_binary().iter()),
         DataType::Null => vec![py.None().into_bound(py); column.len()],
+        DataType::Decimal32(..) => {
+            let numbers = column.as_primitive::<Decimal32Type>();
+            decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
+        }
+        DataType::Decimal64(..) => {
+            let numbers = column.as_primitive::<Decimal64Type>();
+            decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
+        }
         DataType::Decimal128(..) => {
             let numbers = column.as_primitive::<Decimal128Type>();
             decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?

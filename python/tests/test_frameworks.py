@@ -16,6 +16,7 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
+from forebay.adapt import Batches
 
 IMAGE = fb.Image.random_resized_crop(24, scale=(0.9, 1.0), ratio=(1.0, 1.3))
 
@@ -57,6 +58,23 @@ def test_a_data_loader_over_a_loader_says_what_to_do_instead(plain: Path, option
     torch = pytest.importorskip("torch")
     with small(plain) as train, pytest.raises(TypeError, match=r"takes the place of a DataLoader"):
         next(iter(torch.utils.data.DataLoader(train, **options)))
+
+
+@pytest.mark.parametrize("name", ["torch", "keras", "jax", "tf"])
+def test_what_is_no_loader_is_refused_at_once(name: str) -> None:
+    try:
+        module = getattr(fb, name)
+    except ImportError as error:
+        pytest.skip(str(error))
+    door = module.dataset if name == "tf" else module.batches
+    with pytest.raises(fb.InvalidError, match="a str is no forebay.Loader") as caught:
+        door("https://ann:hunter2@host/x")
+    assert "hunter2" not in str(caught.value)
+
+
+def test_batches_in_any_type_are_of_a_loader() -> None:
+    with pytest.raises(fb.InvalidError, match="a list is no forebay.Loader"):
+        Batches([], dict)  # type: ignore[arg-type]
 
 
 def test_torch_takes_every_column(plain: Path) -> None:

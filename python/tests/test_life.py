@@ -120,6 +120,7 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
         once()
     gc.collect()
     deadline = time.monotonic() + 1
+
     # A thread of the first round may still have been on its way out when it was counted.
     def is_back() -> bool:
         return all(now <= then for now, then in zip(counts(), before, strict=True))

@@ -348,6 +348,11 @@ def test_a_closed_loader_says_so(plain: Path) -> None:
         next(epoch)
     with pytest.raises(fb.ClosedError):
         next(iter(loader))
+    assert len(loader) == 16
+    assert len(loader.schema) > 0
+    assert loader.state_dict()["row"] == 64
+    assert loader.plan() is not None
+    assert loader.stats() is not None
 
 
 def test_the_program_is_there() -> None:

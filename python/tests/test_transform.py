@@ -13,6 +13,7 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
+from forebay.adapt import Batches, pick
 
 
 def halve(batch: dict[str, Any]) -> dict[str, Any]:
@@ -135,3 +136,27 @@ def test_its_thread_ends_with_the_iterator(plain: Path) -> None:
             time.sleep(0.01)
         assert running() == 0
         assert len(ids(loader)) == 16
+
+
+@pytest.mark.parametrize("error", [StopIteration, StopIteration("the end of a list of augmentations")], ids=str)
+def test_a_stop_iteration_of_its_own_does_not_end_the_epoch(plain: Path, error: Any) -> None:
+    def stop(batch: dict[str, Any]) -> dict[str, Any]:
+        raise error
+
+    with small(plain, transform=stop) as loader:
+        for batches in (loader, Batches(loader, dict)):
+            with pytest.raises(RuntimeError, match="the transform raised StopIteration") as caught:
+                for _ in batches:
+                    pass
+            assert isinstance(caught.value.__cause__, StopIteration)
+
+
+def test_a_stop_iteration_of_a_conversion_does_not_end_the_epoch(plain: Path) -> None:
+    def stop(batch: Any) -> Any:
+        return next(iter(()))
+
+    with small(plain) as loader:
+        with pytest.raises(RuntimeError, match="StopIteration"):
+            list(Batches(loader, stop))
+        with pytest.raises(RuntimeError, match="picks columns raised StopIteration"):
+            pick({}, stop)

@@ -134,14 +134,19 @@ impl DiskCache {
     /// All processes of a node may open the same folder; each brings its own limit, and the smallest one rules what that
     /// process adds. A tenth of the disk, and 1 GiB at least, is left free whatever the limit.
     ///
-    /// Fails with `Invalid` for a limit of 0, and for a folder that is a symbolic link, belongs to another user, can be
+    /// A `~` is the user's home.
+    ///
+    /// Fails with `Invalid` for a limit of 0, for no path or a URL, and for a folder that is a symbolic link, belongs to another user, can be
     /// written by others, or holds anything but a cache; with `NotFound` or `Io` where the folder cannot be created or
     /// looked at. A folder in which nothing can be written is no error: [`stats`](Self::stats) say why nothing is kept.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
             return Err(Error::invalid("a cache of 0 bytes").hint("leave out `cache`, or give it room"));
         }
-        let cache = DiskCache::new(Space::new(Folder::open(folder.as_ref())?, max_bytes), Health::new());
+        let cache = DiskCache::new(
+            Space::new(Folder::open(&crate::paths::local(folder)?)?, max_bytes),
+            Health::new(),
+        );
         cache.prepare();
         cache.remove_orphans();
         cache.0.space.recount();

@@ -22,6 +22,7 @@ use crate::cache::{DiskCache, Tier};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
+use crate::paths;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
@@ -212,7 +213,8 @@ impl LoaderBuilder {
         let treatments = self.treatments(&projection)?;
         let (border, store) = self.dataset.here()?;
         let threads = self.threads.unwrap_or_else(processors);
-        let monitor = Monitor::new(threads, self.trace.as_deref().map(Trace::create).transpose()?);
+        let trace = self.trace.as_ref().map(paths::local).transpose()?;
+        let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
         let engine = Arc::new(Engine::start(border.clone(), threads)?);
 
         let memory = self.memory.unwrap_or_else(default_memory);

@@ -6,6 +6,7 @@ use super::clouds::{Address, decoded, is_scheme};
 use super::glob::Glob;
 use super::shown::shown;
 use crate::error::{Error, ErrorKind, Result};
+use crate::paths::expanded;
 
 /// What one location asks for.
 #[derive(Clone, Debug)]
@@ -99,22 +100,6 @@ fn refuse_mistyped(location: &str) -> Result<()> {
     let slashes = if matches!(scheme.as_str(), "file" | "hdfs" | "viewfs") { ":///" } else { "://" };
     let meant = shown(&format!("{scheme}{slashes}{rest}"));
     Err(Error::invalid(format!("{:?} is not a URL", shown(location))).hint(format!("did you mean {meant}?")))
-}
-
-/// A path with the user's home for a `~`, as a shell has it.
-fn expanded(path: PathBuf) -> Result<PathBuf> {
-    let mut names = path.components();
-    let first = names.next().map(|name| name.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
-    let Some(user) = first.strip_prefix('~') else { return Ok(path) };
-    if !user.is_empty() {
-        return Err(Error::invalid(format!("the home folder of another user, {first}, is not looked up"))
-            .hint("write the whole path"));
-    }
-    match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
-        Some(home) => Ok(home.join(names.as_path())),
-        None => Err(Error::invalid("~ stands for a home folder, and none is known")
-            .hint("set HOME, or write the path")),
-    }
 }
 
 #[cfg(test)]

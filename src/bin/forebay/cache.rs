@@ -1,6 +1,5 @@
 //! `forebay cache`: what lies in a cache, whether it is whole, and how to fill or empty it.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use forebay::cache::{CacheStats, Cleared, PastStats, Report};
@@ -8,15 +7,15 @@ use forebay::{Dataset, DiskCache, Error, ErrorKind, Place, Result};
 use serde::Serialize;
 
 use super::console::Console;
-use super::location::parse_option;
-use super::units::{bytes, counted, parse_bytes, percent};
+use super::location::parse_options;
+use super::units::{bytes, counted, local_path, parse_bytes, percent};
 
 /// Shows a cache of rows, checks, fills or empties it. Runs that use it may go on meanwhile.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder of the cache
-    #[arg(value_name = "DIR")]
+    #[arg(value_name = "DIR", value_parser = local_path())]
     folder: PathBuf,
     /// Compare the checksum of every entry, and remove those that are damaged
     #[arg(long)]
@@ -34,10 +33,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
     /// Option of the store, such as aws_region=eu-west-1
-    #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE", value_parser = parse_option)]
-    storage_options: Vec<(String, String)>,
+    #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE")]
+    storage_options: Vec<String>,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = local_path())]
     json: Option<PathBuf>,
 }
 
@@ -61,6 +60,11 @@ struct Outcome {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref());
     if args.warm.is_empty() && !args.folder.is_dir() {
+        if args.folder.exists() {
+            return Err(Error::invalid("this is no folder")
+                .at(Place::file(args.folder.display().to_string()))
+                .hint("give the folder of a cache"));
+        }
         return Err(Error::new(ErrorKind::NotFound, "there is no such folder")
             .at(Place::file(args.folder.display().to_string()))
             .hint("a loader with a cache creates it, and so does --warm"));
@@ -77,8 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
-    let options: BTreeMap<String, String> = args.storage_options.iter().cloned().collect();
-    let dataset = Dataset::open_with_options(args.warm.clone(), &options)?;
+    let dataset = Dataset::open_with_options(args.warm.clone(), &parse_options(&args.storage_options)?)?;
     let mut loader = dataset.loader().batch_size(1).cache(cache.clone());
     if let Some(columns) = &args.columns {
         loader = loader.columns(columns);

@@ -20,7 +20,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind as Usage;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use forebay::{ErrorKind, Result};
+use forebay::{ErrorKind, Result, source};
 
 const NAME: &str = "forebay";
 /// Everything went well.
@@ -59,9 +59,10 @@ enum Verb {
 
 /// Runs the program with `args`, the program's name first, and returns its exit status.
 pub(crate) fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
-    let outcome = match parse(args) {
+    let args: Vec<OsString> = args.into_iter().collect();
+    let outcome = match parse(args.iter().cloned()) {
         Ok(cli) => perform(cli.verb),
-        Err(usage) => return refuse(&usage),
+        Err(usage) => return refuse(&usage, &args),
     };
     match outcome {
         Ok(()) => DONE,
@@ -110,7 +111,7 @@ fn status(kind: ErrorKind) -> i32 {
 }
 
 /// Help is an answer; a usage error becomes one sentence.
-fn refuse(usage: &clap::Error) -> i32 {
+fn refuse(usage: &clap::Error, args: &[OsString]) -> i32 {
     let text = usage.render().to_string();
     match usage.kind() {
         Usage::DisplayHelp | Usage::DisplayVersion => {
@@ -125,7 +126,7 @@ fn refuse(usage: &clap::Error) -> i32 {
             REFUSED
         }
         _ => {
-            console::complain(sentence(&text));
+            console::complain(without_secrets(sentence(&text), args));
             REFUSED
         }
     }
@@ -139,6 +140,23 @@ fn sentence(text: &str) -> String {
     let joined = words.join(" ");
     let clause = joined.strip_prefix("error: ").unwrap_or(&joined).replace(" tip: ", "; ");
     format!("{clause} (see {NAME} --help)")
+}
+
+/// A sentence about the arguments with each location in them as it may be shown, whatever option it was given to.
+fn without_secrets(sentence: String, args: &[OsString]) -> String {
+    args.iter().fold(sentence, |sentence, arg| {
+        let arg = arg.to_string_lossy();
+        // `--json=URL` is shown in two parts.
+        let value = arg.split_once('=').map_or("", |(_, value)| value);
+        [arg.as_ref(), value].into_iter().fold(sentence, |sentence, text| {
+            // As the sentence has it: with single blanks, and quoted or not.
+            let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            match source::shown(&text) {
+                shown if shown != text => sentence.replace(&text, &shown),
+                _ => sentence,
+            }
+        })
+    })
 }
 
 #[cfg(test)]
@@ -158,6 +176,29 @@ mod tests {
         let sentence = sentence(&usage.render().to_string());
         assert!(!sentence.contains('\n'), "{sentence}");
         assert!(sentence.contains("--rows"), "{sentence}");
+    }
+
+    #[test]
+    fn a_location_in_the_wrong_place_is_refused_without_its_secret() {
+        let url = "https://ann:hunter2@host/x?sig=hunter2";
+        let joined = |option: &str| format!("{option}={url}");
+        let options =
+            ["--json", "--report", "--trace", "--cache", "--memory", "--step-ms", "--image", "--nothing"];
+        let mut calls = vec![vec![url.to_owned()]];
+        for verb in ["cache", "synth"] {
+            calls.push([verb, url, "--rows", "x"].map(str::to_owned).to_vec());
+        }
+        for option in options {
+            calls.push(["bench", "x", option, url].map(str::to_owned).to_vec());
+            calls.push(vec!["bench".into(), "x".into(), joined(option)]);
+        }
+        for call in calls {
+            let args: Vec<OsString> =
+                [NAME.to_owned()].into_iter().chain(call.clone()).map(OsString::from).collect();
+            let Err(usage) = parse(args.iter().cloned()) else { panic!("{call:?} was accepted") };
+            let said = without_secrets(sentence(&usage.render().to_string()), &args);
+            assert!(!said.contains("hunter2"), "{said}");
+        }
     }
 
     #[test]

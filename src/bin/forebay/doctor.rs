@@ -45,10 +45,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "S", default_value_t = 3)]
     seconds: u64,
     /// Folder on the disk that a cache would be on; what is written there is removed [default: the system's]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = units::local_path())]
     scratch: Option<PathBuf>,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
 }
 
@@ -125,7 +125,8 @@ impl Args {
         let zero = [
             ("step-ms", self.step_ms.is_some_and(|step| step.is_zero())),
             ("ranks", self.ranks == 0),
-            ("threads", self.threads == Some(0) || self.if_threads.contains(&0)),
+            ("threads", self.threads == Some(0)),
+            ("if-threads", self.if_threads.contains(&0)),
             ("seconds", self.seconds < LEAST_SECONDS),
         ];
         match zero.into_iter().find(|(_, is_zero)| *is_zero) {

@@ -14,7 +14,7 @@ use serde::Serialize;
 use self::columns::Column;
 use super::console::{self, Console};
 use super::location::Location;
-use super::units::{bytes, count, counted};
+use super::units::{self, bytes, count, counted};
 
 /// Says what a data set is made of: files, row groups, columns, codecs, and what could be laid out better.
 #[derive(clap::Args)]
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     location: Location,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
 }
 

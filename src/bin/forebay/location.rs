@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use forebay::source;
-use forebay::{Dataset, Result};
+use forebay::{Dataset, Error, Result};
 
 /// Which data, and how its store is reached.
 #[derive(clap::Args, Clone)]
@@ -13,8 +13,8 @@ pub(crate) struct Location {
     #[arg(required = true, value_name = "URL")]
     locations: Vec<String>,
     /// Option of the store, such as aws_region=eu-west-1; credentials are better left to the environment
-    #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE", value_parser = parse_option)]
-    storage_options: Vec<(String, String)>,
+    #[arg(short = 'o', long = "storage-option", value_name = "KEY=VALUE")]
+    storage_options: Vec<String>,
 }
 
 impl Location {
@@ -25,8 +25,7 @@ impl Location {
 
     /// Finds the files and reads their footers.
     pub(crate) fn open(&self) -> Result<Dataset> {
-        let options: BTreeMap<String, String> = self.storage_options.iter().cloned().collect();
-        Dataset::open_with_options(self.locations.clone(), &options)
+        Dataset::open_with_options(self.locations.clone(), &parse_options(&self.storage_options)?)
     }
 
     /// What was given, fit to be shown.
@@ -35,12 +34,15 @@ impl Location {
     }
 }
 
-pub(super) fn parse_option(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
+/// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.
+pub(super) fn parse_options(given: &[String]) -> Result<BTreeMap<String, String>> {
+    let pairs = given.iter().map(|option| match option.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        // Not repeated: it may be a secret.
-        _ => Err("not KEY=VALUE".into()),
-    }
+        _ => {
+            Err(Error::invalid("a --storage-option is not KEY=VALUE").hint("such as -o aws_region=eu-west-1"))
+        }
+    });
+    pairs.collect()
 }
 
 #[cfg(test)]
@@ -49,7 +51,11 @@ mod tests {
 
     #[test]
     fn an_option_is_a_key_and_a_value() {
-        assert_eq!(parse_option("a=b=c"), Ok(("a".into(), "b=c".into())));
-        assert!(parse_option("hunter2").is_err_and(|error| !error.contains("hunter2")));
+        let options = parse_options(&["a=b=c".into()]).unwrap();
+        assert_eq!(options, BTreeMap::from([("a".to_owned(), "b=c".to_owned())]));
+        for option in ["hunter2", "aws_secret_access_key:hunter2", "=hunter2"] {
+            let error = parse_options(&[option.into()]).unwrap_err().to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+        }
     }
 }

@@ -49,7 +49,7 @@ pub(crate) struct LoaderOptions {
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Keep decoded rows in this folder, and read them from there
-    #[arg(long, value_name = "DIR", requires = "cache_bytes")]
+    #[arg(long, value_name = "DIR", requires = "cache_bytes", value_parser = units::local_path())]
     pub(crate) cache: Option<PathBuf>,
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::console::Console;
 use super::options::LoaderOptions;
-use super::units::{bytes, count, counted};
+use super::units::{self, bytes, count, counted};
 
 /// Says who reads what: steps, rows, row groups and bytes of each rank, and the memory that it takes.
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0)]
     epoch: u64,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
 }
 

@@ -31,6 +31,7 @@ pub(super) use self::write::files;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Folder to write into; created, and refused if it holds anything
+    #[arg(value_parser = units::local_path())]
     dir: PathBuf,
     /// Rows to write
     #[arg(long)]
@@ -69,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long)]
     force: bool,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
 }
 

@@ -1,6 +1,14 @@
 //! Amounts as people write and read them: "4GiB", "110.3 KB", "1,281,167", "12.5 ms".
 
+use std::path::PathBuf;
 use std::time::Duration;
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+
+/// A file or folder of this machine, to be written.
+pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(|path| forebay::paths::local(path))
+}
 
 /// Bytes from "200GB", "4GiB", "1.5g" or "65536", as Python reads them.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {

@@ -86,10 +86,8 @@ impl Options {
     /// Refuses every option that is not for all stores, where there is no store that it could be for.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
-            Some((key, _)) => {
-                Err(Error::invalid(format!("storage option {key:?} is not known"))
-                    .hint("local files need none"))
-            }
+            // Not repeated: a secret may stand where its name should.
+            Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
             None => Ok(()),
         }
     }
@@ -120,7 +118,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// An option that the store does not know; `known` are its keys.
+/// An option that the store does not know; `known` are its keys. Only a name that is near to one of them is repeated: a
+/// secret may stand where the name should.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]
@@ -133,10 +132,11 @@ pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'
         let bares: Vec<_> = known.map(bare).collect();
         nearest(&bare(key), bares.iter().map(String::as_str)).map(str::to_owned)
     });
-    let error = Error::invalid(format!("storage option {key:?} is not known to {store}"));
     match near {
-        Some(near) => error.hint(format!("did you mean {near:?}?")),
-        None => error,
+        Some(near) => Error::invalid(format!("storage option {key:?} is not known to {store}"))
+            .hint(format!("did you mean {near:?}?")),
+        None => Error::invalid(format!("a storage option is not known to {store}"))
+            .hint("its name is not repeated, since it may be a secret"),
     }
 }
 
@@ -238,6 +238,7 @@ mod tests {
         assert!(hint("regoin").ends_with("(did you mean \"region\"?)"), "{}", hint("regoin"));
         assert!(hint("aws_acess_key_id").ends_with("(did you mean \"aws_access_key_id\"?)"));
         assert!(hint("max_concurency").ends_with("(did you mean \"max_concurrency\"?)"));
-        assert_eq!(hint("zzzz"), "storage option \"zzzz\" is not known to s3://");
+        assert!(hint("hunter2").starts_with("a storage option is not known to s3://"));
+        assert!(!hint("hunter2").contains("hunter2"));
     }
 }

@@ -57,13 +57,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLUMN")]
     pub(super) classes_of: Option<String>,
     /// Report as one page of HTML that needs nothing else, with plots
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = units::local_path())]
     pub(super) report: Option<PathBuf>,
     /// Write a timeline of the first rank to a file that Perfetto and chrome://tracing open
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = units::local_path())]
     pub(super) trace: Option<PathBuf>,
     /// Report as one JSON object, to a file or to standard output (-)
-    #[arg(long, value_name = "FILE|-")]
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     pub(super) json: Option<PathBuf>,
 }
 

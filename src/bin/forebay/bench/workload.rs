@@ -29,7 +29,7 @@ use super::args::Args;
 use crate::cli::console::Console;
 use crate::cli::location::Location;
 use crate::cli::synth::{EMBEDDING_BYTES, FEATURE_BYTES, Kind, features_read};
-use crate::cli::units::{bytes, count, percent};
+use crate::cli::units::{self, bytes, count, percent};
 
 /// A published demand.
 #[derive(clap::Args, Clone)]
@@ -44,7 +44,7 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 1.0, requires = "workload")]
     scale: f64,
     /// Folder that keeps the data of workloads [default: forebay-workloads in the folder for temporary files]
-    #[arg(long, requires = "workload")]
+    #[arg(long, requires = "workload", value_parser = units::local_path())]
     dir: Option<PathBuf>,
     /// Rows of data to make [default: 288 for Flux, 393,216 for DLRM, 1,200 for RetinaNet, 4,000 for ResNet]
     #[arg(long, requires = "workload")]

@@ -52,10 +52,13 @@ pub(super) struct Bench<'a> {
 impl Bench<'_> {
     /// Measures all that predictions are made from.
     pub(super) fn measure(&self, progress: &mut Progress) -> Result<Measured> {
+        let window = self.small_window();
+        // First, so that what no loader takes, such as a data set without rows, is not measured.
+        let loader = self.loader(self.threads, window.clone(), None)?;
         let (store, fetch) = self.store()?;
         progress.advance(1);
-        let window = self.small_window();
-        let now = trial::run(&self.loader(self.threads, window.clone(), None)?, self.time, None)?;
+        let now = trial::run(&loader, self.time, None)?;
+        drop(loader);
         progress.advance(1);
 
         let near = self.near(window.clone(), &now);
