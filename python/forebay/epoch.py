@@ -212,7 +212,7 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
         if hasattr(error, "add_note"):  # from Python 3.11
             where = f"batch {number} (as counted in this run) of epoch {native.number}"
             error.add_note(f"forebay: in the transform of {where}")
-        raise error
+        raise error  # noqa: B904 - its cause is set already
 
 
 def _no_end(error: BaseException) -> BaseException:

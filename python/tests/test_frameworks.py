@@ -67,13 +67,13 @@ def test_what_is_no_loader_is_refused_at_once(name: str) -> None:
     except ImportError as error:
         pytest.skip(str(error))
     door = module.dataset if name == "tf" else module.batches
-    with pytest.raises(fb.InvalidError, match="a str is no forebay.Loader") as caught:
+    with pytest.raises(fb.InvalidError, match=r"a str is no forebay.Loader") as caught:
         door("https://ann:hunter2@host/x")
     assert "hunter2" not in str(caught.value)
 
 
 def test_batches_in_any_type_are_of_a_loader() -> None:
-    with pytest.raises(fb.InvalidError, match="a list is no forebay.Loader"):
+    with pytest.raises(fb.InvalidError, match=r"a list is no forebay.Loader"):
         Batches([], dict)  # type: ignore[arg-type]
 
 

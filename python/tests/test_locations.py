@@ -101,6 +101,6 @@ def test_an_argument_of_another_kind_is_refused_by_its_name(plain: Path, argumen
 @pytest.mark.parametrize("path", ["", " ", "s3://ann:hunter2@b/x", "https:/ann:hunter2@h", "file:///x", 3])
 def test_what_is_written_goes_to_a_path_of_this_machine(path: Any) -> None:
     for made in (lambda: fb.DiskCache(path, max_bytes="1GB"), lambda: fb.Loader("no/such", trace=path)):
-        with pytest.raises(fb.InvalidError, match="path|trace") as caught:
+        with pytest.raises(fb.InvalidError, match=r"path|trace") as caught:
             made()
         assert "hunter2" not in str(caught.value)
