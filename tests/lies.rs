@@ -487,7 +487,7 @@ fn too_few_repetition_levels_are_refused_though_rows_are_skipped() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.parquet");
     let numbers: Vec<u8> = (1..=4i32).flat_map(i32::to_le_bytes).collect();
-    let last = RowSelection::from_consecutive_ranges([3..4].into_iter(), 4);
+    let last = RowSelection::from_consecutive_ranges(std::iter::once(3..4), 4);
     let read_both = |column: Column| {
         let (data, footer) = file(4, &[column]);
         write(&path, data, &footer.bytes());
