@@ -7,7 +7,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 
 /// A file or folder of this machine, to be written.
 pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(|path| forebay::paths::local(path))
+    OsStringValueParser::new().try_map(forebay::paths::local)
 }
 
 /// Bytes from "200GB", "4GiB", "1.5g" or "65536", as Python reads them.
