@@ -80,7 +80,8 @@ impl Here<'_> {
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    ErrorKind::NotFound => error,
+                    // Nor may they list under a name that is not there.
+                    ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
             }
