@@ -120,8 +120,10 @@ def test_ranks_share_a_store_and_a_cache(tmp_path: Path) -> None:
     text = run("published/rank_shares.py", "--scale", "0.01", "--worlds", "1", "2", *far(), cwd=tmp_path)
     assert "each of 306 rows exactly once over the ranks" in text
     for ranks, cache, *_, first, second in figures(text):
-        # The second of two ranks may look for a row group before the first has kept it, but then waits for it.
-        assert (float(first) < 1.2 and float(second) == 0) if cache == "shared" else float(second) > 0.5, ranks
+        # The second of two ranks may look for a row group before the first has kept it, but then waits for it. Without a
+        # cache both epochs are fetched, of the second one as much ahead as the first leaves time for.
+        alone = float(first) + float(second) > 1.95
+        assert (float(first) < 1.2 and float(second) == 0) if cache == "shared" else alone, ranks
 
 
 def far() -> tuple[str, ...]:
