@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BinaryViewArray, ByteView, GenericByteViewArray, LargeBinaryArray, LargeStringArray,
-    MAX_INLINE_VIEW_LEN, StringViewArray,
+    Array, ArrayRef, ByteView, GenericByteViewArray, LargeBinaryArray, LargeStringArray, MAX_INLINE_VIEW_LEN,
 };
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{ByteViewType, DataType};
+use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 
 use super::{Fill, Selection, downcast};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,25 +18,27 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
         nulls = None;
     }
     if sources[0].data_type() == &DataType::Utf8View {
-        let arrays: Vec<&StringViewArray> = downcast(sources)?;
-        let (offsets, values) = match fill {
-            None => copy(selection, |source, row| value(arrays[source], row)),
-            Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
-                true => fill,
-                false => value(arrays[source], row),
-            }),
-        }?;
+        let (offsets, values) = values::<StringViewType>(sources, selection, fill)?;
         return Ok(Arc::new(LargeStringArray::try_new(offsets, values, nulls)?));
     }
-    let arrays: Vec<&BinaryViewArray> = downcast(sources)?;
-    let (offsets, values) = match fill {
+    let (offsets, values) = values::<BinaryViewType>(sources, selection, fill)?;
+    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls)?))
+}
+
+/// Where the selected values begin, and their bytes; `fill` in the place of nulls.
+fn values<T: ByteViewType>(
+    sources: &[&dyn Array],
+    selection: &Selection,
+    fill: Option<&[u8]>,
+) -> Result<(OffsetBuffer<i64>, Buffer)> {
+    let arrays: Vec<&GenericByteViewArray<T>> = downcast(sources)?;
+    match fill {
         None => copy(selection, |source, row| value(arrays[source], row)),
         Some(fill) => copy(selection, |source, row| match arrays[source].is_null(row) {
             true => fill,
             false => value(arrays[source], row),
         }),
-    }?;
-    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls)?))
+    }
 }
 
 /// The bytes of a value, looked for where its view says, as far as the array has bytes there. Views of mapped rows may be

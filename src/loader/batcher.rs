@@ -486,7 +486,7 @@ impl Recipe {
         let fits = (u128::from(rows) * u128::from(*largest) / u128::from(bytes)).max(1);
         // A batch may take a sixth of any budget.
         let enough = words(bytes.saturating_mul(6));
-        let hint = format!("batch_size={fits} may fit, or raise memory to {enough}");
+        let hint = format!("`batch_size={fits}` may fit, or raise memory to {enough}");
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
