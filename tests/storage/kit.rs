@@ -153,11 +153,16 @@ pub(crate) fn side_by_side(turns: u64, turn: impl Fn(u64) + Sync) {
     });
 }
 
-/// Every file below a folder.
-pub(crate) fn files_below(folder: &Path) -> Vec<PathBuf> {
-    let (mut found, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
+/// Every file below a folder. What goes away in the meantime, as entries of a cache in use do, is left out.
+pub(crate) fn files_below(root: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root.to_path_buf()]);
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap() {
+        let entries = match std::fs::read_dir(&folder) {
+            Ok(entries) => entries,
+            Err(gone) if folder != root && gone.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => panic!("{}: {error}", folder.display()),
+        };
+        for entry in entries {
             let path = entry.unwrap().path();
             if path.is_dir() { folders.push(path) } else { found.push(path) }
         }
