@@ -22,12 +22,13 @@ const EXCUSED: [(&str, &str); 1] = [
 ];
 
 /// Where `tokio` may be named.
-const ASYNC: [&str; 6] = [
+const ASYNC: [&str; 7] = [
     "source",
     "reader/fetch.rs",
     "reader/budget.rs",
     "loader/threads.rs",
-    "loader/feed.rs",
+    "loader/prefetch.rs",
+    "loader/row_groups.rs",
     "loader/pipe.rs",
 ];
 

@@ -1,7 +1,7 @@
 //! The assembly of batches: follows the walk, waits for parts, hands out the making of batches, lets parts go.
 //!
 //! Small batches are made in gangs: several steps at once, so that a row group's column is read while it is in the
-//! processor's cache. A gang is never kept waiting for a part that has not arrived.
+//! processor's cache. A group is never kept waiting for a part that has not arrived.
 
 use std::collections::HashSet;
 use std::sync::atomic::AtomicBool;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use rayon::ThreadPool;
 
-use super::batcher::{Job, Made, Recipe};
-use super::feed::{Arrivals, Hangup, ended_early};
-use super::line::{self, line};
-use super::room::{Load, Place, Room};
+use super::collate::{Collated, Collator, Job};
+use super::prefetch::{Cancel, RowGroupQueue, ended_early};
+use super::queue::{self, queue};
+use super::semaphore::{BatchPermit, BatchSemaphore, BytesPermit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
@@ -25,31 +25,31 @@ use crate::shard::{Part, Step, Walk};
 use crate::shuffle::Window;
 
 /// Between two looks at whether waiting can end at all.
-const GLANCE: Duration = Duration::from_millis(20);
+const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long fetching may wait for memory that others hold and nobody gives back, before that is an error: a disk that is
 /// written to may be slow, but not for so long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How far back a gang looks for a source that it has already.
+/// How far back a group looks for a source that it has already.
 const SOURCES_REMEMBERED: usize = 8;
 
 /// A batch that is being made.
 pub(crate) struct Pending {
-    pub(crate) made: line::Receiver<Result<Made>>,
+    pub(crate) made: queue::Receiver<Result<Collated>>,
     /// The global row after it.
     pub(crate) end: u64,
     pub(crate) padded: u64,
     /// Given back when the consumer has it; the first batch of an epoch has none.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<BatchPermit>,
     /// Its memory, where that depends on how long its values are; given back likewise.
-    pub(crate) load: Option<Load>,
+    pub(crate) load: Option<BytesPermit>,
 }
 
 /// Follows the walk: waits for parts, hands out the making of batches, lets parts go.
 pub(super) struct Assembly {
     pub(super) pool: Arc<ThreadPool>,
-    pub(super) recipe: Arc<Recipe>,
+    pub(super) collator: Arc<Collator>,
     pub(super) watch: Watch,
     pub(super) number: u64,
     pub(super) off: Arc<AtomicBool>,
@@ -62,12 +62,12 @@ pub(super) struct Assembly {
     pub(super) before: Receiver<()>,
     /// Dropped when this one has none.
     pub(super) _over: Sender<()>,
-    pub(super) room: Room,
-    pub(super) arriving: Arrivals,
+    pub(super) permits: BatchSemaphore,
+    pub(super) arriving: RowGroupQueue,
     /// Parts that arrived.
     pub(super) arrived: u64,
     /// Ends the fetching.
-    pub(super) feed: Hangup,
+    pub(super) feed: Cancel,
     pub(super) gauge: Arc<Gauge>,
     pub(super) budget: Budget,
     /// Since when fetching waits for memory while so many bytes are granted.
@@ -80,8 +80,8 @@ pub(super) struct Assembly {
     pub(super) longest: u64,
     pub(super) window: Window<Resident>,
     /// Steps that are made together at present: one at first, so that the first batch is not held up.
-    pub(super) gang: usize,
-    pub(super) hand_over: line::Sender<Pending>,
+    pub(super) group: usize,
+    pub(super) hand_over: queue::Sender<Pending>,
     /// Whether no batch was handed over yet.
     pub(super) is_first: bool,
     /// The step at which the next epoch is prepared.
@@ -110,21 +110,21 @@ struct Listed {
 
 /// Steps whose batches are made together.
 #[derive(Default)]
-struct Gang {
+struct BatchGroup {
     sources: Vec<Arc<Resident>>,
     picks: Vec<(u32, u32)>,
     bytes: u64,
     members: Vec<Member>,
 }
 
-/// One step of a gang.
+/// One step of a group.
 struct Member {
     rows: usize,
     end: u64,
     padded: u64,
 }
 
-impl Gang {
+impl BatchGroup {
     fn add(&mut self, Listed { sources, picks, bytes }: Listed, end: u64, padded: u64) {
         self.bytes += bytes;
         self.members.push(Member { rows: picks.len(), end, padded });
@@ -169,7 +169,7 @@ impl Assembly {
         let followed = self.follow(walk);
         self.watch.assembled();
         // What has not come is of no use any more: parts of which no row is for this rank.
-        self.feed.hang_up();
+        self.feed.cancel();
         if followed.is_ok() {
             let (opened, stopped, then) = (self.opened.clone(), self.stopped.clone(), self.then.clone());
             drop(self);
@@ -185,38 +185,38 @@ impl Assembly {
 
     fn follow(&mut self, walk: Walk) -> Result<(), Stop> {
         let mut goes_on = false;
-        let mut gang = Gang::default();
+        let mut group = BatchGroup::default();
         for (steps, step) in (0..).zip(walk) {
             if !goes_on && steps >= self.next_at && self.is_begun() {
                 goes_on = go_on(&self.then);
             }
             let (end, padded) = (step.end, step.padded);
-            let full = gang.members.len() >= self.gang;
+            let full = group.members.len() >= self.group;
             if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
                 // Nothing is kept waiting for a row group that has not arrived.
-                self.launch(std::mem::take(&mut gang))?;
-                self.gang = if full { (self.gang * 2).min(self.recipe.gang) } else { self.gang };
+                self.launch(std::mem::take(&mut group))?;
+                self.group = if full { (self.group * 2).min(self.collator.group) } else { self.group };
             }
             if steps == 1 {
                 self.await_turn()?;
             }
             match self.assemble(step) {
-                Ok(listed) => gang.add(listed, end, padded),
+                Ok(listed) => group.add(listed, end, padded),
                 Err(Stop::Left) => return Err(Stop::Left),
                 Err(Stop::Failed(error)) => {
-                    self.launch(gang)?;
-                    let (send, made) = line();
+                    self.launch(group)?;
+                    let (send, made) = queue();
                     let _ = send.send(Err(error));
                     return self.pass_on(Pending { made, end, padded, place: None, load: None });
                 }
             }
         }
-        self.launch(gang)
+        self.launch(group)
     }
 
-    /// Starts the making of a gang's batches and queues them for the consumer.
-    fn launch(&mut self, gang: Gang) -> Result<(), Stop> {
-        let Gang { sources, picks, bytes, members } = gang;
+    /// Starts the making of a group's batches and queues them for the consumer.
+    fn launch(&mut self, group: BatchGroup) -> Result<(), Stop> {
+        let BatchGroup { sources, picks, bytes, members } = group;
         if members.is_empty() {
             return Ok(());
         }
@@ -224,14 +224,14 @@ impl Assembly {
         let (sends, pending): (Vec<_>, Vec<_>) = members
             .into_iter()
             .map(|Member { rows, end, padded }| {
-                let (send, made) = line();
+                let (send, made) = queue();
                 ((rows, send), Pending { made, end, padded, place: None, load: load.take() })
             })
             .unzip();
-        let (recipe, cancelled) = (self.recipe.clone(), self.off.clone());
+        let (collator, cancelled) = (self.collator.clone(), self.off.clone());
         let (running, watch) = (self.running.clone(), self.watch.clone());
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
-        Job { recipe, sources, picks, epoch: self.number, cancelled, watch, _running: running }
+        Job { collator, sources, picks, epoch: self.number, cancelled, watch, _running: running }
             .start(&self.pool, sends);
         pending.into_iter().try_for_each(|pending| self.pass_on(pending))
     }
@@ -264,7 +264,7 @@ impl Assembly {
         }
         let sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
-        let bytes = self.recipe.weigh(&self.room, self.longest, &sources, &picks)?;
+        let bytes = self.collator.weigh(&self.permits, self.longest, &sources, &picks)?;
         Ok(Listed { sources, picks, bytes })
     }
 
@@ -283,14 +283,14 @@ impl Assembly {
         }
         let held: u64 = self.window.residents().map(Resident::permitted).sum();
         let waited = self.stuck.map_or(Duration::ZERO, |(since, _)| since.elapsed());
-        !is_busy && self.is_stuck() && (used <= held || waited > PATIENCE)
+        !is_busy && self.is_stuck() && (used <= held || waited > STALL_TIMEOUT)
     }
 
     /// Waits for the next part and takes it in; a glance, where fetching waits for memory.
     fn await_arrival(&mut self) -> Result<(), Stop> {
         let starved = self.watch.starved();
         let arrived = loop {
-            match self.arriving.next(GLANCE) {
+            match self.arriving.next(STALL_CHECK_INTERVAL) {
                 Ok(arriving) => break arriving?,
                 Err(RecvTimeoutError::Disconnected) if self.off.load(Relaxed) => return Err(Stop::Left),
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early().into()),
@@ -363,8 +363,8 @@ impl Assembly {
     }
 
     /// Waits for a batch's memory, of which nothing is made before.
-    fn load(&self, bytes: u64) -> Result<Load, Stop> {
-        if let Some(load) = self.room.load(bytes, &self.loads) {
+    fn load(&self, bytes: u64) -> Result<BytesPermit, Stop> {
+        if let Some(load) = self.permits.acquire_bytes(bytes, &self.loads) {
             return Ok(load);
         }
         let _blocked = self.watch.blocked();
@@ -372,15 +372,15 @@ impl Assembly {
             if self.off.load(Relaxed) {
                 return Err(Stop::Left);
             }
-            if let Some(load) = self.room.wait_to_load(bytes, &self.loads) {
+            if let Some(load) = self.permits.wait_for_bytes(bytes, &self.loads) {
                 return Ok(load);
             }
         }
     }
 
     /// Waits for a place.
-    fn place(&self) -> Result<Place, Stop> {
-        if let Some(place) = self.room.take() {
+    fn place(&self) -> Result<BatchPermit, Stop> {
+        if let Some(place) = self.permits.take() {
             return Ok(place);
         }
         let _blocked = self.watch.blocked();
@@ -388,7 +388,7 @@ impl Assembly {
             if self.off.load(Relaxed) {
                 return Err(Stop::Left);
             }
-            if let Some(place) = self.room.wait() {
+            if let Some(place) = self.permits.wait() {
                 return Ok(place);
             }
         }

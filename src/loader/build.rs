@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::{FieldRef, Schema};
 
-use super::batcher::{Lengths, Recipe, Treatment};
+use super::buffer_pool::BufferPool;
+use super::collate::{Collator, Lengths, Treatment};
 use super::dataset::Dataset;
 use super::images::tensor_field;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
-use super::slab::Slabs;
 use super::threads::Border;
 use super::tiers::Tiers;
 use super::{Inner, Loader, OnBadRow, Open};
@@ -26,8 +26,8 @@ use crate::paths;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
+use crate::reader::row_cache::RowCache;
 use crate::reader::select::Selected;
-use crate::reader::shelf::Shelf;
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 use columns::{has_images, is_flat, window_row_bytes};
 
@@ -229,9 +229,9 @@ impl LoaderBuilder {
         let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
         let row_bytes = window_row_bytes(&catalog, &projection);
         let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
-        let may_gang =
+        let may_group =
             schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
-        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_gang, has_images(&treatments))?;
+        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_group, has_images(&treatments))?;
 
         let mut fetcher = Fetcher {
             store,
@@ -239,7 +239,7 @@ impl LoaderBuilder {
             projection,
             budget: Budget::new(sizing.row_groups),
             lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
-            shelf: None,
+            row_cache: None,
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
@@ -248,10 +248,10 @@ impl LoaderBuilder {
         self.check_rows(rows, &order)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
         let images = self.images(&treatments, fetcher.projection.schema());
-        fetcher.shelf = self.cache.clone().map(|cache| {
-            Shelf::new(cache, filter.as_deref(), images, selected.counts.clone(), sizing.row_groups)
+        fetcher.row_cache = self.cache.clone().map(|cache| {
+            RowCache::new(cache, filter.as_deref(), images, selected.counts.clone(), sizing.row_groups)
         });
-        let tiers = fetcher.shelf.is_some().then(|| Arc::new(Tiers::new(self.tier, &fetcher)));
+        let tiers = fetcher.row_cache.is_some().then(|| Arc::new(Tiers::new(self.tier, &fetcher)));
         let split = Split {
             rows,
             lanes: order.lanes(),
@@ -264,13 +264,13 @@ impl LoaderBuilder {
         fetcher.budget = Budget::new(sizing.row_groups);
 
         let images = treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
-        let recipe = Recipe {
+        let collator = Collator {
             catalog,
             treatments,
             schema,
-            gang: sizing.gang,
+            group: sizing.group,
             on_bad_row: self.on_bad_row,
-            slabs: Slabs::new((sizing.ahead + 3) * images),
+            buffers: BufferPool::new((sizing.ahead + 3) * images),
             workspace: Workspace::of_loader(memory, threads),
             monitor: monitor.clone(),
             seed: self.shuffle.seed(),
@@ -284,7 +284,7 @@ impl LoaderBuilder {
             engine,
             fetcher,
             selected: Arc::new(selected),
-            recipe: Arc::new(recipe),
+            collator: Arc::new(collator),
             monitor,
             opened: self.dataset.opened,
             progress: Arc::default(),

@@ -172,7 +172,7 @@ impl Dataset {
             projection: Arc::new(projection.clone()),
             budget: Budget::new(u64::MAX),
             lenient: false,
-            shelf: None,
+            row_cache: None,
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

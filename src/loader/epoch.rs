@@ -10,7 +10,7 @@ use crossbeam_channel::RecvTimeoutError;
 use super::assembly::Pending;
 use super::pipe::Flow;
 use super::progress::{Progress, Receipt};
-use super::{BadRow, Consumer, Made, OnBadRow};
+use super::{BadRow, Collated, Consumer, OnBadRow};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
@@ -138,7 +138,7 @@ impl Epoch {
     }
 
     /// Waits for the next pending batch, and then until it is made.
-    fn receive(&mut self, timeout: Duration) -> Result<Result<Made>, RecvTimeoutError> {
+    fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
         let Ok(flow) = &self.flow else { return Err(RecvTimeoutError::Disconnected) };
         let began = Instant::now();
         let left = || timeout.saturating_sub(began.elapsed());
@@ -155,7 +155,7 @@ impl Epoch {
         }
     }
 
-    fn accept(&mut self, made: Made, (end, padded): (u64, u64)) -> Result<Step> {
+    fn accept(&mut self, made: Collated, (end, padded): (u64, u64)) -> Result<Step> {
         self.monitor.skipped.fetch_add(made.skipped.len() as u64, Relaxed);
         self.monitor.padded.fetch_add(padded, Relaxed);
         self.skipped.extend(made.skipped);

@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field};
 
-use super::slab::Slab;
+use super::buffer_pool::PooledBuffer;
 use crate::batch::view_bytes;
 use crate::decode::{Form, Image, PixelType, Workspace};
 use crate::error::{Error, ErrorKind, Result};
@@ -147,14 +147,14 @@ pub(super) fn tensor_field(name: &str, image: &Image) -> Field {
 }
 
 /// The column of such a field, over the pixels of `rows` images.
-pub(super) fn tensor(field: &Field, image: &Image, slab: Slab, rows: usize) -> Result<ArrayRef> {
+pub(super) fn tensor(field: &Field, image: &Image, buffer: PooledBuffer, rows: usize) -> Result<ArrayRef> {
     let DataType::FixedSizeList(item, length) = field.data_type() else {
         return Err(Error::new(ErrorKind::Internal, "an image column that is no tensor"));
     };
     let values: usize = image.shape().iter().product();
     let data = ArrayData::builder(item.data_type().clone())
         .len(values * rows)
-        .add_buffer(slab.into_buffer())
+        .add_buffer(buffer.into_buffer())
         // Allocators align large buffers for every pixel type, but do not promise it for bytes.
         .align_buffers(true)
         .build()?;

@@ -2,28 +2,29 @@
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
-//! * `threads` starts them, `pipe` runs an epoch on them: `feed` brings its row groups, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `slab` keeps
+//! * `threads` starts them, `pipe` runs an epoch on them: `prefetch` fetches its row groups and `row_groups` decodes them, `assembly` follows the plan, `batcher` makes one batch of rows and `images`, `buffer` keeps
 //!   its buffers,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
 //!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
 mod assembly;
-mod batcher;
+mod buffer_pool;
 mod build;
+mod collate;
 mod consumer;
 mod dataset;
 mod epoch;
-mod feed;
 mod images;
-mod line;
 mod machine;
 mod pipe;
 mod plan;
+mod prefetch;
 mod progress;
-mod room;
+mod queue;
+mod row_groups;
+mod semaphore;
 mod sizing;
-mod slab;
 mod stats;
 mod threads;
 mod tiers;
@@ -34,10 +35,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
 
-use batcher::{Made, Recipe};
-use feed::{FeedKey, Source};
+use collate::{Collated, Collator};
 use pipe::{Engine, Planned, Work};
+use prefetch::PrefetchKey;
 use progress::Progress;
+use row_groups::Source;
 use sizing::Sizing;
 use tiers::Tiers;
 
@@ -102,7 +104,7 @@ struct Inner {
     engine: Arc<Engine>,
     fetcher: Fetcher,
     selected: Arc<Selected>,
-    recipe: Arc<Recipe>,
+    collator: Arc<Collator>,
     monitor: Arc<Monitor>,
     /// What opening the data set came to.
     opened: StageStats,
@@ -142,13 +144,13 @@ impl Inner {
     fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
-        let shelf = self.fetcher.shelf.as_ref().map(|shelf| shelf.in_form(form));
+        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form));
         Ok(Source {
             runtime,
             pool,
-            fetcher: Fetcher { shelf, ..self.fetcher.clone() },
+            fetcher: Fetcher { row_cache, ..self.fetcher.clone() },
             selected: self.selected.clone(),
-            recipe: self.recipe.clone(),
+            collator: self.collator.clone(),
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             ahead: self.sizing.ahead,
@@ -185,7 +187,7 @@ impl Loader {
             generation: 0,
             monitor: inner.monitor.clone(),
             counted: true,
-            on_bad_row: inner.recipe.on_bad_row,
+            on_bad_row: inner.collator.on_bad_row,
             skipped: Vec::new(),
         };
         epoch.flow = self
@@ -195,8 +197,10 @@ impl Loader {
                     // Not before it is sure that the epoch begins: a position does not move for one that does not.
                     let (number, start, generation) = inner.progress.begin(number);
                     let spec = self.order();
-                    if let Some((shelf, tiers)) = inner.fetcher.shelf.as_ref().zip(inner.tiers.as_ref()) {
-                        shelf.cache().epoch_begins();
+                    if let Some((row_cache, tiers)) =
+                        inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref())
+                    {
+                        row_cache.cache().epoch_begins();
                         tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
                     }
                     let split = self.split(&spec);
@@ -206,7 +210,7 @@ impl Loader {
                             let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
                             move || EpochOrder::new(&counts, &spec, epoch)
                         };
-                        let key = FeedKey { epoch, start, order: spec.clone() };
+                        let key = PrefetchKey { epoch, start, order: spec.clone() };
                         let scout = order.clone();
                         Planned {
                             key,
@@ -238,7 +242,7 @@ impl Loader {
 
     /// The columns of a batch.
     pub fn schema(&self) -> SchemaRef {
-        self.inner.recipe.schema.clone()
+        self.inner.collator.schema.clone()
     }
 
     /// What this rank reads in an epoch, from footers alone.
@@ -254,14 +258,14 @@ impl Loader {
     /// What the stages did since the loader was built.
     pub fn stats(&self) -> Stats {
         let sizing = &self.inner.sizing;
-        let Fetcher { store, shelf, budget, .. } = &self.inner.fetcher;
+        let Fetcher { store, row_cache, budget, .. } = &self.inner.fetcher;
         let memory = MemoryStats {
             budget: sizing.memory,
             batches: sizing.batches,
             row_groups: budget.used(),
             row_groups_peak: budget.peak(),
         };
-        let cache = shelf.as_ref().map(|shelf| shelf.cache().stats());
+        let cache = row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
         Stats::read(&self.inner.monitor, self.inner.opened, memory, store.traffic(), cache)
     }
 
@@ -314,7 +318,8 @@ impl Loader {
 
     /// A warning that was not given yet: that the disk of the cache, or of the trace, failed, and how.
     pub fn take_warning(&self) -> Option<String> {
-        let of_the_cache = self.inner.fetcher.shelf.as_ref().and_then(|shelf| shelf.cache().take_warning());
+        let of_the_cache =
+            self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
         of_the_cache.or_else(|| self.inner.monitor.take_failure())
     }
 

@@ -23,9 +23,10 @@ use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
 use super::assembly::{Assembly, Pending, Then};
-use super::feed::{Feed, FeedKey, Hangup, Lead, Scout, Source};
-use super::line::{self, line};
-use super::room::Room;
+use super::prefetch::{Cancel, HeadStart, Prefetch, PrefetchKey, Scout};
+use super::queue::{self, queue};
+use super::row_groups::Source;
+use super::semaphore::BatchSemaphore;
 use super::threads::{self, Border};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
@@ -45,7 +46,7 @@ struct UnderWay {
     epoch: Option<Arc<Switch>>,
     next: Option<Prepared>,
     /// For the batches of both. An epoch that was left may still hold places.
-    room: Option<Room>,
+    permits: Option<BatchSemaphore>,
 }
 
 impl UnderWay {
@@ -65,8 +66,8 @@ impl UnderWay {
 
 /// An epoch that is ready to be begun.
 struct Prepared {
-    key: FeedKey,
-    batches: line::Receiver<Pending>,
+    key: PrefetchKey,
+    batches: queue::Receiver<Pending>,
     switch: Arc<Switch>,
     watch: Watch,
     /// Closed when nothing of it is fetched any more.
@@ -82,8 +83,8 @@ struct Switch {
     finished: AtomicBool,
     /// Dropped to wake whoever waits for the beginning in vain.
     alive: Mutex<Option<Sender<()>>>,
-    feed: Hangup,
-    lead: Arc<Lead>,
+    feed: Cancel,
+    lead: Arc<HeadStart>,
     begun: Arc<AtomicBool>,
     /// What is done when the first steps of an epoch that was begun are on their way.
     then: Then,
@@ -104,7 +105,7 @@ impl Switch {
         self.alive.lock().unwrap_or_else(PoisonError::into_inner).take();
         // What is prepared after it waits for its end.
         if !self.finished.load(Relaxed) {
-            self.feed.hang_up();
+            self.feed.cancel();
         }
     }
 }
@@ -114,7 +115,7 @@ pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
 /// One epoch as a plan.
 pub(crate) struct Planned {
-    pub(crate) key: FeedKey,
+    pub(crate) key: PrefetchKey,
     /// Walks only to see which parts enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
@@ -134,7 +135,7 @@ pub(crate) struct Work {
 
 /// The consumer's end of the pipe. Dropping it ends the work behind it.
 pub(crate) struct Flow {
-    pub(crate) batches: line::Receiver<Pending>,
+    pub(crate) batches: queue::Receiver<Pending>,
     pub(crate) watch: Watch,
     switch: Arc<Switch>,
     engine: Arc<Engine>,
@@ -213,17 +214,18 @@ impl Engine {
         }
         if !before.is_some_and(|before| before.finished.load(Relaxed)) {
             under_way.forget_next();
-            under_way.room = None;
+            under_way.permits = None;
         }
         let Work { epoch, next, source, batches } = work()?;
-        let room = under_way.room.get_or_insert_with(|| Room::new(source.ahead, batches)).clone();
+        let permits =
+            under_way.permits.get_or_insert_with(|| BatchSemaphore::new(source.ahead, batches)).clone();
         let prepared = match under_way.next.take() {
             Some(prepared) if prepared.key == epoch.key => prepared,
             other => {
                 if let Some(unwanted) = other {
                     unwanted.switch.turn_off();
                 }
-                prepare(epoch, &source, (room.clone(), never()), async {})?
+                prepare(epoch, &source, (permits.clone(), never()), async {})?
             }
         };
         let Prepared { batches, switch, watch, fed, over, .. } = prepared;
@@ -231,12 +233,12 @@ impl Engine {
         // Whether anybody wants it is for its own switch to say.
         let due = async { drop(fed.await) };
         switch.begin(move || {
-            if let Some(shelf) = &source.fetcher.shelf {
-                let cache = shelf.cache().clone();
+            if let Some(row_cache) = &source.fetcher.row_cache {
+                let cache = row_cache.cache().clone();
                 source.runtime.spawn_blocking(move || cache.keep_house());
             }
             if let Some(next) = next {
-                Engine::follow_up(&engine, &begun, || prepare(next, &source, (room, over), due));
+                Engine::follow_up(&engine, &begun, || prepare(next, &source, (permits, over), due));
             }
         });
         watch.begins();
@@ -261,13 +263,13 @@ impl Engine {
 fn prepare(
     planned: Planned,
     source: &Source,
-    (room, before): (Room, Receiver<()>),
+    (permits, before): (BatchSemaphore, Receiver<()>),
     due: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Prepared> {
     let Planned { key, scout, walk, next_at } = planned;
     let watch = Watch::new(&source.monitor);
-    let Feed { arriving, gauge, lead, end, enough, over: fed } =
-        Feed::start(source, scout, due, watch.clone());
+    let Prefetch { arriving, gauge, lead, end, enough, over: fed } =
+        Prefetch::start(source, scout, due, watch.clone());
     let ((alive, stopped), (gate, opened)) = (bounded(0), bounded(0));
     let (off, begun) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
     let switch = Arc::new(Switch {
@@ -280,10 +282,10 @@ fn prepare(
         then: Then::default(),
         gate: Mutex::new(Some(gate)),
     });
-    let ((hand_over, batches), (over, is_over)) = (line(), bounded(0));
+    let ((hand_over, batches), (over, is_over)) = (queue(), bounded(0));
     let assembly = Assembly {
         pool: source.pool.clone(),
-        recipe: source.recipe.clone(),
+        collator: source.collator.clone(),
         watch: watch.clone(),
         number: key.epoch,
         off,
@@ -292,7 +294,7 @@ fn prepare(
         opened,
         before,
         _over: over,
-        room,
+        permits,
         arriving,
         arrived: 0,
         feed: enough,
@@ -303,7 +305,7 @@ fn prepare(
         loads: Arc::default(),
         longest: 0,
         window: Window::new(),
-        gang: 1,
+        group: 1,
         hand_over,
         is_first: true,
         next_at,

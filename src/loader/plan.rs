@@ -70,7 +70,7 @@ impl RankPlan {
         };
         let mut held: HashMap<Part, u64> = HashMap::new();
         let mut at_hand = 0;
-        let mapped = spec.is_exact() && fetcher.shelf.is_some();
+        let mapped = spec.is_exact() && fetcher.row_cache.is_some();
         for step in Walk::scout(order, split, 0) {
             plan.steps += 1;
             plan.rows += step.rows;

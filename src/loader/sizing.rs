@@ -1,6 +1,6 @@
 //! How the one memory number is shared out, and whether a window fits it.
 
-use super::room::WITH_CONSUMER;
+use super::semaphore::WITH_CONSUMER;
 use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
@@ -68,7 +68,7 @@ pub(super) struct Sizing {
     /// Length of the queue of batches.
     pub(super) ahead: usize,
     /// Batches that are made together at most.
-    pub(super) gang: usize,
+    pub(super) group: usize,
 }
 
 /// Batches as they were asked for.
@@ -76,18 +76,18 @@ pub(super) struct Sizing {
 struct Asked {
     rows: u64,
     bytes: u64,
-    may_gang: bool,
+    may_group: bool,
     /// Whether images are decoded, for which a part is set aside.
     images: bool,
 }
 
 impl Sizing {
-    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_gang` says can be made together, and
+    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_group` says can be made together, and
     /// for decoding images if there are `images`.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
-    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_gang: bool, images: bool) -> Result<Self> {
+    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_group: bool, images: bool) -> Result<Self> {
         let made_together = bytes.max(1);
         let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
@@ -108,14 +108,14 @@ impl Sizing {
         }
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
         let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
-        let most = if may_gang { ahead / 2 } else { 1 };
-        let gang = (GANG_BYTES / made_together).clamp(1, most.max(1));
-        let batches = (ahead + gang - 1 + BEYOND_QUEUE) * bytes;
-        let (ahead, gang) = (ahead as usize, gang as usize);
+        let most = if may_group { ahead / 2 } else { 1 };
+        let group = (GANG_BYTES / made_together).clamp(1, most.max(1));
+        let batches = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
+        let (ahead, group) = (ahead as usize, group as usize);
         let aside = if images { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked = Asked { rows, bytes: made_together, may_gang, images };
-        Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, gang })
+        let asked = Asked { rows, bytes: made_together, may_group, images };
+        Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
     }
 
     /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
@@ -163,14 +163,14 @@ impl Sizing {
             return Ok(());
         }
         if order.is_exact()
-            && let Some(shelf) = &fetcher.shelf
-            && shelf.cache().is_mapped()
+            && let Some(row_cache) = &fetcher.row_cache
+            && row_cache.cache().is_mapped()
         {
             let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
-            if all <= shelf.cache().max_bytes() {
+            if all <= row_cache.cache().max_bytes() {
                 return Ok(());
             }
-            let (most, all) = (words(shelf.cache().max_bytes()), words(all));
+            let (most, all) = (words(row_cache.cache().max_bytes()), words(all));
             let cause =
                 format!("an exact shuffle keeps all rows in the cache, {all}, over its limit of {most}");
             let hint = format!("raise the cache's max_bytes to {all}, or shuffle through a window");
@@ -206,11 +206,11 @@ impl Sizing {
 
     /// The budget that leaves `bytes` to row groups and lists. What batches get of a budget depends on it, so it is tried.
     fn total(&self, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, may_gang, images } = self.asked;
+        let Asked { rows, bytes: batch, may_group, images } = self.asked;
         let mut memory = self.memory.max(bytes);
         for _ in 0..TRIES {
             let left =
-                Sizing::new(memory, rows, batch, may_gang, images).map_or(0, |sizing| sizing.row_groups);
+                Sizing::new(memory, rows, batch, may_group, images).map_or(0, |sizing| sizing.row_groups);
             if left >= bytes {
                 break;
             }

@@ -17,17 +17,17 @@ use crate::monitor::{Monitor, Stage};
 use crate::reader::fetch::Fetcher;
 
 /// Images of a row group that are looked at.
-const LOOKED_AT: usize = 16;
+const SAMPLED_IMAGES: usize = 16;
 /// Shorter epochs measure nothing.
-const LEAST_SECONDS: f64 = 0.2;
+const MIN_EPOCH_SECONDS: f64 = 0.2;
 /// A consumer that waits for a smaller part of its time is served well enough: the first batch of a short epoch may be it.
-const HARDLY: f64 = 0.05;
+const MIN_WAIT_SHARE: f64 = 0.05;
 /// The disk must give images so many times as fast as they come now.
-const FASTER: f64 = 2.0;
+const MIN_DISK_SPEEDUP: f64 = 2.0;
 /// A resized image must save half of the decoding to be worth another form on disk.
-const RESIZED_SAVES: f64 = 0.5;
+const MAX_RESIZED_SHARE: f64 = 0.5;
 /// A form that gives less than this part of what files gave is left again.
-const AS_FAST: f64 = 0.95;
+const MIN_RATE_KEPT: f64 = 0.95;
 
 /// The choice of one loader.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Tiers {
     /// What was asked for; left open, it begins with the form in which an earlier run has kept images.
     pub(super) fn new(asked: Tier, fetcher: &Fetcher) -> Self {
         let images: Arc<[(usize, Image)]> =
-            fetcher.shelf.as_ref().map_or(Arc::default(), |shelf| shelf.images().into());
+            fetcher.row_cache.as_ref().map_or(Arc::default(), |row_cache| row_cache.images().into());
         let found = || {
             let forms = [Form::Pixels, Form::Resized].into_iter();
             forms.filter(|_| asked == Tier::Auto).find(|form| is_kept(fetcher, *form))
@@ -146,7 +146,7 @@ impl Tiers {
         let before = state.epoch.replace(begun);
         let (Some(before), false) = (before, state.settled) else { return };
         let seconds = before.at.elapsed().as_secs_f64();
-        if seconds < LEAST_SECONDS || waited - before.waited < HARDLY * seconds {
+        if seconds < MIN_EPOCH_SECONDS || waited - before.waited < MIN_WAIT_SHARE * seconds {
             return;
         }
         let rate = (images - before.images) as f64 / self.images.len().max(1) as f64 / seconds;
@@ -158,7 +158,7 @@ impl Tiers {
                 state.form = evidence.and_then(|evidence| evidence.choice());
             }
             Some(_) if kept > before.kept => {}
-            Some(_) if state.as_files.is_some_and(|as_files| rate < AS_FAST * as_files) => {
+            Some(_) if state.as_files.is_some_and(|as_files| rate < MIN_RATE_KEPT * as_files) => {
                 (state.form, state.settled) = (None, true);
             }
             Some(_) => {}
@@ -185,10 +185,14 @@ fn form_of(tier: Tier) -> Option<Form> {
 
 /// Whether the first and the last row group are kept in a form.
 fn is_kept(fetcher: &Fetcher, form: Form) -> bool {
-    let Fetcher { store, catalog, projection, shelf: Some(shelf), .. } = fetcher else { return false };
-    let shelf = shelf.in_form(Some(form));
+    let Fetcher { store, catalog, projection, row_cache: Some(row_cache), .. } = fetcher else {
+        return false;
+    };
+    let row_cache = row_cache.in_form(Some(form));
     let last = catalog.groups.len().saturating_sub(1);
-    [0, last].into_iter().all(|group| shelf.cache().holds(&shelf.key(store, catalog, projection, group)))
+    [0, last]
+        .into_iter()
+        .all(|group| row_cache.cache().holds(&row_cache.key(store, catalog, projection, group)))
 }
 
 impl Sample {
@@ -196,7 +200,7 @@ impl Sample {
         let mut sample = Sample::default();
         for (column, image) in images {
             let encoded = Encoded::of(rows.column(*column).as_ref()).ok()?;
-            let step = (rows.num_rows() / LOOKED_AT).max(1);
+            let step = (rows.num_rows() / SAMPLED_IMAGES).max(1);
             let looks = (0..rows.num_rows()).step_by(step).filter_map(|row| {
                 let file = encoded.get(row)?;
                 let bytes = |form| image.kept_bytes(form, file).ok().map(|bytes| bytes as f64);
@@ -215,7 +219,7 @@ impl Sample {
 
 impl Evidence {
     fn gather(sample: Sample, rows: u64, rate: f64, fetcher: &Fetcher) -> Option<Evidence> {
-        let cache = fetcher.shelf.as_ref()?.cache();
+        let cache = fetcher.row_cache.as_ref()?.cache();
         let others = cache.stats().bytes.saturating_sub(catalog_bytes(fetcher));
         Some(Evidence {
             sample,
@@ -230,13 +234,14 @@ impl Evidence {
     fn choice(&self) -> Option<Form> {
         let suits = |bytes: f64| {
             let all = bytes * self.rows as f64;
-            let quick = self.disk.is_some_and(|disk| disk >= FASTER * self.rate * bytes);
+            let quick = self.disk.is_some_and(|disk| disk >= MIN_DISK_SPEEDUP * self.rate * bytes);
             all <= self.room as f64 && (quick || all <= self.remembered as f64)
         };
         if suits(self.sample.pixels) {
             return Some(Form::Pixels);
         }
-        (self.sample.resized_share <= RESIZED_SAVES && suits(self.sample.resized)).then_some(Form::Resized)
+        (self.sample.resized_share <= MAX_RESIZED_SHARE && suits(self.sample.resized))
+            .then_some(Form::Resized)
     }
 }
 

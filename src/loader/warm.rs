@@ -5,14 +5,14 @@ use std::time::Duration;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::Loader;
-use super::feed::{Feed, ended_early};
+use super::prefetch::{Prefetch, ended_early};
 use crate::cache::CacheStats;
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 /// Between two looks at whether the loader was closed.
-const GLANCE: Duration = Duration::from_millis(100);
+const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
     /// Puts the rows of all ranks into the cache, as far as they are not there yet and fit. Ends the epoch that is under
@@ -23,9 +23,9 @@ impl Loader {
     pub fn warm(&self, mut done: impl FnMut(u64, u64)) -> Result<CacheStats> {
         self.check_alive()?;
         let inner = &*self.inner;
-        let shelf = inner.fetcher.shelf.as_ref();
-        let shelf =
-            shelf.ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
+        let row_cache = inner.fetcher.row_cache.as_ref();
+        let row_cache = row_cache
+            .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
         inner.engine.stop();
         let counts = inner.selected.counts.clone();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
@@ -39,13 +39,13 @@ impl Loader {
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
-        let feed = Feed::start(&inner.source(true)?, Box::new(scout), async {}, watch.clone());
+        let feed = Prefetch::start(&inner.source(true)?, Box::new(scout), async {}, watch.clone());
         let _ended_with_this = feed.end.clone().guard();
         feed.lead.ends();
         let mut passed = 0;
         while passed < total {
             self.check_alive()?;
-            let arrived = match feed.arriving.next(GLANCE) {
+            let arrived = match feed.arriving.next(STALL_CHECK_INTERVAL) {
                 Ok(arrived) => arrived?,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),
@@ -55,6 +55,6 @@ impl Loader {
             passed += 1;
             done(passed, total);
         }
-        Ok(shelf.cache().stats())
+        Ok(row_cache.cache().stats())
     }
 }

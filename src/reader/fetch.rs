@@ -16,7 +16,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
-use super::shelf::{Behind, Keeping, Kept, Shelf, Turn};
+use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, Stage, Stay, Watch};
@@ -34,7 +34,7 @@ pub(crate) struct Fetcher {
     /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
     pub(crate) lenient: bool,
     /// Where rows are kept, and looked for first.
-    pub(crate) shelf: Option<Shelf>,
+    pub(crate) row_cache: Option<RowCache>,
 }
 
 /// How far fetching got: tells a wait for storage from a wait for memory.
@@ -46,7 +46,7 @@ pub(crate) struct Gauge {
     asked: AtomicU64,
     watch: Watch,
     /// Who holds memory beside the epoch.
-    behind: Option<Arc<Behind>>,
+    behind: Option<Arc<WriteBehind>>,
 }
 
 impl Gauge {
@@ -56,7 +56,7 @@ impl Gauge {
     }
 
     /// The same of an epoch beside which rows are being written.
-    pub(crate) fn beside(self, behind: Option<Arc<Behind>>) -> Self {
+    pub(crate) fn beside(self, behind: Option<Arc<WriteBehind>>) -> Self {
         Gauge { behind, ..self }
     }
 
@@ -87,9 +87,9 @@ pub(crate) struct Fetched {
 /// What came of a part.
 pub(crate) enum Found {
     /// The bytes of its row group's column chunks; and who keeps the rows that they become.
-    Bytes(Chunks, Option<Keeping>),
+    Bytes(Chunks, Option<CacheWriter>),
     /// The rows of its row group; and who keeps them in another form.
-    Rows(Kept, Option<Keeping>),
+    Rows(Kept, Option<CacheWriter>),
     /// Nothing, and why: its rows are to be skipped.
     Lost(Error),
 }
@@ -164,19 +164,19 @@ impl Fetcher {
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
-        if self.shelf.is_some() {
+        if self.row_cache.is_some() {
             stay.go_on(Phase::Cache);
         }
         let found = match self.turn(part.group as usize).await {
-            Turn::Here(kept, keeping) => {
+            Lookup::Hit(kept, writer) => {
                 stay.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
-                Found::Rows(kept, keeping)
+                Found::Rows(kept, writer)
             }
-            Turn::Ours(keeping) => {
+            Lookup::Miss(writer) => {
                 stay.go_on(Phase::Store);
                 match self.read(part.group as usize).await {
                     Err(error) if self.may_lose(&error) => Found::Lost(error),
-                    read => Found::Bytes(read?, keeping),
+                    read => Found::Bytes(read?, writer),
                 }
             }
         };
@@ -188,12 +188,12 @@ impl Fetcher {
     }
 
     /// Whose turn it is to fetch a row group.
-    async fn turn(&self, group: usize) -> Turn {
-        let Some(shelf) = self.shelf.clone() else { return Turn::Ours(None) };
+    async fn turn(&self, group: usize) -> Lookup {
+        let Some(row_cache) = self.row_cache.clone() else { return Lookup::Miss(None) };
         let Fetcher { store, catalog, projection, .. } = self.clone();
-        let asked = tokio::task::spawn_blocking(move || shelf.turn(&store, &catalog, &projection, group));
+        let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
         // The cache is never the reason for an error.
-        asked.await.unwrap_or(Turn::Ours(None))
+        asked.await.unwrap_or(Lookup::Miss(None))
     }
 
     /// Whether a failure costs no more than the rows of its row group: a file that is gone, or damage. A file with other

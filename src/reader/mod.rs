@@ -6,16 +6,16 @@
 //! ```
 //!
 //! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works:
-//! it turns bytes into Arrow arrays. [`shelf`] is where rows come from that were kept before. Which rows of a row group are wanted at all is the job of [`select`] and
+//! it turns bytes into Arrow arrays. [`row_cache`] is where rows come from that were kept before. Which rows of a row group are wanted at all is the job of [`select`] and
 //! [`filter`].
 
 pub(crate) mod budget;
 pub(crate) mod fetch;
 pub mod filter;
 mod pages;
+pub(crate) mod row_cache;
 pub mod rows;
 pub(crate) mod select;
-pub(crate) mod shelf;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,8 +33,8 @@ pub use filter::Filter;
 
 use budget::{ALONE_BEYOND, Permit};
 use fetch::{Chunks, Fetcher};
+use row_cache::Kept;
 use select::Selected;
-use shelf::Kept;
 
 /// The rows of one part at hand, with the permit that covers them.
 #[derive(Debug)]

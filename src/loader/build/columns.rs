@@ -10,7 +10,7 @@ use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection, check_plain};
 use crate::decode::Image;
 use crate::error::{Error, Place, Result};
-use crate::loader::batcher::Treatment;
+use crate::loader::collate::Treatment;
 use crate::loader::images::{can_be_kept, holds_images};
 
 impl LoaderBuilder {

@@ -27,7 +27,7 @@ pub struct StageStats {
 pub struct Stages {
     /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
     pub list: StageStats,
-    /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
+    /// RowGroupDecoder row groups from the store. Items: row groups; bytes: of their column chunks.
     ///
     /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or
     /// those that came wait to be decoded; and starved while there is nothing left to read.

@@ -8,7 +8,7 @@ use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
 /// Of the time, the share that a training loop may wait before something else than itself is the bottleneck.
-const HARDLY: f64 = 0.02;
+const MIN_WAIT_SHARE: f64 = 0.02;
 
 /// Of the time of fetching, the share that it may wait for memory before that is worth a word.
 const SHORT_OF_MEMORY: f64 = 0.3;
@@ -48,7 +48,7 @@ impl Verdict {
         }
         let waiting = waited / time;
         let longest = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)));
-        let stage = longest.filter(|_| waiting >= HARDLY).unwrap_or(Stage::Consumer);
+        let stage = longest.filter(|_| waiting >= MIN_WAIT_SHARE).unwrap_or(Stage::Consumer);
         let share = match stage {
             Stage::Consumer => 1.0 - waiting,
             stage => waits.of(stage) / waited,

@@ -11,18 +11,18 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::RecvTimeoutError;
 
 /// A line without a limit. Either end may be dropped first.
-pub(crate) fn line<T>() -> (Sender<T>, Receiver<T>) {
-    let line = Arc::new(Line { state: Mutex::new((VecDeque::new(), Ends::Both)), some: Condvar::new() });
+pub(crate) fn queue<T>() -> (Sender<T>, Receiver<T>) {
+    let line = Arc::new(Queue { state: Mutex::new((VecDeque::new(), Ends::Both)), some: Condvar::new() });
     (Sender(line.clone()), Receiver(line))
 }
 
 /// Where values go in.
-pub(crate) struct Sender<T>(Arc<Line<T>>);
+pub(crate) struct Sender<T>(Arc<Queue<T>>);
 
 /// Where they come out, in the same order.
-pub(crate) struct Receiver<T>(Arc<Line<T>>);
+pub(crate) struct Receiver<T>(Arc<Queue<T>>);
 
-struct Line<T> {
+struct Queue<T> {
     state: Mutex<(VecDeque<T>, Ends)>,
     some: Condvar,
 }
@@ -34,7 +34,7 @@ enum Ends {
     One,
 }
 
-impl<T> Line<T> {
+impl<T> Queue<T> {
     fn lock(&self) -> MutexGuard<'_, (VecDeque<T>, Ends)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -107,7 +107,7 @@ mod tests {
 
     #[test]
     fn values_come_out_in_order_and_what_was_sent_outlives_the_sender() {
-        let (send, receive) = line();
+        let (send, receive) = queue();
         assert_eq!(receive.try_recv(), None);
         (0..3).for_each(|number| send.send(number).unwrap());
         drop(send);
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn who_waits_is_woken_by_a_value_and_by_the_senders_end() {
-        let (send, receive) = line();
+        let (send, receive) = queue();
         let waiting = std::thread::spawn(move || (receive.recv_timeout(LONG), receive.recv_timeout(LONG)));
         send.send(7).unwrap();
         drop(send);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn patience_ends_and_a_value_that_nobody_takes_comes_back() {
-        let (send, receive) = line::<u8>();
+        let (send, receive) = queue::<u8>();
         assert_eq!(receive.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
         drop(receive);
         assert_eq!(send.send(7), Err(7));

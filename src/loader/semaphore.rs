@@ -1,10 +1,10 @@
-//! Room for batches that are made ahead of the consumer.
+//! A semaphore for batches that are made ahead of the consumer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Between two looks at whether a place is free.
-const GLANCE: Duration = Duration::from_millis(2);
+/// Between two looks at whether a permit is free.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
 /// Of a batch's memory, as many times as much is with the consumer: one batch, and the one that it had before.
 pub(super) const WITH_CONSUMER: u64 = 2;
@@ -12,13 +12,13 @@ pub(super) const WITH_CONSUMER: u64 = 2;
 /// How many batches may be made or waiting at once, of the epoch under way and the one after it together, and how many
 /// bytes they may take.
 ///
-/// Who waits for a place looks for one now and then; it is woken only when most of them are free. A consumer whose steps
+/// Who waits for a permit looks for one now and then; it is woken only when most of them are free. A consumer whose steps
 /// wake other threads is one whose processor they take, for a time slice of milliseconds.
 #[derive(Clone, Debug)]
-pub(crate) struct Room(Arc<Places>);
+pub(crate) struct BatchSemaphore(Arc<Permits>);
 
 #[derive(Debug)]
-struct Places {
+struct Permits {
     state: Mutex<State>,
     /// So many free ones wake who waits.
     many: usize,
@@ -34,38 +34,44 @@ struct State {
     loaded: u64,
 }
 
-impl Places {
+impl Permits {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A place among them, given back when it is dropped.
+/// A permit among them, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Place(Arc<Places>);
+pub(crate) struct BatchPermit(Arc<Permits>);
 
 /// The bytes of a batch, taken before it is made and given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Load {
-    places: Arc<Places>,
+pub(crate) struct BytesPermit {
+    permits: Arc<Permits>,
     bytes: u64,
     _of: Arc<()>,
 }
 
-impl Room {
-    pub(crate) fn new(places: usize, bytes: u64) -> Self {
-        let state = Mutex::new(State { free: places, loaded: 0 });
-        Room(Arc::new(Places { state, many: (places * 3).div_ceil(4), bytes, bell: Condvar::new() }))
+impl BatchSemaphore {
+    pub(crate) fn new(permits: usize, bytes: u64) -> Self {
+        let state = Mutex::new(State { free: permits, loaded: 0 });
+        BatchSemaphore(Arc::new(Permits {
+            state,
+            many: (permits * 3).div_ceil(4),
+            bytes,
+            bell: Condvar::new(),
+        }))
     }
 
-    /// A place, if one is free.
-    pub(crate) fn take(&self) -> Option<Place> {
+    /// A permit, if one is free.
+    pub(crate) fn take(&self) -> Option<BatchPermit> {
         self.taken(&mut self.0.state())
     }
 
-    /// Waits a moment for a place.
-    pub(crate) fn wait(&self) -> Option<Place> {
-        let waited = self.0.bell.wait_timeout_while(self.0.state(), GLANCE, |state| state.free < self.0.many);
+    /// Waits a moment for a permit.
+    pub(crate) fn wait(&self) -> Option<BatchPermit> {
+        let waited =
+            self.0.bell.wait_timeout_while(self.0.state(), POLL_INTERVAL, |state| state.free < self.0.many);
         self.taken(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
@@ -81,30 +87,30 @@ impl Room {
 
     /// Memory for a batch of `bytes` of the epoch whose loads hold `epoch`, if there is some. An epoch's first one always
     /// passes: whoever waits for it would give nothing back before.
-    pub(crate) fn load(&self, bytes: u64, epoch: &Arc<()>) -> Option<Load> {
+    pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;
         if !is_first && !self.has(&state, bytes) {
             return None;
         }
         state.loaded += bytes;
-        Some(Load { places: self.0.clone(), bytes, _of: epoch.clone() })
+        Some(BytesPermit { permits: self.0.clone(), bytes, _of: epoch.clone() })
     }
 
     /// Waits a moment for memory.
-    pub(crate) fn wait_to_load(&self, bytes: u64, epoch: &Arc<()>) -> Option<Load> {
+    pub(crate) fn wait_for_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let has_none = |state: &mut State| !self.has(state, bytes);
-        drop(self.0.bell.wait_timeout_while(self.0.state(), GLANCE, has_none));
-        self.load(bytes, epoch)
+        drop(self.0.bell.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));
+        self.acquire_bytes(bytes, epoch)
     }
 
-    fn taken(&self, state: &mut State) -> Option<Place> {
+    fn taken(&self, state: &mut State) -> Option<BatchPermit> {
         state.free = state.free.checked_sub(1)?;
-        Some(Place(self.0.clone()))
+        Some(BatchPermit(self.0.clone()))
     }
 }
 
-impl Drop for Place {
+impl Drop for BatchPermit {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.free += 1;
@@ -116,9 +122,9 @@ impl Drop for Place {
     }
 }
 
-impl Drop for Load {
+impl Drop for BytesPermit {
     fn drop(&mut self) {
-        self.places.state().loaded -= self.bytes;
+        self.permits.state().loaded -= self.bytes;
     }
 }
 
@@ -128,42 +134,47 @@ mod tests {
 
     #[test]
     fn places_are_counted_and_come_back() {
-        let room = Room::new(2, 0);
-        let (first, second) = (room.take(), room.take());
-        assert!(first.is_some() && second.is_some() && room.take().is_none() && room.wait().is_none());
+        let semaphore = BatchSemaphore::new(2, 0);
+        let (first, second) = (semaphore.take(), semaphore.take());
+        assert!(
+            first.is_some() && second.is_some() && semaphore.take().is_none() && semaphore.wait().is_none()
+        );
         drop(first);
-        assert!(room.wait().is_some());
+        assert!(semaphore.wait().is_some());
     }
 
     #[test]
     fn who_waits_gets_a_place_though_few_are_free() {
-        let room = Room::new(8, 0);
-        let mut taken: Vec<Place> = std::iter::from_fn(|| room.take()).collect();
+        let semaphore = BatchSemaphore::new(8, 0);
+        let mut taken: Vec<BatchPermit> = std::iter::from_fn(|| semaphore.take()).collect();
         assert_eq!(taken.len(), 8);
         let waiting = {
-            let room = room.clone();
-            std::thread::spawn(move || std::iter::repeat_with(|| room.wait()).find_map(|place| place))
+            let semaphore = semaphore.clone();
+            std::thread::spawn(move || std::iter::repeat_with(|| semaphore.wait()).find_map(|permit| permit))
         };
         taken.pop();
         assert!(waiting.join().unwrap().is_some(), "one is free");
         drop(taken);
-        let again: Vec<Place> = std::iter::from_fn(|| room.take()).collect();
+        let again: Vec<BatchPermit> = std::iter::from_fn(|| semaphore.take()).collect();
         assert_eq!(again.len(), 8);
     }
 
     #[test]
     fn batches_share_memory_with_those_of_the_consumer_and_the_first_always_passes() {
-        let room = Room::new(8, 100);
+        let semaphore = BatchSemaphore::new(8, 100);
         let (this, next) = (Arc::new(()), Arc::new(()));
-        let first = room.load(200, &this);
-        assert!(first.is_some() && room.load(1, &this).is_none());
-        let other = room.load(20, &next);
+        let first = semaphore.acquire_bytes(200, &this);
+        assert!(first.is_some() && semaphore.acquire_bytes(1, &this).is_none());
+        let other = semaphore.acquire_bytes(20, &next);
         assert!(other.is_some(), "the first of the epoch after");
         drop(first);
-        assert!(room.load(200, &this).is_some(), "the first again, since nothing else of it waits");
-        let kept: Vec<Load> = std::iter::from_fn(|| room.load(20, &next)).collect();
+        assert!(
+            semaphore.acquire_bytes(200, &this).is_some(),
+            "the first again, since nothing else of it waits"
+        );
+        let kept: Vec<BytesPermit> = std::iter::from_fn(|| semaphore.acquire_bytes(20, &next)).collect();
         assert_eq!(kept.len(), 2, "20 bytes are there already, and two of the consumer's");
         drop(other);
-        assert!(room.wait_to_load(20, &next).is_some());
+        assert!(semaphore.wait_for_bytes(20, &next).is_some());
     }
 }

@@ -11,11 +11,11 @@ use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
 use rayon::ThreadPool;
 
+use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::images::{Encoded, tensor};
-use super::line::Sender;
-use super::room::Room;
+use super::queue::Sender;
+use super::semaphore::BatchSemaphore;
 use super::sizing::words;
-use super::slab::{Slab, Slabs};
 use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
@@ -36,16 +36,16 @@ pub(crate) enum Treatment {
 
 /// How the batches of a loader are made.
 #[derive(Debug)]
-pub(crate) struct Recipe {
+pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// One for each column of the projection.
     pub(crate) treatments: Vec<Treatment>,
     pub(crate) schema: SchemaRef,
     /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
     /// instead of once for each batch.
-    pub(crate) gang: usize,
+    pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
-    pub(crate) slabs: Slabs,
+    pub(crate) buffers: BufferPool,
     /// Memory for images while they are decoded.
     pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
@@ -68,7 +68,7 @@ pub(crate) struct Lengths {
 /// The rows of one batch, or of several that are made together.
 #[derive(Clone)]
 pub(crate) struct Job {
-    pub(crate) recipe: Arc<Recipe>,
+    pub(crate) collator: Arc<Collator>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
     /// Source and row in it.
@@ -81,7 +81,7 @@ pub(crate) struct Job {
 }
 
 /// A batch, and the rows that are missing from it because they were bad and the user asked to skip such rows.
-pub(crate) struct Made {
+pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
 }
@@ -98,7 +98,7 @@ const IMAGES_PER_TASK: usize = 8;
 /// Tasks wait for nothing, so the pool works through batches in the order in which they were started. (With a join per
 /// batch, a thread that waits for a stolen half begins the next batch meanwhile, on top of its stack, and the first
 /// one is handed over when all are done.)
-struct Making {
+struct Collation {
     job: Job,
     /// The rows of each source, as they were when the job began.
     rows: Vec<Arc<Rows>>,
@@ -106,7 +106,7 @@ struct Making {
     state: Mutex<State>,
     left: AtomicUsize,
     /// The rows of each batch, and who waits for it.
-    done: Vec<(usize, Sender<Result<Made>>)>,
+    done: Vec<(usize, Sender<Result<Collated>>)>,
 }
 
 #[derive(Default)]
@@ -123,7 +123,7 @@ struct Pixels {
     column: usize,
     /// Taken by the first task. Batches that only wait for their turn then need none, and a buffer that was just let go
     /// is used again at once.
-    slab: Option<Slab>,
+    buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
 }
 
@@ -137,8 +137,8 @@ enum Task {
 
 impl Job {
     /// Hands the tasks to the pool. `done` says how many rows make a batch and who waits for it, batch by batch.
-    pub(crate) fn start(self, pool: &ThreadPool, done: Vec<(usize, Sender<Result<Made>>)>) {
-        let (making, tasks) = Making::new(self, done);
+    pub(crate) fn start(self, pool: &ThreadPool, done: Vec<(usize, Sender<Result<Collated>>)>) {
+        let (making, tasks) = Collation::new(self, done);
         let making = Arc::new(making);
         for task in tasks {
             let making = making.clone();
@@ -155,7 +155,7 @@ impl Job {
         from: usize,
         slots: &mut [u8],
     ) -> Result<Vec<(usize, Error)>> {
-        let recipe = &self.recipe;
+        let collator = &self.collator;
         let mut bad = Vec::new();
         let mut stable = Vec::new();
         for (at, slot) in slots.chunks_exact_mut(image.bytes_per_image()).enumerate() {
@@ -167,19 +167,19 @@ impl Job {
             if resident.lost.is_some() {
                 continue;
             }
-            let key = RowKey(row_key(recipe.seed, self.epoch, recipe.ordinal(resident, row)));
+            let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, row)));
             let rows = &rows[source as usize];
             let decoded = match Encoded::of(rows.batch.column(column).as_ref())?.get(row as usize) {
                 Some(bytes) if rows.is_mapped() && needs_stable(bytes) => {
                     stable.clear();
                     stable.extend_from_slice(bytes);
-                    decode_within(&recipe.workspace, image, &stable, key, slot)
+                    decode_within(&collator.workspace, image, &stable, key, slot)
                 }
-                Some(bytes) => decode_within(&recipe.workspace, image, bytes, key, slot),
+                Some(bytes) => decode_within(&collator.workspace, image, bytes, key, slot),
                 None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
             };
             if let Err(error) = decoded {
-                bad.push((from + at, error.at(recipe.place(resident, row, column))));
+                bad.push((from + at, error.at(collator.place(resident, row, column))));
             }
         }
         Ok(bad)
@@ -188,17 +188,17 @@ impl Job {
 
 impl Job {
     /// The rows of a gathered column that miss a value, where such rows are to be left out. Otherwise nulls are delivered
-    /// as such, and refused where the consumer has no room for them.
+    /// as such, and refused where the consumer has no permits for them.
     fn nulls(&self, column: usize, gathered: &dyn Array) -> Vec<(usize, Error)> {
-        let recipe = &self.recipe;
-        if matches!(recipe.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
+        let collator = &self.collator;
+        if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
             return Vec::new();
         }
         let missing = null_rows(gathered).into_iter().filter_map(|at| {
             let (source, row) = self.picks[at];
             let resident = &self.sources[source as usize];
             let error = Error::new(ErrorKind::BadRow, "null where a value is needed");
-            resident.lost.is_none().then(|| (at, error.at(recipe.place(resident, row, column))))
+            resident.lost.is_none().then(|| (at, error.at(collator.place(resident, row, column))))
         });
         missing.collect()
     }
@@ -218,9 +218,9 @@ impl Job {
     }
 }
 
-impl Making {
-    fn new(job: Job, done: Vec<(usize, Sender<Result<Made>>)>) -> (Making, Vec<Task>) {
-        let treatments = &job.recipe.treatments;
+impl Collation {
+    fn new(job: Job, done: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
+        let treatments = &job.collator.treatments;
         let mut tasks = Vec::new();
         let mut state = State { columns: vec![None; treatments.len()], ..State::default() };
         for (column, treatment) in treatments.iter().enumerate() {
@@ -228,12 +228,12 @@ impl Making {
                 Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
                 Treatment::Image(_) => {
                     let (place, pieces) = (state.pixels.len(), job.picks.len().div_ceil(IMAGES_PER_TASK));
-                    state.pixels.push(Pixels { column, slab: None, pieces: Vec::new() });
+                    state.pixels.push(Pixels { column, buffer: None, pieces: Vec::new() });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
         }
-        let making = Making {
+        let making = Collation {
             selection: Selection::new(job.picks.clone()),
             rows: job.sources.iter().map(|source| source.rows()).collect(),
             job,
@@ -259,27 +259,27 @@ impl Making {
 
     /// The column of a decoding task, what becomes of its images, and the task's slots.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, &Image, BytesMut)> {
-        let Job { recipe, picks, .. } = &self.job;
+        let Job { collator, picks, .. } = &self.job;
         let mut state = self.lock();
-        let Pixels { column, slab, pieces } = &mut state.pixels[place];
-        let Treatment::Image(image) = &recipe.treatments[*column] else { return None };
-        if slab.is_none() {
+        let Pixels { column, buffer, pieces } = &mut state.pixels[place];
+        let Treatment::Image(image) = &collator.treatments[*column] else { return None };
+        if buffer.is_none() {
             let slot = image.bytes_per_image();
-            let taken = slab.insert(recipe.slabs.take(slot * picks.len()));
+            let taken = buffer.insert(collator.buffers.take(slot * picks.len()));
             *pieces = taken.split(slot * IMAGES_PER_TASK).into_iter().map(Some).collect();
         }
         Some((*column, image, pieces[piece].take()?))
     }
 
     fn perform(&self, task: Task) -> Result<()> {
-        let recipe = &self.job.recipe;
+        let collator = &self.job.collator;
         match task {
             Task::Gather(column) => {
-                let Treatment::Plain { fill } = &recipe.treatments[column] else { return Ok(()) };
-                let work = recipe.monitor.task(Stage::Gather, Some(("column", column as u64)));
+                let Treatment::Plain { fill } = &collator.treatments[column] else { return Ok(()) };
+                let work = collator.monitor.task(Stage::Gather, Some(("column", column as u64)));
                 let arrays: Vec<&dyn Array> =
                     self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
-                let name = recipe.schema.field(column).name();
+                let name = collator.schema.field(column).name();
                 let gathered = gather(&arrays, &self.selection, fill.as_ref());
                 let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
                 let bytes = gathered.get_buffer_memory_size() as u64;
@@ -291,7 +291,7 @@ impl Making {
             }
             Task::Decode(place, piece) => {
                 let Some((column, image, mut slots)) = self.slots(place, piece) else { return Ok(()) };
-                let work = recipe
+                let work = collator
                     .monitor
                     .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));
                 let bad = self.job.decode(&self.rows, column, image, piece * IMAGES_PER_TASK, &mut slots)?;
@@ -322,7 +322,7 @@ impl Making {
                 .map(|(_, error)| BadRow { error })
                 .collect();
             let kept = rows - skipped.len();
-            drop(done.send(Ok(Made { batch: batch.slice(from, kept), skipped })));
+            drop(done.send(Ok(Collated { batch: batch.slice(from, kept), skipped })));
             from += kept;
         }
     }
@@ -373,7 +373,7 @@ impl Making {
                 }
                 job.sources[source] = Arc::new(job.sources[source].renewed(&rows[source], &wanted)?);
             }
-            let (again, tasks) = Making::new(job.clone(), Vec::new());
+            let (again, tasks) = Collation::new(job.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));
             // Others may have been changed since.
             changed = again.changed();
@@ -390,10 +390,10 @@ impl Making {
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let recipe = &self.job.recipe;
+        let collator = &self.job.collator;
         bad.extend(self.job.lost());
         bad.sort_by_key(|(row, _)| *row);
-        if matches!(recipe.on_bad_row, OnBadRow::Raise)
+        if matches!(collator.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {
             return Err(first.clone().hint_also("to count and skip such rows, say so with `on_bad_row`"));
@@ -401,19 +401,19 @@ impl Making {
         bad.dedup_by_key(|(row, _)| *row);
         let rows = self.job.picks.len();
         let is_bad = |row: usize| bad.binary_search_by_key(&row, |(row, _)| *row).is_ok();
-        for Pixels { column, slab, pieces } in pixels {
-            let (Treatment::Image(image), Some(mut slab)) = (&recipe.treatments[column], slab) else {
+        for Pixels { column, buffer, pieces } in pixels {
+            let (Treatment::Image(image), Some(mut buffer)) = (&collator.treatments[column], buffer) else {
                 continue;
             };
-            slab.join(pieces.into_iter().flatten());
+            buffer.join(pieces.into_iter().flatten());
             if !bad.is_empty() {
-                slab.retain(image.bytes_per_image(), |row| !is_bad(row));
+                buffer.retain(image.bytes_per_image(), |row| !is_bad(row));
             }
-            columns[column] = Some(tensor(recipe.schema.field(column), image, slab, rows - bad.len())?);
+            columns[column] = Some(tensor(collator.schema.field(column), image, buffer, rows - bad.len())?);
         }
         if !bad.is_empty() {
             let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
-            for (column, treatment) in columns.iter_mut().zip(&recipe.treatments) {
+            for (column, treatment) in columns.iter_mut().zip(&collator.treatments) {
                 if let (Some(gathered), Treatment::Plain { .. }) = (&column, treatment) {
                     *column = Some(filter(gathered, &kept)?);
                 }
@@ -421,12 +421,12 @@ impl Making {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
-        let batch = RecordBatch::try_new_with_options(recipe.schema.clone(), columns, &options)?;
+        let batch = RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options)?;
         Ok((batch, bad))
     }
 }
 
-impl Recipe {
+impl Collator {
     /// The rows of a row group with nulls replaced already, where that is asked for and nobody else has the rows: once
     /// for a row group is less work than for each batch, which then gathers no validity.
     pub(super) fn filled(&self, rows: RecordBatch) -> Result<RecordBatch> {
@@ -444,13 +444,13 @@ impl Recipe {
         self.lengths.columns.iter().map(|&column| longest(rows.column(column))).sum()
     }
 
-    /// The bytes of a batch before it is made, where its rows differ: at most, where that fits `room` already; else exactly.
+    /// The bytes of a batch before it is made, where its rows differ: at most, where that fits `permits` already; else exactly.
     ///
     /// # Errors
     /// The batch is larger than one may be.
     pub(super) fn weigh(
         &self,
-        room: &Room,
+        permits: &BatchSemaphore,
         longest: u64,
         sources: &[Arc<Resident>],
         picks: &[(u32, u32)],
@@ -461,7 +461,7 @@ impl Recipe {
             return Ok(0);
         }
         let most = rows.saturating_mul(others + longest);
-        if room.fits(most) {
+        if permits.fits(most) {
             return Ok(most);
         }
         let all: Vec<Arc<Rows>> = sources.iter().map(|source| source.rows()).collect();

@@ -3,8 +3,8 @@
 //! A batch of pixels is tens of megabytes. Taken from the allocator each time, its pages are mapped, faulted in, zeroed
 //! and unmapped once per batch; kept, they are written and nothing else.
 //!
-//! While a batch is made its buffer is [split](Slab::split) among tasks, each of which owns its rows' slots, and
-//! [joined](Slab::join) again by the last: without a copy and without a lock.
+//! While a batch is made its buffer is [split](PooledBuffer::split) among tasks, each of which owns its rows' slots, and
+//! [joined](PooledBuffer::join) again by the last: without a copy and without a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,36 +13,40 @@ use bytes::{Bytes, BytesMut};
 
 /// Buffers kept for the next batches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slabs {
+pub(crate) struct BufferPool {
     free: Arc<Mutex<Vec<BytesMut>>>,
     keep: usize,
 }
 
-impl Slabs {
+impl BufferPool {
     /// Keeps up to `keep` buffers that nobody uses.
     pub(crate) fn new(keep: usize) -> Self {
-        Slabs { free: Arc::default(), keep }
+        BufferPool { free: Arc::default(), keep }
     }
 
     /// A buffer of `bytes`. Its content is arbitrary.
-    pub(crate) fn take(&self, bytes: usize) -> Slab {
+    pub(crate) fn take(&self, bytes: usize) -> PooledBuffer {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The last one that came back may still be in the processor's cache.
         let kept = free.iter().rposition(|kept| kept.len() == bytes).map(|at| free.remove(at));
         drop(free);
-        Slab { buffer: kept.unwrap_or_else(|| BytesMut::zeroed(bytes)), used: bytes, home: self.clone() }
+        PooledBuffer {
+            buffer: kept.unwrap_or_else(|| BytesMut::zeroed(bytes)),
+            used: bytes,
+            pool: self.clone(),
+        }
     }
 }
 
-/// A buffer that goes back to its [`Slabs`] when the last user drops it.
+/// A buffer that goes back to its [`BufferPool`] when the last user drops it.
 #[derive(Debug)]
-pub(crate) struct Slab {
+pub(crate) struct PooledBuffer {
     buffer: BytesMut,
     used: usize,
-    home: Slabs,
+    pool: BufferPool,
 }
 
-impl Slab {
+impl PooledBuffer {
     /// Takes the buffer apart into pieces of `bytes`, the last one shorter.
     pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
         let mut pieces = Vec::with_capacity(self.buffer.len().div_ceil(bytes.max(1)));
@@ -75,20 +79,20 @@ impl Slab {
     }
 }
 
-impl AsRef<[u8]> for Slab {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &self.buffer[..self.used]
     }
 }
 
-impl Drop for Slab {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
         // A batch that was given up has its pieces elsewhere. (A forked child finds the lock taken at worst.)
         if self.buffer.is_empty() {
             return;
         }
-        if let Ok(mut free) = self.home.free.try_lock() {
-            if free.len() >= self.home.keep {
+        if let Ok(mut free) = self.pool.free.try_lock() {
+            if free.len() >= self.pool.keep {
                 // Those that came back first may have lengths that are not asked for any more.
                 free.remove(0);
             }
@@ -103,31 +107,31 @@ mod tests {
 
     #[test]
     fn a_buffer_comes_back_when_its_last_user_is_gone() {
-        let slabs = Slabs::new(1);
-        let buffer = slabs.take(100).into_buffer();
+        let buffers = BufferPool::new(1);
+        let buffer = buffers.take(100).into_buffer();
         let (first, copy) = (buffer.as_ptr(), buffer.clone());
         drop(buffer);
-        let meanwhile = slabs.take(100);
+        let meanwhile = buffers.take(100);
         assert_ne!(meanwhile.as_ref().as_ptr(), first, "somebody still reads it");
         drop(copy);
-        let again = slabs.take(100);
+        let again = buffers.take(100);
         assert_eq!(again.as_ref().as_ptr(), first);
         assert_eq!(again.as_ref().len(), 100);
     }
 
     #[test]
     fn pieces_join_without_a_copy() {
-        let slabs = Slabs::new(1);
-        let mut slab = slabs.take(100);
-        let at = slab.as_ref().as_ptr();
-        let mut pieces = slab.split(30);
+        let buffers = BufferPool::new(1);
+        let mut buffer = buffers.take(100);
+        let at = buffer.as_ref().as_ptr();
+        let mut pieces = buffer.split(30);
         assert_eq!(pieces.iter().map(|piece| piece.len()).collect::<Vec<_>>(), [30, 30, 30, 10]);
         for (number, piece) in pieces.iter_mut().enumerate() {
             piece.fill(number as u8);
         }
-        slab.join(pieces);
-        assert_eq!((slab.as_ref().as_ptr(), slab.as_ref().len()), (at, 100));
-        slab.retain(10, |row| row % 3 == 2);
-        assert_eq!(slab.as_ref(), [[0; 10], [1; 10], [2; 10]].concat());
+        buffer.join(pieces);
+        assert_eq!((buffer.as_ref().as_ptr(), buffer.as_ref().len()), (at, 100));
+        buffer.retain(10, |row| row % 3 == 2);
+        assert_eq!(buffer.as_ref(), [[0; 10], [1; 10], [2; 10]].concat());
     }
 }

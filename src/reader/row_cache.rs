@@ -30,7 +30,7 @@ const REST: Duration = Duration::from_secs(60);
 
 /// Rows kept on local disk.
 #[derive(Clone)]
-pub(crate) struct Shelf {
+pub(crate) struct RowCache {
     cache: DiskCache,
     /// Which rows: the filter, where there is one.
     content: Arc<str>,
@@ -40,12 +40,12 @@ pub(crate) struct Shelf {
     form: Option<Form>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
-    behind: Arc<Behind>,
+    behind: Arc<WriteBehind>,
 }
 
 /// Rows whose writing waits or is under way while they are used already.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct WriteBehind {
     /// Bytes of them.
     bytes: AtomicU64,
     most: u64,
@@ -56,12 +56,12 @@ pub(crate) struct Behind {
 }
 
 /// The right, and the duty, to keep the rows of a row group that is being fetched.
-pub(crate) struct Keeping {
+pub(crate) struct CacheWriter {
     guard: Guard,
-    behind: Arc<Behind>,
+    behind: Arc<WriteBehind>,
 }
 
-impl Shelf {
+impl RowCache {
     /// `filter` tells which of the rows are kept, `images` which columns of them may be in another form; `memory` is what
     /// the loader has for row groups.
     pub(crate) fn new(
@@ -71,14 +71,14 @@ impl Shelf {
         counts: Arc<[u32]>,
         memory: u64,
     ) -> Self {
-        let behind = Arc::new(Behind::new(memory / BEHIND_SHARE));
+        let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
         let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
-        Shelf { cache, content: content.into(), images, form: None, counts, behind }
+        RowCache { cache, content: content.into(), images, form: None, counts, behind }
     }
 
     /// The same rows in another form.
     pub(crate) fn in_form(&self, form: Option<Form>) -> Self {
-        Shelf { form, ..self.clone() }
+        RowCache { form, ..self.clone() }
     }
 
     /// How images are kept.
@@ -99,11 +99,11 @@ impl Shelf {
         catalog: &Catalog,
         projection: &Projection,
         group: usize,
-    ) -> Turn {
+    ) -> Lookup {
         match self.cache.claim(&self.key(store, catalog, projection, group), CLAIM_PATIENCE) {
-            Claim::Ready(entry) => Turn::Here(Kept::new(entry), None),
+            Claim::Ready(entry) => Lookup::Hit(Kept::new(entry), None),
             Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
-            Claim::Alone => Turn::Ours(None),
+            Claim::Alone => Lookup::Miss(None),
         }
     }
 
@@ -115,14 +115,14 @@ impl Shelf {
         catalog: &Catalog,
         projection: &Projection,
         group: usize,
-    ) -> Turn {
+    ) -> Lookup {
         let key = self.key(store, catalog, projection, group);
         if let Some(entry) = self.cache.get_copy(&key) {
-            return Turn::Here(Kept::new(entry), None);
+            return Lookup::Hit(Kept::new(entry), None);
         }
         match self.cache.claim(&key, Duration::ZERO) {
             Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
-            Claim::Ready(_) | Claim::Alone => Turn::Ours(None),
+            Claim::Ready(_) | Claim::Alone => Lookup::Miss(None),
         }
     }
 
@@ -146,12 +146,12 @@ impl Shelf {
         catalog: &Catalog,
         projection: &Projection,
         group: usize,
-    ) -> Turn {
-        let keeping = Keeping { guard, behind: self.behind.clone() };
+    ) -> Lookup {
+        let writer = CacheWriter { guard, behind: self.behind.clone() };
         let files = self.form.map(|_| self.in_form(None).key(store, catalog, projection, group));
         match files.and_then(|key| self.cache.get_copy(&key)) {
-            Some(entry) => Turn::Here(Kept::new(entry), Some(keeping)),
-            None => Turn::Ours(Some(keeping)),
+            Some(entry) => Lookup::Hit(Kept::new(entry), Some(writer)),
+            None => Lookup::Miss(Some(writer)),
         }
     }
 
@@ -170,7 +170,7 @@ impl Shelf {
     }
 
     /// Rows whose writing waits or is under way.
-    pub(crate) fn behind(&self) -> Arc<Behind> {
+    pub(crate) fn behind(&self) -> Arc<WriteBehind> {
         self.behind.clone()
     }
 
@@ -186,11 +186,11 @@ impl Shelf {
 }
 
 /// Whose turn it is.
-pub(crate) enum Turn {
-    /// The rows are here; and to be kept in the form that is wanted, if there is a [`Keeping`].
-    Here(Kept, Option<Keeping>),
-    /// They are to be fetched by us, and kept if there is a [`Keeping`].
-    Ours(Option<Keeping>),
+pub(crate) enum Lookup {
+    /// The rows are here; and to be kept in the form that is wanted, if there is a [`CacheWriter`].
+    Hit(Kept, Option<CacheWriter>),
+    /// They are to be fetched by us, and kept if there is a [`CacheWriter`].
+    Miss(Option<CacheWriter>),
 }
 
 /// All selected rows of a row group, from the cache.
@@ -206,7 +206,7 @@ impl Kept {
     }
 }
 
-impl Keeping {
+impl CacheWriter {
     /// Keeps `rows`, and gives back what is kept; `None` where nothing is.
     pub(crate) fn exchange(self, rows: &RecordBatch) -> Option<Kept> {
         self.guard.exchange(rows).map(Kept::new)
@@ -219,7 +219,7 @@ impl Keeping {
         rows: RecordBatch,
         memory: Option<Arc<Permit>>,
     ) -> Option<impl FnOnce() + Send> {
-        let Keeping { guard, behind } = self;
+        let CacheWriter { guard, behind } = self;
         let bytes = rows.get_array_memory_size() as u64;
         if !behind.admit(bytes) {
             guard.decline_behind();
@@ -245,9 +245,9 @@ impl Keeping {
     }
 }
 
-impl Behind {
-    fn new(most: u64) -> Behind {
-        Behind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
+impl WriteBehind {
+    fn new(most: u64) -> WriteBehind {
+        WriteBehind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
     }
 
     /// The epoch can go on with the memory of these rows alone.
@@ -299,10 +299,10 @@ mod tests {
     }
 
     /// The right to keep group `group`, behind an epoch.
-    fn keeping(cache: &DiskCache, behind: &Arc<Behind>, group: usize) -> Keeping {
+    fn writer(cache: &DiskCache, behind: &Arc<WriteBehind>, group: usize) -> CacheWriter {
         let key = Key::new("file", 1, "v", group, "all", &rows().schema());
         match cache.claim(&key, CLAIM_PATIENCE) {
-            Claim::Mine(guard) => Keeping { guard, behind: behind.clone() },
+            Claim::Mine(guard) => CacheWriter { guard, behind: behind.clone() },
             claim => panic!("{claim:?}"),
         }
     }
@@ -312,28 +312,28 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
         let bytes = rows().get_array_memory_size() as u64;
-        let behind = Arc::new(Behind::new(2 * bytes));
-        let first = keeping(&cache, &behind, 0).behind(rows(), None).expect("there is room");
-        let second = keeping(&cache, &behind, 1).behind(rows(), None).expect("there is room");
-        assert!(keeping(&cache, &behind, 2).behind(rows(), None).is_none(), "a third is too much");
+        let behind = Arc::new(WriteBehind::new(2 * bytes));
+        let first = writer(&cache, &behind, 0).behind(rows(), None).expect("there is room");
+        let second = writer(&cache, &behind, 1).behind(rows(), None).expect("there is room");
+        assert!(writer(&cache, &behind, 2).behind(rows(), None).is_none(), "a third is too much");
         assert_eq!(cache.stats().declined.behind, 1);
         first();
-        keeping(&cache, &behind, 2).behind(rows(), None).expect("there is room again")();
+        writer(&cache, &behind, 2).behind(rows(), None).expect("there is room again")();
         second();
         assert_eq!((cache.stats().written, behind.bytes.load(Relaxed)), (3, 0));
 
-        let little = Arc::new(Behind::new(1));
-        keeping(&cache, &little, 3).behind(rows(), None).expect("one always may be")();
+        let little = Arc::new(WriteBehind::new(1));
+        writer(&cache, &little, 3).behind(rows(), None).expect("one always may be")();
     }
 
     #[test]
     fn an_epoch_that_waits_gets_the_memory_of_rows_that_are_to_be_written() {
         let folder = tempfile::tempdir().unwrap();
         let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
-        let behind = Arc::new(Behind::new(u64::MAX));
+        let behind = Arc::new(WriteBehind::new(u64::MAX));
         let budget = Budget::new(1 << 20);
         let permit = Arc::new(budget.take(1 << 20).unwrap());
-        let write = keeping(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
+        let write = writer(&cache, &behind, 0).behind(rows(), Some(permit)).unwrap();
         assert!(budget.take(1 << 20).is_none());
         behind.let_go();
         write();
@@ -341,13 +341,13 @@ mod tests {
         let stats = cache.stats();
         assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
         // A disk that was quick about it is used again.
-        keeping(&cache, &behind, 0).behind(rows(), None).unwrap()();
+        writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
         assert_eq!(cache.stats().written, 1);
     }
 
     #[test]
     fn a_disk_that_gave_memory_back_late_rests() {
-        let behind = Behind::new(u64::MAX);
+        let behind = WriteBehind::new(u64::MAX);
         assert!(behind.admit(1));
         behind.done(1, true);
         assert!(!behind.admit(1));

@@ -1,0 +1,290 @@
+//! Row groups from bytes to rows, on the loader's pool: decoded, written to the cache, fetched once more where a copy was
+//! damaged.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use arrow::array::RecordBatch;
+use crossbeam_channel::{Receiver, Sender, bounded};
+use rayon::ThreadPool;
+use tokio::runtime::Handle;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::sync::CancellationToken;
+
+use super::collate::Collator;
+use super::tiers::Tiers;
+use super::{caught, images};
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::{Monitor, Phase, Stage, Stay};
+use crate::reader::budget::Permit;
+use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};
+use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
+use crate::reader::select::Selected;
+use crate::reader::{self, Renew, Resident};
+use crate::shard::Part;
+
+/// Of the memory for row groups, the share that one may take with its images in another form; larger ones are kept as
+/// files.
+const FORM_SHARE: u64 = 8;
+
+/// What feeds read from, and with.
+#[derive(Clone)]
+pub(super) struct Source {
+    pub(super) runtime: Handle,
+    pub(super) pool: Arc<ThreadPool>,
+    pub(super) fetcher: Fetcher,
+    pub(super) selected: Arc<Selected>,
+    /// What becomes of the rows.
+    pub(super) collator: Arc<Collator>,
+    pub(super) monitor: Arc<Monitor>,
+    /// Bytes that one row group may decode to.
+    pub(super) limit: u64,
+    /// Batches that may be made or waiting at once.
+    pub(super) ahead: usize,
+    /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
+    /// hand.
+    pub(super) exchange: bool,
+    /// Looks at what the images of the data set are like.
+    pub(super) tiers: Option<Arc<Tiers>>,
+}
+
+/// A part on its way: it arrives in plan order, and its rows when they are decoded.
+pub(super) struct PendingRowGroup {
+    pub(super) part: Part,
+    rows: Receiver<Result<Resident>>,
+    /// The most bytes that one of its rows takes in columns whose values differ in length.
+    longest: Arc<AtomicU64>,
+    /// Its place among those that wait.
+    _place: Option<OwnedSemaphorePermit>,
+}
+
+impl PendingRowGroup {
+    /// Waits until the rows are decoded. With them comes the most bytes that one row takes in columns whose values differ
+    /// in length.
+    pub(super) fn wait(self) -> Result<(Resident, u64)> {
+        let decoded = self.rows.recv();
+        let decoded =
+            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))?;
+        Ok((decoded?, self.longest.load(Relaxed)))
+    }
+}
+
+/// Turns the fetched bytes of one feed into rows, on the pool.
+#[derive(Clone)]
+pub(super) struct RowGroupDecoder {
+    pub(super) source: Source,
+    pub(super) end: CancellationToken,
+}
+
+impl RowGroupDecoder {
+    /// Row groups that are decoded before their turn in the plan: few, since batches are made on the same threads.
+    pub(super) fn at_once(&self) -> usize {
+        (self.source.pool.current_num_threads() / 2).max(1)
+    }
+
+    /// Begins to decode; `place` is given back when the part is taken, `turn` when no more of it is in the making.
+    pub(super) fn start(
+        &self,
+        fetched: Fetched,
+        place: Option<OwnedSemaphorePermit>,
+        turn: Option<OwnedSemaphorePermit>,
+    ) -> PendingRowGroup {
+        let (send, rows) = bounded(1);
+        let part = fetched.part;
+        let longest = Arc::<AtomicU64>::default();
+        let (reading, found_longest) = (self.clone(), longest.clone());
+        self.source.pool.spawn_fifo(move || {
+            let Fetched { part, found, permit, mut stay } = fetched;
+            stay.go_on(Phase::Pool);
+            let task = match found {
+                Found::Bytes(..) => {
+                    Some(reading.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
+                }
+                // From the cache, as they are.
+                Found::Rows(..) | Found::Lost(_) => None,
+            };
+            let read = caught(|| reading.read(part, found, permit));
+            let rows = read.as_ref().ok().map(|read| read.resident.rows());
+            let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
+            if let Some(rows) = rows {
+                found_longest.store(reading.source.collator.longest(&rows.batch), Relaxed);
+            }
+            if let Some(task) = task {
+                task.done(u64::from(part.rows), bytes);
+            }
+            match read {
+                Ok(Read { resident, keep: Some((writer, whole)) }) => {
+                    reading.keep((resident, send), writer, whole, turn, stay);
+                }
+                // Nobody listens any more where the epoch was left.
+                read => drop(send.send(read.map(|read| read.resident))),
+            }
+        });
+        PendingRowGroup { part, rows, longest, _place: place }
+    }
+
+    /// Has `whole` written to disk, on threads that wait, and hands its part over: at once, or from there.
+    fn keep(
+        &self,
+        (resident, send): (Resident, Sender<Result<Resident>>),
+        writer: CacheWriter,
+        whole: RecordBatch,
+        turn: Option<OwnedSemaphorePermit>,
+        mut stay: Stay,
+    ) {
+        if self.source.exchange {
+            let whole = match caught(|| self.in_form(whole)) {
+                Ok(whole) => whole,
+                Err(error) => return drop(send.send(Err(error))),
+            };
+            let renewer = Arc::new(self.clone());
+            self.source.runtime.spawn_blocking(move || {
+                stay.go_on(Phase::Writing);
+                // What is not kept is used in the form that memory was planned for.
+                let resident = match writer.exchange(&whole) {
+                    Some(kept) => resident.exchanged(&kept, renewer),
+                    None => resident,
+                };
+                drop((send.send(Ok(resident)), stay));
+                // Pixels are more than the permit covers: few are in the making or being written at once.
+                drop((whole, turn));
+            });
+            return;
+        }
+        drop(turn);
+        let memory = resident.memory();
+        drop(send.send(Ok(resident)));
+        if let Some(write) = writer.behind(whole, memory) {
+            self.source.runtime.spawn_blocking(write);
+        }
+    }
+
+    /// Rows with their images in the form in which they are kept.
+    fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
+        let Source { fetcher, monitor, limit, collator, .. } = &self.source;
+        let Some((row_cache, form)) =
+            fetcher.row_cache.as_ref().and_then(|row_cache| Some((row_cache, row_cache.form()?)))
+        else {
+            return Ok(rows);
+        };
+        let task = monitor.task(Stage::Keep, None);
+        let Some(kept) =
+            images::kept(&rows, row_cache.images(), form, (limit / FORM_SHARE, &collator.workspace))?
+        else {
+            return Ok(rows);
+        };
+        let images = (rows.num_rows() * row_cache.images().len()) as u64;
+        task.done(images, kept.get_array_memory_size() as u64);
+        Ok(kept)
+    }
+
+    /// The bytes of a row group once more. Ends with the feed, however the store hangs.
+    fn fetch_again(&self, group: usize) -> Result<Chunks> {
+        let (send, receive) = bounded(1);
+        let (fetcher, end) = (self.source.fetcher.clone(), self.end.clone());
+        self.source.runtime.spawn(async move {
+            if let Some(read) = end.run_until_cancelled(fetcher.read(group)).await {
+                let _ = send.send(read);
+            }
+        });
+        receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
+    }
+
+    /// Decodes the rows of a part. Damage may lie in the copy that came: the row group is fetched once more before it is an
+    /// error.
+    fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
+        let Source { fetcher, selected, limit, .. } = &self.source;
+        let decode = |chunks| reader::read(fetcher, selected, part, chunks, *limit);
+        match decode(chunks) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                self.fetch_again(part.group as usize).and_then(decode)
+            }
+            read => read,
+        }
+    }
+
+    /// Makes rows of what came of a part.
+    fn read(&self, part: Part, found: Found, permit: Permit) -> Result<Read> {
+        let Source { fetcher, selected, collator, .. } = &self.source;
+        let (chunks, writer) = match found {
+            Found::Rows(kept, writer) => {
+                let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
+                return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
+            }
+            Found::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
+            Found::Bytes(chunks, writer) => (chunks, writer),
+        };
+        // What is kept is kept whole.
+        let writer = writer.zip(fetcher.row_cache.as_ref());
+        let wanted = writer.as_ref().map_or(part, |(_, row_cache)| row_cache.whole(&part));
+        let read = self.decode(&wanted, chunks);
+        if let (Ok(rows), Some(tiers)) = (&read, &self.source.tiers) {
+            tiers.observe(rows);
+        }
+        match (read, writer) {
+            (Ok(rows), None) => {
+                Ok(Resident::new(fetcher, selected, part, collator.filled(rows)?, permit).into())
+            }
+            (Ok(whole), Some((writer, _))) => {
+                let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
+                Ok(Read { resident, keep: Some((writer, whole)) })
+            }
+            (Err(error), _) if fetcher.may_lose(&error) => {
+                Ok(Resident::lost(fetcher, selected, part, error)?.into())
+            }
+            (Err(error), _) => Err(error),
+        }
+    }
+}
+
+impl Renew for RowGroupDecoder {
+    fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)> {
+        let Source { fetcher, selected, .. } = &self.source;
+        let Fetcher { store, catalog, projection, row_cache: Some(row_cache), .. } = fetcher else {
+            return Err(Error::new(ErrorKind::Internal, "rows are kept without a cache"));
+        };
+        let group = part.group as usize;
+        let (whole, writer) = match row_cache.turn_again(store, catalog, projection, group) {
+            Lookup::Hit(kept, writer) => (Ok(kept.rows), writer),
+            Lookup::Miss(writer) => {
+                let fetched = self.fetch_again(group);
+                (fetched.and_then(|chunks| self.decode(&row_cache.whole(&part), chunks)), writer)
+            }
+        };
+        let whole = match whole {
+            Err(error) if fetcher.may_lose(&error) => {
+                return Ok((Resident::lost(fetcher, selected, part, error)?, None));
+            }
+            whole => whole?,
+        };
+        let kept = match writer {
+            Some(writer) => writer.exchange(&self.in_form(whole.clone())?),
+            None => row_cache.found(store, catalog, projection, group),
+        };
+        Ok((Resident::alone(selected, part, reader::cut(&whole, &part)), kept))
+    }
+
+    fn room(&self, part: Part) -> Option<Permit> {
+        let fetcher = &self.source.fetcher;
+        fetcher.budget.take(fetcher.held(part.group as usize))
+    }
+}
+
+impl fmt::Debug for RowGroupDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowGroupDecoder").finish_non_exhaustive()
+    }
+}
+
+/// The rows of a part, and what is to be kept of its row group.
+struct Read {
+    resident: Resident,
+    keep: Option<(CacheWriter, RecordBatch)>,
+}
+
+impl From<Resident> for Read {
+    fn from(resident: Resident) -> Self {
+        Read { resident, keep: None }
+    }
+}
