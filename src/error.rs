@@ -294,6 +294,11 @@ fn edits(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
+/// Runs a task; a panic in it becomes an error.
+pub(crate) fn caught<T>(task: impl FnOnce() -> Result<T>) -> Result<T> {
+    crate::panics::caught(task).unwrap_or_else(|panic| Err(Error::panicked("forebay", &panic)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

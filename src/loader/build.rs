@@ -7,16 +7,17 @@ use std::sync::{Arc, Mutex};
 
 use arrow::datatypes::{FieldRef, Schema};
 
+use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
 use super::collate::{Collator, Lengths, Treatment};
 use super::dataset::Dataset;
+use super::handle::{Inner, Loader, Open};
 use super::images::tensor_field;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
 use super::threads::Border;
 use super::tiers::Tiers;
-use super::{Inner, Loader, OnBadRow, Open};
 use crate::batch::{Fill, delivered};
 use crate::cache::{DiskCache, Tier};
 use crate::decode::{Image, Workspace};

@@ -11,16 +11,16 @@ use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
 use rayon::ThreadPool;
 
+use super::bad_rows::{BadRow, OnBadRow};
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::images::{Encoded, tensor};
 use super::queue::Sender;
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
-use super::{BadRow, OnBadRow, caught};
 use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
 use crate::decode::{Image, RowKey, Workspace, decode_within, needs_stable};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Place, Result, caught};
 use crate::monitor::{Monitor, Stage, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::row_key;

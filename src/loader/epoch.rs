@@ -8,9 +8,12 @@ use arrow::array::RecordBatch;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::assembly::Pending;
+use super::bad_rows::{BadRow, OnBadRow};
+use super::collate::Collated;
+use super::consumer::Consumer;
 use super::pipe::Flow;
 use super::progress::{Progress, Receipt};
-use super::{BadRow, Collated, Consumer, OnBadRow};
+use super::threads::forked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
@@ -87,7 +90,7 @@ impl Epoch {
         };
         if flow.is_foreign() {
             self.flow = Err(None);
-            return Wait::Step(Err(super::forked()));
+            return Wait::Step(Err(forked()));
         }
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.

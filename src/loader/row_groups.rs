@@ -13,9 +13,9 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
+use super::images;
 use super::tiers::Tiers;
-use super::{caught, images};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, Stage, Stay};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};

@@ -97,3 +97,12 @@ pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
 fn not_started(what: &str, error: &dyn Display) -> Error {
     Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
 }
+
+/// The failure of a loader that is used in a forked child.
+pub(super) fn forked() -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        "this loader was built before the process forked; its threads stayed in the parent",
+    )
+    .hint("build the loader in the child, or start workers with spawn or forkserver")
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
 
-use super::Loader;
+use super::handle::Loader;
 use super::prefetch::{Prefetch, ended_early};
 use crate::cache::CacheStats;
 use crate::error::{Error, Result};

@@ -1,0 +1,305 @@
+//! The loader as its user holds it: epochs, position, plan, statistics.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+
+use super::collate::Collator;
+use super::epoch::Epoch;
+use super::pipe::{Engine, Planned, Work};
+use super::plan::RankPlan;
+use super::prefetch::PrefetchKey;
+use super::progress::Progress;
+use super::progress::Receipt;
+use super::row_groups::Source;
+use super::sizing::Sizing;
+use super::stats::{MemoryStats, StageStats, Stats};
+use super::threads::forked;
+use super::tiers::Tiers;
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Monitor;
+use crate::reader::fetch::Fetcher;
+use crate::reader::select::Selected;
+use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
+
+/// Feeds one rank: a data set, an order, a share and a memory budget, with the threads that do the work.
+///
+/// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
+#[derive(Clone)]
+pub struct Loader {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub(super) engine: Arc<Engine>,
+    pub(super) fetcher: Fetcher,
+    pub(super) selected: Arc<Selected>,
+    pub(super) collator: Arc<Collator>,
+    pub(super) monitor: Arc<Monitor>,
+    /// What opening the data set came to.
+    pub(super) opened: StageStats,
+    pub(super) progress: Arc<Progress>,
+    pub(super) sizing: Sizing,
+    /// The order in force: a restored position brings its own lanes and window.
+    pub(super) order: Mutex<OrderSpec>,
+    /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
+    pub(super) open: Open,
+    pub(super) shard: Shard,
+    pub(super) batch: u64,
+    pub(super) drop_last: bool,
+    /// How many epochs there will be, where that is known.
+    pub(super) epochs: Option<u64>,
+    pub(super) rows: u64,
+    pub(super) filter: Option<String>,
+    /// In which form the cache keeps images, where there is a cache.
+    pub(super) tiers: Option<Arc<Tiers>>,
+    pub(super) closed: std::sync::atomic::AtomicBool,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.monitor.flush();
+    }
+}
+
+/// What the user left open.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Open {
+    pub(super) lanes: bool,
+    pub(super) window: bool,
+}
+
+impl Inner {
+    /// What row groups are read from and with; `is_exact` says that all of them are used at once.
+    pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
+        let (runtime, pool) = self.engine.threads()?;
+        let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
+        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form));
+        Ok(Source {
+            runtime,
+            pool,
+            fetcher: Fetcher { row_cache, ..self.fetcher.clone() },
+            selected: self.selected.clone(),
+            collator: self.collator.clone(),
+            monitor: self.monitor.clone(),
+            limit: self.sizing.row_groups,
+            ahead: self.sizing.ahead,
+            // Pixels are several times what memory was planned for: they are used from the cache.
+            exchange: is_exact || form.is_some(),
+            tiers: self.tiers.clone(),
+        })
+    }
+}
+
+impl Loader {
+    /// Begins epoch `number`, or continues it where a [restored](Self::restore) position lies in it.
+    ///
+    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that error.
+    pub fn epoch(&self, number: u64) -> Epoch {
+        self.start(Some(number))
+    }
+
+    /// Begins the epoch after the last one that was begun, or continues a [restored](Self::restore) position.
+    ///
+    /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that error.
+    pub fn next_epoch(&self) -> Epoch {
+        self.start(None)
+    }
+
+    fn start(&self, number: Option<u64>) -> Epoch {
+        let inner = &*self.inner;
+        let mut epoch = Epoch {
+            number: 0,
+            owed: 0,
+            flow: Err(None),
+            pending: None,
+            progress: inner.progress.clone(),
+            generation: 0,
+            monitor: inner.monitor.clone(),
+            counted: true,
+            on_bad_row: inner.collator.on_bad_row,
+            skipped: Vec::new(),
+        };
+        epoch.flow = self
+            .check_alive()
+            .and_then(|()| {
+                inner.engine.run(&inner.closed, || {
+                    // Not before it is sure that the epoch begins: a position does not move for one that does not.
+                    let (number, start, generation) = inner.progress.begin(number);
+                    let spec = self.order();
+                    if let Some((row_cache, tiers)) =
+                        inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref())
+                    {
+                        row_cache.cache().epoch_begins();
+                        tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
+                    }
+                    let split = self.split(&spec);
+                    (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
+                    let planned = |epoch: u64, start: u64| {
+                        let order = {
+                            let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
+                            move || EpochOrder::new(&counts, &spec, epoch)
+                        };
+                        let key = PrefetchKey { epoch, start, order: spec.clone() };
+                        let scout = order.clone();
+                        Planned {
+                            key,
+                            scout: Box::new(move || Walk::scout(&scout(), split, start)),
+                            walk: Box::new(move || Walk::new(&order(), split, start)),
+                            next_at: inner.sizing.next_at(split.steps(start)),
+                        }
+                    };
+                    Ok(Work {
+                        epoch: planned(number, start),
+                        next: number
+                            .checked_add(1)
+                            .filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs))
+                            .map(|next| planned(next, 0)),
+                        source: inner.source(spec.is_exact())?,
+                        batches: inner.sizing.batches,
+                    })
+                })
+            })
+            .map_err(Some);
+        epoch
+    }
+
+    /// Batches in a whole epoch: exact, and the same on every rank.
+    #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
+    pub fn len(&self) -> u64 {
+        self.split(&self.order()).steps(0)
+    }
+
+    /// The columns of a batch.
+    pub fn schema(&self) -> SchemaRef {
+        self.inner.collator.schema.clone()
+    }
+
+    /// What this rank reads in an epoch, from footers alone.
+    ///
+    /// # Errors
+    /// None at present; kept for plans that need more than footers.
+    pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
+        let spec = self.order();
+        let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
+        Ok(RankPlan::of(&order, self.split(&spec), &spec, epoch, &self.inner.fetcher, &self.inner.sizing))
+    }
+
+    /// What the stages did since the loader was built.
+    pub fn stats(&self) -> Stats {
+        let sizing = &self.inner.sizing;
+        let Fetcher { store, row_cache, budget, .. } = &self.inner.fetcher;
+        let memory = MemoryStats {
+            budget: sizing.memory,
+            batches: sizing.batches,
+            row_groups: budget.used(),
+            row_groups_peak: budget.peak(),
+        };
+        let cache = row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
+        Stats::read(&self.inner.monitor, self.inner.opened, memory, store.traffic(), cache)
+    }
+
+    /// How far the consumer got.
+    pub fn position(&self) -> Position {
+        let (epoch, row) = self.inner.progress.get();
+        let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
+        let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
+        Position { cache_tier, ..Position::new(fingerprint, self.order_id(), epoch, row) }
+    }
+
+    /// Goes to a saved position; the next epoch begins there. Lanes and window are taken over from it where they were
+    /// left open.
+    ///
+    /// # Errors
+    /// The position belongs to another data set, seed, filter or order, or its window does not fit the budget.
+    pub fn restore(&self, position: &Position) -> Result<()> {
+        let inner = &*self.inner;
+        self.check_alive()?;
+        position.check(&inner.fetcher.catalog.fingerprint.to_string(), &self.order_id())?;
+        let saved = &position.order;
+        let mut order = self.order();
+        let mismatch = |what: &str, saved: u32, here: u32| {
+            Error::new(
+                ErrorKind::StateMismatch,
+                format!("the state was saved with {what} {saved}, this loader has {here}"),
+            )
+            .hint("leave it out, to take it over from the state")
+        };
+        if saved.lanes != order.lanes && !inner.open.lanes {
+            return Err(mismatch("lanes", saved.lanes, order.lanes));
+        }
+        if saved.pool != order.pool && !inner.open.window {
+            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
+        }
+        (order.lanes, order.pool) = (saved.lanes, saved.pool);
+        inner.sizing.check(&inner.fetcher, &inner.selected.counts, &order, self.split(&order))?;
+        if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
+            tiers.restore(saved)?;
+        }
+        inner.engine.stop();
+        let split = self.split(&order);
+        *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
+        match split.steps(position.row) {
+            0 => inner.progress.set(position.epoch + 1, 0),
+            _ => inner.progress.set(position.epoch, position.row),
+        }
+        Ok(())
+    }
+
+    /// A warning that was not given yet: that the disk of the cache, or of the trace, failed, and how.
+    pub fn take_warning(&self) -> Option<String> {
+        let of_the_cache =
+            self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
+        of_the_cache.or_else(|| self.inner.monitor.take_failure())
+    }
+
+    /// Counts a batch, and all before it, as handed over to the consumer.
+    pub fn handed_over(&self, receipt: &Receipt) {
+        self.inner.progress.handed_over(receipt);
+    }
+
+    /// Ends the epoch that is under way, at once. Every later use is an error.
+    pub fn close(&self) {
+        self.inner.closed.store(true, std::sync::atomic::Ordering::Relaxed);
+        if !self.inner.engine.is_foreign() {
+            self.inner.engine.stop();
+            self.inner.monitor.flush();
+        }
+    }
+
+    pub(super) fn check_alive(&self) -> Result<()> {
+        if self.inner.engine.is_foreign() {
+            return Err(forked());
+        }
+        if self.inner.closed.load(std::sync::atomic::Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
+        }
+        Ok(())
+    }
+
+    fn order(&self) -> OrderSpec {
+        self.inner.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn order_id(&self) -> OrderId {
+        OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone())
+    }
+
+    fn split(&self, order: &OrderSpec) -> Split {
+        let Inner { rows, shard, batch, drop_last, .. } = &*self.inner;
+        Split { rows: *rows, lanes: order.lanes, shard: *shard, batch: *batch, drop_last: *drop_last }
+    }
+}
+
+impl fmt::Debug for Loader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { shard, batch, rows, .. } = &*self.inner;
+        f.debug_struct("Loader")
+            .field("rows", rows)
+            .field("batch_size", batch)
+            .field("shard", shard)
+            .field("order", &self.order())
+            .finish_non_exhaustive()
+    }
+}
