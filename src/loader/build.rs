@@ -216,7 +216,7 @@ impl LoaderBuilder {
         let threads = self.threads.unwrap_or_else(processors);
         let trace = self.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Arc::new(Engine::start(border.clone(), threads)?);
+        let engine = Engine::start(border.clone(), threads)?;
 
         let memory = self.memory.unwrap_or_else(default_memory);
         let fields =
@@ -299,7 +299,6 @@ impl LoaderBuilder {
             rows,
             filter,
             tiers,
-            closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })
     }
