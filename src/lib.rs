@@ -3,6 +3,9 @@
 pub mod batch;
 pub mod cache;
 pub mod catalog;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 pub mod decode;
 pub mod error;
 pub mod loader;
