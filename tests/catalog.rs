@@ -21,10 +21,10 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, i256};
-use forebay::catalog::Catalog;
-use forebay::reader::filter::{Filter, Op, Term, Value, Verdict};
-use forebay::reader::rows::read_part;
-use forebay::source::{Store, open};
+use forebay::internals::catalog::Catalog;
+use forebay::internals::reader::filter::{Filter, Op, Term, Value, Verdict};
+use forebay::internals::reader::rows::read_part;
+use forebay::internals::source::{Store, open};
 use forebay::{Error, ErrorKind, Result};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{RowSelection, RowSelector};

@@ -17,10 +17,10 @@ use arrow::array::{
 };
 use arrow::datatypes::Int32Type;
 use forebay::ErrorKind;
-use forebay::catalog::Catalog;
-use forebay::reader::filter::{Filter, Op, Term, Value, Verdict};
-use forebay::reader::rows::read_part;
-use forebay::source::{Store, open};
+use forebay::internals::catalog::Catalog;
+use forebay::internals::reader::filter::{Filter, Op, Term, Value, Verdict};
+use forebay::internals::reader::rows::read_part;
+use forebay::internals::source::{Store, open};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 

@@ -14,7 +14,7 @@ const FLOORS: [&[&str]; 8] = [
     &["source", "cache", "decode"],
     &["reader"],
     &["loader"],
-    &["cli"],
+    &["cli", "internals"],
     &["bin", "python"],
 ];
 

@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use forebay::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Step, Walk};
+use forebay::internals::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Step, Walk};
 use proptest::prelude::*;
 
 /// A row of the data set: row group, and row in it.

@@ -11,6 +11,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// What a cache does not do at present, and why.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Off {
     /// What was tried, and how it failed.

@@ -38,7 +38,27 @@ const WINDOW_BYTES: u64 = 1 << 30;
 /// More threads than any machine has processors only cost memory.
 const MAX_THREADS: usize = 1024;
 
-/// Describes a [`Loader`]; made by [`Dataset::loader`].
+/// Describes a [`Loader`]. Made by [`Dataset::loader`], with every option at its default.
+///
+/// ```no_run
+/// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};
+///
+/// let loader = Dataset::open("s3://acme/train/")?
+///     .loader()
+///     .columns(["image", "label"])
+///     .decode("image", Image::random_resized_crop(224).flip())
+///     .fill_null("label", -1.0)
+///     .shuffle(Shuffle::seeded(17).lanes(8))
+///     .shard(Shard::new(0, 8)?)
+///     .batch_size(256)
+///     .drop_last(true)
+///     .epochs(90)
+///     .memory(8 << 30)
+///     .cache(DiskCache::open("/nvme/forebay", 500_000_000_000)?)
+///     .on_bad_row(OnBadRow::skip(100))
+///     .build()?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
@@ -345,8 +365,11 @@ impl LoaderBuilder {
             .hint("use a smaller `batch_size`, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
-            return Err(Error::invalid(format!("{rows} rows for {} lanes", order.lanes()))
-                .hint("a lane, and so a rank, needs at least one row"));
+            let lanes = order.lanes();
+            return Err(Error::invalid(format!(
+                "{lanes} lanes need at least {lanes} rows; the selection has {rows}"
+            ))
+            .hint("use fewer `lanes` or fewer ranks"));
         }
         Ok(())
     }

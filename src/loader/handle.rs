@@ -23,9 +23,30 @@ use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
-/// Feeds one rank: a data set, an order, a share and a memory budget, with the threads that do the work.
+/// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
+/// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
 ///
 /// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
+///
+/// ```no_run
+/// use forebay::{Dataset, Position, Shuffle};
+///
+/// let loader = Dataset::open("data/train/")?.loader().shuffle(Shuffle::seeded(17)).epochs(2).build()?;
+/// for epoch in 0..2 {
+///     for batch in loader.epoch(epoch) {
+///         let batch = batch?; // an Arrow RecordBatch
+///     }
+/// }
+/// println!("{}", loader.stats());
+///
+/// // Later, in a new process: go on after the last batch that was handed over.
+/// let saved: Position = loader.position();
+/// loader.restore(&saved)?;
+/// for batch in loader.next_epoch() {
+///     let batch = batch?;
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Loader {
     pub(super) inner: Arc<Inner>,

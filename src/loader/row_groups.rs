@@ -16,7 +16,7 @@ use super::collate::Collator;
 use super::images;
 use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result, caught};
-use crate::monitor::{Monitor, Phase, Stage, Stay};
+use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
@@ -95,8 +95,8 @@ impl RowGroupDecoder {
         let longest = Arc::<AtomicU64>::default();
         let (reading, found_longest) = (self.clone(), longest.clone());
         self.source.pool.spawn_fifo(move || {
-            let Fetched { part, found, permit, mut stay } = fetched;
-            stay.go_on(Phase::Pool);
+            let Fetched { part, found, permit, mut watch } = fetched;
+            watch.go_on(Phase::Pool);
             let task = match found {
                 Found::Bytes(..) => {
                     Some(reading.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
@@ -115,7 +115,7 @@ impl RowGroupDecoder {
             }
             match read {
                 Ok(Read { resident, keep: Some((writer, whole)) }) => {
-                    reading.keep((resident, send), writer, whole, turn, stay);
+                    reading.keep((resident, send), writer, whole, turn, watch);
                 }
                 // Nobody listens any more where the epoch was left.
                 read => drop(send.send(read.map(|read| read.resident))),
@@ -131,7 +131,7 @@ impl RowGroupDecoder {
         writer: CacheWriter,
         whole: RecordBatch,
         turn: Option<OwnedSemaphorePermit>,
-        mut stay: Stay,
+        mut watch: RowGroupWatch,
     ) {
         if self.source.exchange {
             let whole = match caught(|| self.in_form(whole)) {
@@ -140,13 +140,13 @@ impl RowGroupDecoder {
             };
             let renewer = Arc::new(self.clone());
             self.source.runtime.spawn_blocking(move || {
-                stay.go_on(Phase::Writing);
+                watch.go_on(Phase::Writing);
                 // What is not kept is used in the form that memory was planned for.
                 let resident = match writer.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
                 };
-                drop((send.send(Ok(resident)), stay));
+                drop((send.send(Ok(resident)), watch));
                 // Pixels are more than the permit covers: few are in the making or being written at once.
                 drop((whole, turn));
             });

@@ -169,9 +169,9 @@ impl Tiers {
 /// Images that were decoded, images that were brought into another form to be kept, and seconds that the consumer waited
 /// for batches in the making.
 fn made(monitor: &Monitor) -> (u64, u64, f64) {
-    let books = monitor.books();
-    let items = |stage: Stage| books.work[stage as usize].items;
-    let nanos = books.waits[Stage::Decode as usize] + books.waits[Stage::Gather as usize];
+    let timings = monitor.timings();
+    let items = |stage: Stage| timings.work[stage as usize].items;
+    let nanos = timings.waits[Stage::Decode as usize] + timings.waits[Stage::Gather as usize];
     (items(Stage::Decode), items(Stage::Keep), nanos / 1e9)
 }
 
