@@ -11,6 +11,8 @@ mod monitor;
 pub mod panics;
 pub mod paths;
 pub mod reader;
+mod row_set;
+mod samples;
 pub mod shard;
 mod shuffle;
 pub mod sizes;

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms by floor, lowest first. A room may import from floors below its own.
-const FLOORS: [&[&str]; 7] = [
+const FLOORS: [&[&str]; 9] = [
     &["panics"],
-    &["error"],
+    &["error", "row_set"],
+    &["snapshot"],
     &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
+    &["samples"],
     &["source", "cache", "decode"],
     &["reader"],
     &["loader"],
