@@ -146,6 +146,8 @@ mod monitor;
 mod panics;
 mod paths;
 mod reader;
+mod row_set;
+mod samples;
 mod shard;
 mod shuffle;
 mod sizes;

@@ -28,7 +28,8 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::row_cache::RowCache;
-use crate::reader::select::Selected;
+use crate::reader::select;
+use crate::samples::{SampleIndex, SingleRows};
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
 use columns::{has_images, is_flat, window_row_bytes};
 
@@ -374,10 +375,11 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
+    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
+        let live = select::live_rows(catalog)?;
         let Some(filter) = &self.filter else {
-            return Selected::all(catalog.groups.iter().map(|group| group.rows));
+            return Ok(SampleIndex::new(Arc::new(SingleRows), live));
         };
         filter.validate(catalog)?;
         let columns = filter.columns();
@@ -386,6 +388,7 @@ impl LoaderBuilder {
         // Which rows there are must be known for sure.
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
-        border.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
+        let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
+        Ok(SampleIndex::new(Arc::new(SingleRows), border.wait_for(matching)??))
     }
 }

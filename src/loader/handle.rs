@@ -20,7 +20,7 @@ use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
-use crate::reader::select::Selected;
+use crate::samples::SampleIndex;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
@@ -55,7 +55,7 @@ pub struct Loader {
 pub(super) struct Inner {
     pub(super) engine: Arc<Engine>,
     pub(super) fetcher: Fetcher,
-    pub(super) selected: Arc<Selected>,
+    pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
     /// What opening the data set came to.

@@ -20,8 +20,8 @@ use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
-use crate::reader::select::Selected;
 use crate::reader::{self, Renew, Resident};
+use crate::samples::SampleIndex;
 use crate::shard::Part;
 
 /// Of the memory for row groups, the share that one may take with its images in another form; larger ones are kept as
@@ -34,7 +34,7 @@ pub(super) struct Source {
     pub(super) runtime: Handle,
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
-    pub(super) selected: Arc<Selected>,
+    pub(super) selected: Arc<SampleIndex>,
     /// What becomes of the rows.
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
