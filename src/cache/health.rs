@@ -39,11 +39,11 @@ pub(super) enum Mode {
 #[derive(Debug)]
 pub(super) struct Health {
     retry_after: Duration,
-    state: Mutex<State>,
+    state: Mutex<HealthState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     halves: [Option<Failed>; 2],
     warned: Option<Instant>,
     warning: Option<String>,
@@ -65,7 +65,7 @@ impl Health {
         Health { retry_after, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

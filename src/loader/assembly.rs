@@ -21,7 +21,7 @@ use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Gauge;
-use crate::shard::{Part, Step, Walk};
+use crate::shard::{Part, PlannedStep, Walk};
 use crate::shuffle::Window;
 
 /// Between two looks at whether waiting can end at all.
@@ -237,8 +237,8 @@ impl Assembly {
     }
 
     /// Waits for the parts of a step and lists its rows.
-    fn assemble(&mut self, step: Step) -> Result<Listed, Stop> {
-        let Step { parts, mut picks, mut leaving, .. } = step;
+    fn assemble(&mut self, step: PlannedStep) -> Result<Listed, Stop> {
+        let PlannedStep { parts, mut picks, mut leaving, .. } = step;
         let used: HashSet<&Part> = if leaving.is_empty() { HashSet::new() } else { parts.iter().collect() };
         for unused in leaving.extract_if(.., |part| !used.contains(part)) {
             self.window.let_go(&unused);

@@ -235,7 +235,7 @@ impl Engine {
         switch.begin(move || {
             if let Some(row_cache) = &source.fetcher.row_cache {
                 let cache = row_cache.cache().clone();
-                source.runtime.spawn_blocking(move || cache.keep_house());
+                source.runtime.spawn_blocking(move || cache.maintain());
             }
             if let Some(next) = next {
                 Engine::follow_up(&engine, &begun, || prepare(next, &source, (permits, over), due));

@@ -33,4 +33,4 @@ pub use order::{EpochOrder, OrderSpec};
 pub use position::{OrderId, Position};
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};
-pub use walk::{Step, Walk};
+pub use walk::{PlannedStep, Walk};

@@ -11,7 +11,7 @@ use crate::monitor::Stage;
 const MIN_WAIT_SHARE: f64 = 0.02;
 
 /// Of the time of fetching, the share that it may wait for memory before that is worth a word.
-const SHORT_OF_MEMORY: f64 = 0.3;
+const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
 /// What holds a training loop up. Its first batch is left out where there are more: that is a start, and says little
 /// about the rest.
@@ -97,7 +97,7 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
             let fetch = &stages.fetch;
             let rate = fetch.bytes as f64 / fetch.working.max(f64::MIN_POSITIVE) / 1e6;
             let short = fetch.blocked.unwrap_or(0.0) / (fetch.working + fetch.blocked.unwrap_or(0.0)).max(1e-9);
-            let memory = if short >= SHORT_OF_MEMORY { ", more memory" } else { "" };
+            let memory = if short >= MIN_MEMORY_WAIT_SHARE { ", more memory" } else { "" };
             format!("it gave {rate:.0} MB/s: a nearer or faster store{memory}, a row cache or fewer columns would help")
         }
         Stage::Memory => "row groups wait until others leave: raise memory, or use a smaller window or fewer lanes".into(),
