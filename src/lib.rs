@@ -3,6 +3,7 @@
 pub mod batch;
 pub mod cache;
 pub mod catalog;
+mod column;
 pub mod decode;
 pub mod error;
 pub mod loader;
@@ -18,7 +19,8 @@ pub mod source;
 
 pub use cache::DiskCache;
 pub use catalog::Catalog;
-pub use decode::{Image, Layout, PixelType};
+pub use column::Decoder;
+pub use decode::{Image, Layout, PixelType, RowKey};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{BadRow, Dataset, Epoch, Loader, LoaderBuilder, OnBadRow, RankPlan, Stats, Step, Wait};
 pub use reader::Filter;

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms by floor, lowest first. A room may import from floors below its own.
-const FLOORS: [&[&str]; 7] = [
+const FLOORS: [&[&str]; 8] = [
     &["panics"],
     &["error"],
     &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
     &["source", "cache", "decode"],
+    &["column"],
     &["reader"],
     &["loader"],
     &["bin", "python"],
