@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, select};
 use rayon::ThreadPool;
 
-use super::collate::{Collated, Collator, Job};
+use super::collate::{BatchRows, Collated, Collator};
 use super::prefetch::{Cancel, RowGroupQueue, ended_early};
 use super::queue::{self, queue};
 use super::semaphore::{BatchPermit, BatchSemaphore, BytesPermit};
@@ -231,7 +231,7 @@ impl Assembly {
         let (collator, cancelled) = (self.collator.clone(), self.off.clone());
         let (running, watch) = (self.running.clone(), self.watch.clone());
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
-        Job { collator, sources, picks, epoch: self.number, cancelled, watch, _running: running }
+        BatchRows { collator, sources, picks, epoch: self.number, cancelled, watch, _running: running }
             .start(&self.pool, sends);
         pending.into_iter().try_for_each(|pending| self.pass_on(pending))
     }

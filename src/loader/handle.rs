@@ -96,7 +96,7 @@ impl Inner {
     pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
-        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form));
+        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
         Ok(Source {
             runtime,
             pool,

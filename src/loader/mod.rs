@@ -4,8 +4,8 @@
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
 //! * `threads` starts them, `pipe` runs an epoch on them: `prefetch` fetches its
 //!   row groups and `row_groups` decodes them, `assembly` follows the plan, `collate`
-//!   makes one batch of rows and `images`, `buffer_pool` keeps its buffers,
-//! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
+//!   makes one batch of rows with the codecs of its columns, `buffer_pool` keeps its buffers,
+//! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
 //!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
@@ -18,7 +18,6 @@ mod consumer;
 mod dataset;
 mod epoch;
 mod handle;
-mod images;
 mod machine;
 mod pipe;
 mod plan;
