@@ -5,12 +5,8 @@
 //! of its own: what is not about the border belongs in the library. The public names live in the Python package
 //! `forebay`, which wraps this module; nothing here is imported by users.
 
-#[path = "../../src/bin/forebay/allocator.rs"]
-mod allocator;
 mod batch;
 mod capsule;
-#[path = "../../src/bin/forebay/cli.rs"]
-mod cli;
 mod column;
 mod dense;
 mod dlpack;
@@ -29,14 +25,18 @@ mod ragged;
 mod schema;
 mod text;
 
+use forebay::cli;
 use pyo3::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: cli::Allocator = cli::ALLOCATOR;
 
 /// The compiled half of the `forebay` package.
 #[pymodule]
 fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    allocator::settle();
+    cli::settle();
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add("__level__", cli::machine::LEVEL)?;
+    module.add("__level__", cli::LEVEL)?;
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use forebay::batch::Fill;
-use forebay::loader::{Stats, Verdict};
+use forebay::internals::batch::Fill;
+use forebay::internals::loader::{Stats, Verdict};
 use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;

@@ -1,10 +1,9 @@
-//! The command line program, from the same source as the one that cargo installs.
+//! The command line program, which is the same function as in the binary that cargo installs.
 
 use std::ffi::OsString;
 
+use forebay::cli;
 use pyo3::prelude::*;
-
-use crate::cli;
 
 /// Runs the program, its name first, without the interpreter, and returns its exit status.
 #[pyfunction]

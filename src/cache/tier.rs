@@ -7,7 +7,16 @@ use serde::Serialize;
 
 use crate::error::{Error, Result};
 
-/// What is kept of images.
+/// The form in which the row cache keeps images.
+///
+/// ```
+/// use forebay::Tier;
+///
+/// assert_eq!("pixels".parse::<Tier>()?, Tier::Pixels);
+/// assert_eq!(Tier::default().to_string(), "auto");
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tier {

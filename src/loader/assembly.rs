@@ -11,7 +11,7 @@ use rayon::ThreadPool;
 use super::admission::Admission;
 use super::arrivals::{Arrivals, Interrupt};
 use super::batch_group::{BatchGroup, GroupedBatch, StepRows};
-use super::collate::{Collated, Collator, Job};
+use super::collate::{BatchRows, Collated, Collator};
 use super::hand_over::{HandOver, PendingBatch};
 use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
@@ -20,7 +20,7 @@ use super::row_groups::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
-use crate::shard::{Part, Step, Walk};
+use crate::shard::{Part, PlannedStep, Walk};
 use crate::shuffle::Window;
 
 /// Reports what became of an epoch's work.
@@ -51,7 +51,7 @@ impl BatchMaker {
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
-        let job = Job {
+        let rows = BatchRows {
             collator: self.collator.clone(),
             sources,
             picks,
@@ -60,7 +60,7 @@ impl BatchMaker {
             watch: self.watch.clone(),
             _running: self.running.clone(),
         };
-        job.start(&self.pool, batches);
+        rows.start(&self.pool, batches);
     }
 
     /// Whether batches are being made.
@@ -162,8 +162,8 @@ impl Assembly {
     }
 
     /// Waits for the parts of a step and lists its rows.
-    fn rows(&mut self, step: Step) -> Result<StepRows, Interrupt> {
-        let Step { parts, mut picks, mut leaving, end, padded, .. } = step;
+    fn rows(&mut self, step: PlannedStep) -> Result<StepRows, Interrupt> {
+        let PlannedStep { parts, mut picks, mut leaving, end, padded, .. } = step;
         let used: HashSet<&Part> = if leaving.is_empty() { HashSet::new() } else { parts.iter().collect() };
         for unused in leaving.extract_if(.., |part| !used.contains(part)) {
             self.window.let_go(&unused);

@@ -17,7 +17,7 @@ use super::progress::{Progress, Receipt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
-/// A batch, and the receipt that says it was handed over.
+/// A batch, and its receipt. See [`Wait`] for an example.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The rows of this rank.
@@ -26,7 +26,28 @@ pub struct Step {
     pub after: Receipt,
 }
 
-/// What a bounded wait for the next batch came to.
+/// The result of [`Epoch::next_step`], which waits at most a given time for the next batch.
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use forebay::{Dataset, Wait};
+///
+/// let loader = Dataset::open("data/train/")?.loader().build()?;
+/// let mut epoch = loader.epoch(0);
+/// loop {
+///     match epoch.next_step(Duration::from_millis(100)) {
+///         Wait::Step(step) => {
+///             let step = step?;
+///             println!("{} rows", step.batch.num_rows());
+///             loader.handed_over(&step.after); // from here on a position counts it
+///         }
+///         Wait::Pending => println!("nothing yet"),
+///         Wait::Finished => break,
+///     }
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Debug)]
 pub enum Wait {
     /// A batch, or the reason why there is none.
@@ -37,10 +58,22 @@ pub enum Wait {
     Finished,
 }
 
-/// The batches of one rank and epoch, in order. Dropping it stops its work at once.
+/// The batches of one rank and epoch, in order: a blocking iterator of [`RecordBatch`]es. Dropping it stops its work at
+/// once.
 ///
-/// As an iterator it counts each batch as handed over; a consumer that prefetches behind it uses
+/// As an iterator it counts each batch as handed over. A consumer that prefetches behind it uses
 /// [`next_step`](Self::next_step) and counts by itself. After an error the iterator ends.
+///
+/// ```no_run
+/// let loader = forebay::Dataset::open("data/train/")?.loader().build()?;
+/// let mut epoch = loader.epoch(0);
+/// println!("epoch {} has {} steps", epoch.number(), epoch.remaining());
+/// for batch in &mut epoch {
+///     println!("{} rows", batch?.num_rows());
+/// }
+/// println!("{} bad rows were left out", epoch.skipped().len());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 pub struct Epoch {
     pub(super) number: u64,
     /// Steps that are still to come: an epoch that ends before is an error.
@@ -76,6 +109,7 @@ impl Epoch {
     /// Takes over to say when the consumer waits, for [`Stats`](super::Stats): from here on the epoch does not, because
     /// whoever takes its batches does so on behalf of somebody else, or does something to them first. `apart` says that
     /// they are taken on another thread than the consumer's. `None` where the epoch did not begin, or is over.
+    #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.counted = false;
         Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))

@@ -19,12 +19,33 @@ use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
-use crate::reader::select::Selected;
+use crate::samples::SampleIndex;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
-/// Feeds one rank: a data set, an order, a share and a memory budget, with the threads that do the work.
+/// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
+/// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
 ///
 /// Cheap to clone; clones are the same loader. One epoch is under way at a time: starting another ends it.
+///
+/// ```no_run
+/// use forebay::{Dataset, Position, Shuffle};
+///
+/// let loader = Dataset::open("data/train/")?.loader().shuffle(Shuffle::seeded(17)).epochs(2).build()?;
+/// for epoch in 0..2 {
+///     for batch in loader.epoch(epoch) {
+///         let batch = batch?; // an Arrow RecordBatch
+///     }
+/// }
+/// println!("{}", loader.stats());
+///
+/// // Later, in a new process: go on after the last batch that was handed over.
+/// let saved: Position = loader.position();
+/// loader.restore(&saved)?;
+/// for batch in loader.next_epoch() {
+///     let batch = batch?;
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Loader {
     pub(super) inner: Arc<Inner>,
@@ -33,7 +54,7 @@ pub struct Loader {
 pub(super) struct Inner {
     pub(super) engine: Arc<Engine>,
     pub(super) fetcher: Fetcher,
-    pub(super) selected: Arc<Selected>,
+    pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
     /// What opening the data set came to.
@@ -73,7 +94,7 @@ impl Inner {
     pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
-        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form));
+        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
         Ok(Source {
             runtime,
             pool,

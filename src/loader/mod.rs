@@ -5,9 +5,9 @@
 //! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
 //!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
 //!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
-//!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows and `images`,
-//!   `buffer_pool` keeps its buffers,
-//! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
+//!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
+//!   of its columns, `buffer_pool` keeps its buffers,
+//! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
 //!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
@@ -24,7 +24,6 @@ mod dataset;
 mod epoch;
 mod hand_over;
 mod handle;
-mod images;
 mod lifecycle;
 mod machine;
 mod pipe;

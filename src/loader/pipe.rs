@@ -256,11 +256,11 @@ impl Driven {
                 epoch.prefetch.cancel();
             }),
             Action::Forget(id) => self.epochs.retain(|epoch| epoch.id != id),
-            Action::CleanCache => {
+            Action::MaintainCache => {
                 let Some(Work { source, .. }) = &self.work else { return };
                 if let Some(row_cache) = &source.fetcher.row_cache {
                     let cache = row_cache.cache().clone();
-                    source.runtime.spawn_blocking(move || cache.keep_house());
+                    source.runtime.spawn_blocking(move || cache.maintain());
                 }
             }
             Action::ReplacePermits => self.permits = None,

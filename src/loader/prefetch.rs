@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Found, Gauge};
 use crate::reader::row_cache::RowCache;
-use crate::shard::{OrderSpec, Part, Step, Walk};
+use crate::shard::{OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
 
 /// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
@@ -132,7 +132,7 @@ impl HeadStart {
     /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts.
     fn parts(
         self: Arc<Self>,
-        steps: impl Iterator<Item = Step> + Send,
+        steps: impl Iterator<Item = PlannedStep> + Send,
         ahead: usize,
         mut more: usize,
     ) -> impl stream::Stream<Item = Part> + Send {

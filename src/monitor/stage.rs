@@ -1,13 +1,23 @@
-//! What a training loop may wait for.
+//! The stages that a training loop may wait for.
 
 use serde::Serialize;
 
-/// A stage on the road from storage to the training step, or what else may hold that up.
+/// What a training loop may wait for: a stage between storage and the training step, memory, or itself.
+///
+/// ```
+/// use forebay::stats::{Stage, Waits};
+///
+/// let waits = Waits::default();
+/// for stage in Stage::ALL {
+///     println!("{}: {:.3} s", stage.name(), waits.of(stage));
+/// }
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Bytes of row groups, from the store.
-    Store,
+    Fetch,
     /// Memory: the window, and batches that are being made, hold all that row groups may take.
     Memory,
     /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that are used
@@ -37,7 +47,7 @@ pub enum Stage {
 impl Stage {
     /// All of them, from storage to the training loop.
     pub const ALL: [Stage; 12] = [
-        Stage::Store,
+        Stage::Fetch,
         Stage::Memory,
         Stage::Cache,
         Stage::Parquet,
@@ -57,7 +67,7 @@ impl Stage {
     /// Its name in reports: one word, in lower case, such as `hand_over`.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Store => "store",
+            Stage::Fetch => "fetch",
             Stage::Memory => "memory",
             Stage::Cache => "cache",
             Stage::Parquet => "parquet",

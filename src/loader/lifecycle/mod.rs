@@ -119,7 +119,7 @@ pub(super) enum Action<K> {
     /// Let go of it. What its consumer holds stays valid.
     Forget(EpochId),
     /// Let the cache remove what was left behind.
-    CleanCache,
+    MaintainCache,
     /// Use new permits for batches from here on: those of an epoch that was abandoned may be held for ever.
     ReplacePermits,
 }
@@ -262,7 +262,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         };
         let Some(current) = self.current.as_mut().filter(is_new) else { return };
         current.step_reached = true;
-        out.push(Action::CleanCache);
+        out.push(Action::MaintainCache);
         let fetches_after = (!current.is_fetched).then_some(id);
         let is_assembled = current.is_assembled;
         if let Some(key) = current.following.take() {

@@ -176,7 +176,7 @@ impl Model {
 
     fn carry_out(&mut self, action: Action<Key>) {
         match action {
-            Action::Prepare(..) | Action::CleanCache => {}
+            Action::Prepare(..) | Action::MaintainCache => {}
             Action::StartFetching(id) => {
                 for other in self.works.iter().filter(|other| other.id != id) {
                     let fetches = other.may_fetch && !other.is_fetch_over;
@@ -550,7 +550,7 @@ fn an_epoch_that_was_not_prepared_starts_at_once() {
 #[test]
 fn the_next_epoch_waits_for_its_turn_in_fetching_and_in_making() {
     let mut life = begun(0, Some(1));
-    assert_eq!(life.handle(Event::StepReached(FIRST)), [Action::CleanCache, Action::Prepare(SECOND, 1)]);
+    assert_eq!(life.handle(Event::StepReached(FIRST)), [Action::MaintainCache, Action::Prepare(SECOND, 1)]);
     assert_eq!(life.handle(Event::StepReached(FIRST)), [], "once");
     assert_eq!(life.handle(Event::Fetched(FIRST)), [Action::StartFetching(SECOND)]);
     assert_eq!(life.handle(Event::Assembled(FIRST)), [Action::Admit(SECOND)]);

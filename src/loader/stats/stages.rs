@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::seconds;
-use crate::monitor::{Idle, Ledger, Stage};
+use crate::monitor::{Idle, Stage, Timings};
 
 /// What one stage did since the loader was built. All times are seconds.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
     /// What it put out: files, row groups, rows, images or batches, as [`Stages`] says.
@@ -23,6 +24,7 @@ pub struct StageStats {
 }
 
 /// The stages, from storage to the training loop.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stages {
     /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
@@ -57,9 +59,9 @@ pub struct Stages {
 }
 
 impl Stages {
-    pub(super) fn read(books: &Ledger, list: StageStats) -> Self {
+    pub(super) fn read(timings: &Timings, list: StageStats) -> Self {
         let read = |stage: Stage, idle: Option<Idle>| {
-            let work = &books.work[stage as usize];
+            let work = &timings.work[stage as usize];
             StageStats {
                 items: work.items,
                 bytes: work.bytes,
@@ -68,13 +70,13 @@ impl Stages {
                 blocked: idle.map(|idle| seconds(idle.blocked)),
             }
         };
-        let transform = (books.work[Stage::Transform as usize].items > 0).then_some(books.transform);
+        let transform = (timings.work[Stage::Transform as usize].items > 0).then_some(timings.transform);
         Stages {
             list,
-            fetch: read(Stage::Store, Some(books.fetch)),
+            fetch: read(Stage::Fetch, Some(timings.fetch)),
             cache: read(Stage::Cache, None),
             parquet: read(Stage::Parquet, None),
-            shuffle: read(Stage::Shuffle, Some(books.shuffle)),
+            shuffle: read(Stage::Shuffle, Some(timings.shuffle)),
             gather: read(Stage::Gather, None),
             decode: read(Stage::Decode, None),
             keep: read(Stage::Keep, None),

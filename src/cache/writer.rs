@@ -1,0 +1,157 @@
+//! A part: an entry that somebody fetches or writes now, and the lock that says so.
+//!
+//! One file is temporary file and lock at once. Its lock ends with its owner, however that ends; a part without a lock is
+//! an orphan, and whoever meets it removes it. A part is never taken over: the finder makes a new one, so that no file is
+//! ever written by two.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind as Io};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::folder::{self, Scan};
+use super::key::Name;
+use super::ledger::Ledger;
+use super::points::{self, Point};
+use super::seal;
+use super::space::{Declined, Space};
+
+/// How often others may come in between before a part counts as theirs.
+const ATTEMPTS: usize = 8;
+
+/// A part that is ours. Dropping it removes the file, then the lock.
+pub(super) struct Writer {
+    space: Arc<Space>,
+    name: Name,
+    pub(super) file: File,
+    /// `None` once it is an entry.
+    path: Option<PathBuf>,
+    /// Its length, which the ledger counts.
+    reserved: Option<u64>,
+}
+
+impl Writer {
+    /// Begins a part, unless another thread or process has: then it is busy.
+    pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Writer, Declined> {
+        let path = space.folder.partial(name);
+        space.folder.make_room_for(name)?;
+        if folder::clear(&path)? || folder::clear(&space.folder.entry(name))? {
+            return Err(Declined::Blocked);
+        }
+        for _ in 0..ATTEMPTS {
+            match folder::create(&path, false) {
+                Ok(file) => match lock(&file, &path)? {
+                    Lock::Ours => {
+                        points::pass(Point::Created);
+                        let (space, path) = (space.clone(), Some(path));
+                        return Ok(Writer { space, name, file, path, reserved: None });
+                    }
+                    Lock::Theirs => return Err(Declined::Busy),
+                    Lock::Gone => {}
+                },
+                Err(error) if error.kind() == Io::AlreadyExists => {
+                    if !remove_orphan(space, &path)? {
+                        return Err(Declined::Busy);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Declined::Busy)
+    }
+
+    /// Takes its length; the ledger counts it already.
+    pub(super) fn grow(&mut self, bytes: u64) -> io::Result<()> {
+        self.reserved = Some(bytes);
+        self.file.set_len(bytes)?;
+        points::pass(Point::Reserved);
+        Ok(())
+    }
+
+    /// Makes it an entry, used now.
+    pub(super) fn publish(mut self) -> Result<(), Declined> {
+        points::pass(Point::Written);
+        seal::seal_new(&self.file)?;
+        if let Some(path) = &self.path {
+            // So that no count misses it or sees it twice.
+            let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
+            let entry = self.space.folder.entry(self.name);
+            match fs::rename(path, &entry) {
+                Err(error) if folder::is_in_the_way(&error) && entry.is_dir() => {
+                    return Err(Declined::Blocked);
+                }
+                renamed => renamed?,
+            }
+            points::pass(Point::Renamed);
+            self.path = None;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.take() {
+            let _ = match self.reserved {
+                Some(bytes) => self.space.remove(&path, bytes),
+                None => fs::remove_file(path),
+            };
+        }
+        let _ = self.file.unlock();
+        self.space.pause.wake();
+    }
+}
+
+enum Lock {
+    Ours,
+    Theirs,
+    /// The file is no longer at its path.
+    Gone,
+}
+
+fn lock(file: &File, path: &Path) -> io::Result<Lock> {
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(Lock::Theirs),
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    let own = file.metadata()?;
+    match path.symlink_metadata() {
+        Ok(found) if (found.dev(), found.ino()) == (own.dev(), own.ino()) => Ok(Lock::Ours),
+        Ok(_) => Ok(Lock::Gone),
+        Err(error) if error.kind() == Io::NotFound => Ok(Lock::Gone),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes the file at the path of a part, unless it is locked: then `false`.
+fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
+    let file = match folder::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == Io::NotFound => return Ok(true),
+        // What we cannot read we have not made.
+        Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
+            return fs::remove_file(path).map(|()| true);
+        }
+        Err(error) => return Err(error),
+    };
+    match lock(&file, path)? {
+        Lock::Theirs => Ok(false),
+        Lock::Gone => Ok(true),
+        Lock::Ours => {
+            match file.metadata()?.len() {
+                0 => fs::remove_file(path)?,
+                reserved => space.remove(path, reserved)?,
+            }
+            Ok(true)
+        }
+    }
+}
+
+/// Removes all parts whose owners are gone.
+pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
+    for part in &scan.partials {
+        let _ = remove_orphan(space, &space.folder.partial(part.name));
+    }
+}

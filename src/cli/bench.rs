@@ -1,0 +1,102 @@
+//! `forebay bench`: how fast the data comes, whether an accelerator would wait for it, and what for.
+
+mod accelerator;
+mod args;
+mod check;
+mod drive;
+mod epochs;
+mod fetch;
+mod live;
+mod meeting;
+mod order;
+mod page;
+mod pressure;
+mod report;
+mod simulated;
+mod sweep;
+mod tally;
+mod verdict;
+mod workload;
+
+use std::time::{Duration, Instant};
+
+use crate::{Error, Loader, Result};
+
+use self::accelerator::Accelerator;
+use self::args::Until;
+use self::drive::{Course, Run, drive};
+use self::live::Live;
+use self::pressure::Pressure;
+use self::report::Report;
+use super::console::{self, Console};
+
+pub(crate) use self::args::Args;
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    args.check()?;
+    let console = Console::new(args.json.as_deref());
+    let (args, held) = workload::resolve(args, &console)?;
+    if args.until == Until::Fetch {
+        if args.report.is_some() {
+            return Err(Error::invalid("--report with --until fetch")
+                .hint("bytes alone have no batches to plot; --until rows has"));
+        }
+        let report = fetch::measure(&args.loader, args.max_batches, &console)?;
+        console.say(&report)?;
+        return console.json(&report);
+    }
+    let mut report = measure(&args, &console)?;
+    report.workload = held;
+    if let Some(file) = &args.report {
+        page::write(&report, file)?;
+    }
+    console.say(&report)?;
+    console.json(&report)
+}
+
+fn measure(args: &Args, console: &Console) -> Result<Report> {
+    let accelerator = args.accelerator();
+    let floor = accelerator.floor();
+    let origin = Instant::now();
+    let loaders = args.loaders()?;
+    let each = loaders.first().map_or(0, Loader::len);
+    let pressure = Pressure::start(args.pressure);
+    let course = Course {
+        accelerator,
+        epochs: 0..args.last_epoch(),
+        steps: Some(args.steps(each)),
+        at_most: args.seconds,
+        pressure: &pressure,
+    };
+    let mut live = Live::new(console, args.expected_steps(each), loaders.first());
+    let ranks = drive(&loaders, &course, origin, |lap| live.step(lap))?;
+    drop(live);
+    let mut report = Report::new(args, &loaders, &ranks, accelerator.step(), floor);
+    if args.step_ms.is_some() {
+        report.set_margin(&unthrottled(&loaders, report.next_epoch(), args.free_time(), &pressure)?);
+    }
+    for loader in loaders {
+        // The trace is written now.
+        loader.close();
+        while let Some(warning) = loader.take_warning() {
+            console::note(warning);
+        }
+    }
+    report.thread_sweep = sweep::measure(args, &pressure, console)?;
+    drop(pressure);
+    report.order_check = check::check(args, console)?;
+    report.conclude();
+    Ok(report)
+}
+
+/// What `loaders` give for some `time` when no accelerator holds them back, from epoch `first` on.
+fn unthrottled(loaders: &[Loader], first: u64, time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
+    let course = Course {
+        accelerator: Accelerator::new(Duration::ZERO),
+        epochs: first..u64::MAX,
+        steps: None,
+        at_most: Some(time),
+        pressure,
+    };
+    drive(loaders, &course, Instant::now(), |_| ())
+}

@@ -1,0 +1,68 @@
+//! `--report`: one page that needs nothing else. No script runs in it, and nothing is loaded from anywhere: plots are
+//! SVG that is made here, and the whole report lies in it as JSON, in the element `report`.
+
+mod axis;
+mod figures;
+mod html;
+mod plots;
+mod svg;
+
+use std::path::Path;
+
+use crate::{Error, ErrorKind, Place, Result};
+
+use self::html::{escaped, script_safe};
+use super::report::Report;
+
+const STYLE: &str = include_str!("page/style.css");
+
+/// Writes the page of `report` to `file`.
+pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
+    let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
+    let value = serde_json::to_value(report).map_err(failed)?;
+    let json = serde_json::to_string_pretty(&value).map_err(failed)?;
+    let plots: String = [
+        plots::over_time(report),
+        plots::latencies(report),
+        Some(plots::stages(report)),
+        plots::epochs(report),
+        plots::threads(report),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let what = report.locations.join(", ");
+    let page = format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <title>forebay bench: {what}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
+         <header>\n<p class=\"brand\">forebay bench <span>{version}</span></p>\n<h1>{what}</h1>\n\
+         <p class=\"verdict\">{verdict}</p>\n</header>\n{head}<section class=\"plots\" aria-label=\"Plots\">\n\
+         {plots}</section>\n<section aria-label=\"Figures\">\n{table}</section>\n\
+         <footer><p>The same figures are in this page as JSON, in the element with the id <code>report</code>. \
+         {host}</p></footer>\n</main>\n\
+         <script type=\"application/json\" id=\"report\">\n{json}\n</script>\n</body>\n</html>\n",
+        what = escaped(&what),
+        version = escaped(report.version),
+        verdict = match &report.workload {
+            Some(held) => escaped(&format!("{held}. {}", report.bottleneck)),
+            None => escaped(&report.bottleneck),
+        },
+        head = figures::head(&value),
+        table = figures::table(&value),
+        host = escaped(&host(report)),
+        json = script_safe(&json),
+    );
+    std::fs::write(file, page).map_err(|error| Error::from(error).at(Place::file(file.display().to_string())))
+}
+
+/// Where the run took place, as far as figures depend on it.
+fn host(report: &Report) -> String {
+    let processors = crate::cli::machine::processors() as usize;
+    let other = match report.others_cores {
+        Some(cores) => format!(", of which other programs kept {cores:.1} busy"),
+        None => String::new(),
+    };
+    format!("Measured on {processors} processors{other}; caches of the system were as they were found.")
+}

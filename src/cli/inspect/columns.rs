@@ -1,0 +1,189 @@
+//! What each column takes, summed over all row groups.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+use std::fmt;
+
+use crate::catalog::Catalog;
+use crate::catalog::Group;
+use crate::error::escaped;
+use arrow::datatypes::{DataType, Field};
+use parquet::basic::Encoding;
+use parquet::file::metadata::ColumnChunkMetaData;
+use serde::Serialize;
+
+use super::pages;
+use crate::cli::units::{bytes, percent};
+
+/// One leaf column.
+#[derive(Serialize)]
+pub(super) struct Column {
+    /// Its path: the column's name, and for nested ones the names inside.
+    pub(super) name: String,
+    /// As it is delivered.
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    pub(super) nullable: bool,
+    /// Binary values, or the bytes in Hugging Face's image struct: likely encoded images.
+    #[serde(skip)]
+    pub(super) binary: bool,
+    pub(super) stored_bytes: u64,
+    pub(super) uncompressed_bytes: u64,
+    pub(super) values: u64,
+    pub(super) codecs: BTreeSet<String>,
+    pub(super) encodings: BTreeSet<String>,
+    /// Whether all chunks have an offset index: where each page begins.
+    pub(super) page_index: bool,
+    /// The largest page of the first file, where its page index tells.
+    pub(super) largest_page_bytes: Option<u64>,
+}
+
+impl Column {
+    /// Mean bytes of a value as stored.
+    pub(super) fn mean_value(&self) -> u64 {
+        self.stored_bytes / self.values.max(1)
+    }
+
+    pub(super) fn is_compressed(&self) -> bool {
+        self.codecs.iter().any(|codec| codec != "uncompressed")
+    }
+
+    pub(super) fn has_dictionary(&self) -> bool {
+        self.encodings.iter().any(|encoding| encoding.contains("dictionary"))
+    }
+}
+
+/// All leaf columns, in the order of the first file.
+pub(super) fn list(catalog: &Catalog) -> Vec<Column> {
+    let Some(first) = catalog.files.first() else { return Vec::new() };
+    let pages = pages::largest(first);
+    let mut columns: Vec<Column> = first
+        .metadata
+        .file_metadata()
+        .schema_descr()
+        .columns()
+        .iter()
+        .enumerate()
+        .map(|(leaf, descriptor)| {
+            let parts = descriptor.path().parts();
+            let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
+            Column {
+                name: descriptor.path().string(),
+                kind: field
+                    .map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts)),
+                nullable: field.is_some_and(Field::is_nullable),
+                binary: field.is_some_and(|field| is_binary(field, parts)),
+                stored_bytes: 0,
+                uncompressed_bytes: 0,
+                values: 0,
+                codecs: BTreeSet::new(),
+                encodings: BTreeSet::new(),
+                page_index: true,
+                largest_page_bytes: pages.get(leaf).copied().flatten(),
+            }
+        })
+        .collect();
+    for file in &catalog.files {
+        for chunk in file.metadata.row_groups().iter().flat_map(|group| group.columns()) {
+            // Files may order their columns differently.
+            let name = chunk.column_path().string();
+            if let Some(column) = columns.iter_mut().find(|column| column.name == name) {
+                column.add(chunk);
+            }
+        }
+    }
+    columns
+}
+
+impl Column {
+    fn add(&mut self, chunk: &ColumnChunkMetaData) {
+        self.stored_bytes += chunk.byte_range().1;
+        self.uncompressed_bytes += chunk.uncompressed_size().max(0) as u64;
+        self.values += chunk.num_values().max(0) as u64;
+        let codec = chunk.compression().to_string().to_lowercase();
+        // "zstd(zstdlevel(1))": the level is the writer's affair.
+        self.codecs.insert(codec.split('(').next().unwrap_or_default().to_owned());
+        self.encodings.extend(chunk.encodings().map(spell));
+        self.page_index &= chunk.offset_index_offset().is_some();
+    }
+}
+
+fn spell(encoding: Encoding) -> String {
+    encoding.to_string().to_lowercase().replace('_', " ")
+}
+
+/// Bytes of all chunks of a row group.
+pub(super) fn stored_bytes(catalog: &Catalog, group: &Group) -> u64 {
+    let row_group = catalog.files[group.file].metadata.row_group(group.index);
+    row_group.columns().iter().map(|chunk| chunk.byte_range().1).sum()
+}
+
+/// The programs that wrote the files.
+pub(super) fn writers(catalog: &Catalog) -> Vec<String> {
+    let name = |file: &crate::catalog::File| {
+        file.metadata.file_metadata().created_by().map_or("unknown", |by| by.trim()).to_owned()
+    };
+    catalog.files.iter().map(name).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The type of a leaf's column as a reader of the batches sees it.
+fn delivered(field: &Field, parts: &[String]) -> String {
+    match field.data_type() {
+        DataType::Struct(fields) if parts.len() > 1 => {
+            let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
+            inner.map_or_else(|| field.data_type().to_string(), |inner| plain(inner.data_type()))
+        }
+        kind => plain(kind),
+    }
+}
+
+/// Without Arrow's words for how a type lies in memory.
+fn plain(kind: &DataType) -> String {
+    match kind {
+        DataType::BinaryView | DataType::Binary | DataType::LargeBinary => "binary".to_owned(),
+        DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => "string".to_owned(),
+        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) => {
+            format!("list<{}>", plain(item.data_type()))
+        }
+        DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", plain(item.data_type())),
+        other => other.to_string().to_lowercase(),
+    }
+}
+
+fn is_binary(field: &Field, parts: &[String]) -> bool {
+    delivered(field, parts) == "binary"
+}
+
+/// The columns, one a line.
+pub(super) fn table(columns: &[Column], f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let names: Vec<(Cow<'_, str>, Cow<'_, str>)> =
+        columns.iter().map(|column| (escaped(&column.name), escaped(&column.kind))).collect();
+    let width = names.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0).max("column".len());
+    let kinds = names.iter().map(|(_, kind)| kind.chars().count()).max().unwrap_or(0).max("type".len());
+    let all: u64 = columns.iter().map(|column| column.stored_bytes).sum();
+    writeln!(
+        f,
+        "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  encodings",
+        "column", "type", "stored", "share", "raw", "codec", "index"
+    )?;
+    for (column, (name, kind)) in columns.iter().zip(&names) {
+        let share = column.stored_bytes as f64 / all.max(1) as f64;
+        writeln!(
+            f,
+            "{:<width$}  {:<kinds$} {:>10} {:>8} {:>10}  {:<13} {:<5}  {}",
+            name,
+            kind,
+            bytes(column.stored_bytes),
+            percent(share),
+            bytes(column.uncompressed_bytes),
+            join(&column.codecs),
+            if column.page_index { "yes" } else { "no" },
+            join(&column.encodings),
+        )?;
+    }
+    Ok(())
+}
+
+fn join(words: &BTreeSet<String>) -> String {
+    words.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

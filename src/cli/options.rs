@@ -1,0 +1,170 @@
+//! What `plan` and `bench` share: which data, in which order, in which batches.
+
+use std::path::PathBuf;
+
+use crate::cache::Tier;
+use crate::catalog::Projection;
+use crate::{Dataset, DiskCache, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
+
+use super::location::Location;
+use super::units;
+
+/// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
+const IMAGENET_MEAN: [f32; 3] = [0.485, 0.456, 0.406];
+const IMAGENET_STD: [f32; 3] = [0.229, 0.224, 0.225];
+
+/// Data, order and batches of a loader.
+#[derive(clap::Args, Clone)]
+pub(crate) struct LoaderOptions {
+    #[command(flatten)]
+    pub(crate) location: Location,
+    /// Columns to read [default: all]
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    pub(crate) columns: Option<Vec<String>>,
+    /// Decode a column of images: rrc224 (random resized crop), center224 or resize224x224 (height x width)
+    #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image)]
+    pub(crate) image: Vec<(String, Image)>,
+    /// Deliver images as normalised float32, channels first, instead of uint8
+    #[arg(long, requires = "image")]
+    pub(crate) float: bool,
+    /// Rows in a batch of one rank
+    #[arg(long, default_value_t = LoaderBuilder::BATCH_SIZE)]
+    pub(crate) batch_size: u64,
+    /// How rows are mixed
+    #[arg(long, value_enum, default_value_t = Order::Window)]
+    pub(crate) order: Order,
+    /// Seed of the order and of random crops
+    #[arg(long, default_value_t = 0)]
+    pub(crate) seed: u64,
+    /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
+    #[arg(long)]
+    pub(crate) window_rows: Option<u64>,
+    /// Interleaved lanes of the order [default: one for each rank]
+    #[arg(long)]
+    pub(crate) lanes: Option<u32>,
+    /// Leave out the rows that do not fill a step
+    #[arg(long)]
+    pub(crate) drop_last: bool,
+    /// Budget for all that is in flight, such as 4GB [default: 4 GiB, or half of the machine]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
+    pub(crate) memory: Option<u64>,
+    /// Keep decoded rows in this folder, and read them from there
+    #[arg(long, value_name = "DIR", requires = "cache_bytes", value_parser = units::local_path())]
+    pub(crate) cache: Option<PathBuf>,
+    /// The most that the cache may hold, such as 200GB
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
+    pub(crate) cache_bytes: Option<u64>,
+    /// What the cache keeps of images: auto, rows, resized or pixels
+    #[arg(long, value_name = "TIER", default_value = "auto", requires = "cache")]
+    pub(crate) cache_tier: Tier,
+}
+
+/// The order of an epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Order {
+    /// Row groups at random, their rows mixed through a window
+    Window,
+    /// A uniform permutation of all rows
+    Exact,
+    /// As stored
+    Stored,
+}
+
+impl LoaderOptions {
+    /// Opens the data set.
+    pub(crate) fn open(&self) -> Result<Dataset> {
+        self.location.open()
+    }
+
+    /// The columns that are read.
+    pub(crate) fn projection(&self, dataset: &Dataset) -> Result<Projection> {
+        match &self.columns {
+            Some(columns) => dataset.catalog().project(columns),
+            None => dataset.catalog().project_all(),
+        }
+    }
+
+    /// Describes the loader of one rank, but for what only one verb knows.
+    pub(crate) fn loader(&self, dataset: &Dataset, shard: Shard) -> Result<LoaderBuilder> {
+        let mut builder = dataset
+            .loader()
+            .shard(shard)
+            .shuffle(self.shuffle())
+            .batch_size(self.batch_size)
+            .drop_last(self.drop_last);
+        if let Some(columns) = &self.columns {
+            builder = builder.columns(columns);
+        }
+        if let Some(bytes) = self.memory {
+            builder = builder.memory(bytes);
+        }
+        if let Some((folder, bytes)) = self.cache.as_ref().zip(self.cache_bytes) {
+            builder = builder.cache(DiskCache::open(folder, bytes)?).cache_tier(self.cache_tier);
+        }
+        let images = self.image.iter();
+        Ok(images.fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image))))
+    }
+
+    fn shuffle(&self) -> Shuffle {
+        let mut shuffle = match self.order {
+            Order::Window => Shuffle::seeded(self.seed),
+            Order::Exact => Shuffle::exact(self.seed),
+            Order::Stored => Shuffle::stored(),
+        };
+        if let Some(rows) = self.window_rows {
+            shuffle = shuffle.window_rows(rows);
+        }
+        match self.lanes {
+            Some(lanes) => shuffle.lanes(lanes),
+            None => shuffle,
+        }
+    }
+
+    fn finished(&self, image: &Image) -> Image {
+        if !self.float {
+            return image.clone();
+        }
+        image.clone().normalize(IMAGENET_MEAN, IMAGENET_STD).dtype(PixelType::F32).layout(Layout::Nchw)
+    }
+}
+
+/// "image=rrc224", "image=center224", "image=resize240x320".
+fn parse_image(text: &str) -> Result<(String, Image), String> {
+    let refuse = || {
+        format!(
+            "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width)"
+        )
+    };
+    let (column, how) = text.split_once('=').filter(|(column, _)| !column.is_empty()).ok_or_else(refuse)?;
+    let number = |digits: &str| digits.parse::<u32>().ok();
+    let image = if let Some(size) = how.strip_prefix("rrc").and_then(number) {
+        Image::random_resized_crop(size).flip()
+    } else if let Some(size) = how.strip_prefix("center").and_then(number) {
+        Image::center_crop(size)
+    } else if let Some((height, width)) = how.strip_prefix("resize").and_then(|size| size.split_once('x')) {
+        Image::resize(number(height).ok_or_else(refuse)?, number(width).ok_or_else(refuse)?)
+    } else {
+        return Err(refuse());
+    };
+    image.validate().map_err(|error| error.to_string())?;
+    Ok((column.to_owned(), image))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_image_is_described_in_one_word() {
+        let shape = |text| parse_image(text).map(|(column, image)| (column, image.shape()));
+        assert_eq!(shape("image=rrc224"), Ok(("image".into(), [224, 224, 3])));
+        assert_eq!(shape("x=center96"), Ok(("x".into(), [96, 96, 3])));
+        assert_eq!(shape("x=resize240x320"), Ok(("x".into(), [240, 320, 3])));
+        for text in
+            ["rrc224", "=rrc224", "image=", "image=rrc", "image=rrc0", "image=crop224", "image=resize224"]
+        {
+            assert!(shape(text).is_err(), "{text}");
+        }
+    }
+}

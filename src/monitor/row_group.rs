@@ -1,0 +1,64 @@
+//! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is dropped.
+
+use super::stage::Stage;
+use super::timings::Phase;
+use super::trace::Track;
+use super::watch::{Watch, places};
+
+/// A row group on its way, and the phase that it is in.
+#[derive(Debug)]
+pub(crate) struct RowGroupWatch {
+    pub(super) watch: Watch,
+    pub(super) number: u64,
+    pub(super) group: u32,
+    pub(super) phase: Phase,
+    pub(super) since: u64,
+    /// Its place on the timeline, where one is made.
+    pub(super) place: Option<u32>,
+}
+
+impl RowGroupWatch {
+    /// The row group goes on to another phase.
+    pub(crate) fn go_on(&mut self, phase: Phase) {
+        let id = self.watch.id();
+        let now = self.watch.enter(|timings, now| {
+            timings.settle(now);
+            timings.leaves(self.phase);
+            timings.enters(id, self.number, phase);
+            if self.phase == Phase::Memory && phase != Phase::Memory {
+                timings.under_way += 1;
+            }
+            now
+        });
+        self.note(now);
+        (self.phase, self.since) = (phase, now);
+    }
+
+    /// Counts one row group of `bytes` bytes that came from a stage.
+    pub(crate) fn count(&self, stage: Stage, bytes: u64) {
+        self.watch.count(stage, 1, bytes);
+    }
+
+    fn note(&self, now: u64) {
+        let name = match self.phase {
+            Phase::Memory => "wait for memory",
+            Phase::Cache => "look up in the cache",
+            Phase::Fetch => "fetch",
+            Phase::Writing => "write to the cache",
+            Phase::Fetched | Phase::Pool | Phase::Ready => return,
+        };
+        if let Some(place) = self.place {
+            let about = Some(("row_group", u64::from(self.group)));
+            self.watch.monitor().span(name, Track::Fetch(place), (self.since, now), about);
+        }
+    }
+}
+
+impl Drop for RowGroupWatch {
+    fn drop(&mut self) {
+        self.go_on(Phase::Ready);
+        if let (Some(tracing), Some(place)) = (&self.watch.monitor().trace, self.place) {
+            places(&tracing.fetches).give_back(place);
+        }
+    }
+}

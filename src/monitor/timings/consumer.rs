@@ -1,0 +1,119 @@
+//! The consumer's side of the timings: when it waits, and how much time is its own.
+
+use super::{Had, Timings};
+use crate::monitor::stage::Stage;
+
+/// Work on a batch that somebody looks at.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::monitor) enum Look {
+    /// It holds up nobody that is known.
+    Aside,
+    /// It holds up the consumer, who was waiting before or not, and for what its own thread did.
+    Near { before: Option<Stage>, waiting: bool },
+}
+
+impl Timings {
+    /// The consumer asks for a batch; the time since it got the last one of this epoch was its own.
+    pub(in crate::monitor) fn asks(&mut self, epoch: u64, now: u64) {
+        self.settle(now);
+        if self.waiting {
+            return;
+        }
+        self.own_time(epoch, now);
+        (self.waiting, self.asked) = (true, now);
+    }
+
+    /// It stops waiting, for now, without a batch.
+    pub(in crate::monitor) fn pauses(&mut self, epoch: u64, now: u64) {
+        self.settle(now);
+        if std::mem::take(&mut self.waiting) {
+            self.so_far += now.saturating_sub(self.asked);
+            self.had = Some(Had { epoch, at: now });
+        }
+    }
+
+    /// It has a batch. Returns how long it waited, and how many batches of the epoch it had before.
+    pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64) -> Option<(u64, u64)> {
+        self.settle(now);
+        if !std::mem::take(&mut self.waiting) {
+            return None;
+        }
+        let waited = std::mem::take(&mut self.so_far) + now.saturating_sub(self.asked);
+        match self.start {
+            Some(_) => self.next.record(waited),
+            None => {
+                self.first = waited;
+                self.start = Some(self.waits);
+            }
+        }
+        self.had = Some(Had { epoch, at: now });
+        let epoch = self.epoch(epoch)?;
+        epoch.taken += 1;
+        Some((waited, epoch.taken - 1))
+    }
+
+    /// There is no batch for it, and will be none.
+    pub(in crate::monitor) fn gets_nothing(&mut self, now: u64) {
+        self.settle(now);
+        (self.waiting, self.so_far, self.had) = (false, 0, None);
+    }
+
+    /// The consumer's own thread works for a stage on its way to a batch; what it did before, and since when.
+    pub(in crate::monitor) fn nears(
+        &mut self,
+        epoch: u64,
+        now: u64,
+        near: Option<Stage>,
+    ) -> Option<(Stage, u64)> {
+        self.settle(now);
+        let epoch = self.epoch(epoch)?;
+        let before = std::mem::replace(&mut epoch.near, near);
+        let since = std::mem::replace(&mut epoch.neared, now);
+        near.into_iter().for_each(|stage| self.begins(stage));
+        before.into_iter().for_each(|stage| self.ends(stage));
+        before.map(|stage| (stage, since))
+    }
+
+    /// Somebody looks at a batch, so that a stage works on it. The consumer waits meanwhile, if it is who looks.
+    pub(in crate::monitor) fn looks(&mut self, epoch: u64, now: u64, stage: Stage) -> Look {
+        self.settle(now);
+        let had = self.had.is_some_and(|had| had.epoch == epoch);
+        let waiting = self.waiting;
+        match self.epoch(epoch) {
+            Some(found) if !found.apart && (waiting || had) => {
+                let before = found.near;
+                self.nears(epoch, now, Some(stage));
+                if !waiting {
+                    self.own_time(epoch, now);
+                    self.waiting = true;
+                }
+                Look::Near { before, waiting }
+            }
+            _ => {
+                self.begins(stage);
+                Look::Aside
+            }
+        }
+    }
+
+    /// It was looked at.
+    pub(in crate::monitor) fn looked(&mut self, epoch: u64, now: u64, stage: Stage, look: Look) {
+        self.settle(now);
+        match look {
+            Look::Aside => self.ends(stage),
+            Look::Near { before, waiting } => {
+                self.nears(epoch, now, before);
+                if !waiting {
+                    self.waiting = false;
+                    self.had = Some(Had { epoch, at: now });
+                }
+            }
+        }
+    }
+
+    fn own_time(&mut self, epoch: u64, now: u64) {
+        if let Some(had) = self.had.take_if(|had| had.epoch == epoch) {
+            self.waits[Stage::Consumer as usize] += now.saturating_sub(had.at) as f64;
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What goes on for one epoch, and so whose a wait for its next batch is.
+
+use std::collections::VecDeque;
+
+use crate::monitor::stage::Stage;
+
+/// What the thread that assembles batches does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::monitor) enum Assembly {
+    Working,
+    /// It waits for a row group.
+    Starved,
+    /// It waits for room in the consumer's queue.
+    Blocked,
+    /// All batches are on their way.
+    Over,
+}
+
+/// How far a row group got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// It waits for memory.
+    Memory,
+    /// It is looked up in the cache.
+    Cache,
+    /// It is read from the store.
+    Fetch,
+    /// It waits for a place among those that are decoded.
+    Fetched,
+    /// It waits for the pool, or is worked on there.
+    Pool,
+    /// It is written to the cache, to be used from there.
+    Writing,
+    /// Its rows are here.
+    Ready,
+}
+
+impl Phase {
+    /// Whom its time counts for.
+    pub(super) fn stage(self) -> Option<Stage> {
+        match self {
+            Phase::Memory => Some(Stage::Memory),
+            Phase::Cache | Phase::Writing => Some(Stage::Cache),
+            Phase::Fetch => Some(Stage::Fetch),
+            Phase::Fetched | Phase::Pool | Phase::Ready => None,
+        }
+    }
+}
+
+/// What lies between the pipe and who consumes, a transform for example, and does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::monitor) enum Front {
+    /// It waits for the pipe, or there is nothing.
+    Waiting,
+    /// It works.
+    At(Stage),
+    /// It waits for the consumer.
+    Full,
+}
+
+/// What goes on for one epoch.
+#[derive(Debug)]
+pub(in crate::monitor) struct EpochTimings {
+    pub(in crate::monitor) id: u64,
+    /// Whether what takes batches from the pipe is another thread than the consumer's.
+    pub(in crate::monitor) apart: bool,
+    pub(in crate::monitor) front: Front,
+    /// What the consumer's own thread works on before it has a batch, and since when.
+    pub(super) near: Option<Stage>,
+    pub(super) neared: u64,
+    pub(in crate::monitor) assembly: Assembly,
+    /// Whether the batch that is waited for is being made; if not, its rows are not even at hand.
+    pub(in crate::monitor) making: bool,
+    /// Row groups on their way, in plan order.
+    pub(in crate::monitor) parts: VecDeque<Phase>,
+    /// The number of the first of them.
+    pub(in crate::monitor) first: u64,
+    /// Batches that were made and not taken, and that the consumer got.
+    pub(in crate::monitor) ready: u64,
+    pub(in crate::monitor) taken: u64,
+    /// Since when `front` is what it is.
+    pub(in crate::monitor) turned: u64,
+}
+
+/// Whose a wait is.
+pub(super) enum Owner {
+    One(Stage),
+    /// Whatever the pool works on; this, if it works on nothing.
+    Pool(Stage),
+}
+
+impl EpochTimings {
+    pub(in crate::monitor) fn new(id: u64) -> Self {
+        EpochTimings {
+            id,
+            apart: false,
+            front: Front::Waiting,
+            near: None,
+            neared: 0,
+            assembly: Assembly::Working,
+            making: false,
+            parts: VecDeque::new(),
+            first: 0,
+            ready: 0,
+            taken: 0,
+            turned: 0,
+        }
+    }
+
+    pub(in crate::monitor) fn part(&mut self, number: u64) -> Option<&mut Phase> {
+        self.parts.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+    }
+
+    /// What holds up the next batch.
+    pub(super) fn owner(&self) -> Owner {
+        if let Some(stage) = self.near {
+            return Owner::One(stage);
+        }
+        // A batch that is ready and not taken is about to be: whoever waits for it has still to wake up.
+        let otherwise = if self.ready > 0 { Stage::HandOver } else { Stage::Gather };
+        match (self.front, self.assembly) {
+            (Front::At(stage), _) => Owner::One(stage),
+            (Front::Full, _) => Owner::One(Stage::HandOver),
+            (Front::Waiting, _) if self.making => Owner::Pool(otherwise),
+            (Front::Waiting, _) if self.ready > 0 => Owner::One(Stage::HandOver),
+            (Front::Waiting, Assembly::Working) => Owner::One(Stage::Shuffle),
+            (Front::Waiting, Assembly::Blocked | Assembly::Over) => Owner::Pool(otherwise),
+            (Front::Waiting, Assembly::Starved) => match self.parts.front() {
+                Some(Phase::Fetched) => Owner::Pool(Stage::Fetch),
+                Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),
+                // The plan of an epoch is being made.
+                None => Owner::One(Stage::Shuffle),
+            },
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Timings: what each stage is doing now, and how long it worked and waited so far.
+//!
+//! Every change of what goes on is an entry. Before it is made, the time since the last one is [settled](Timings::settle)
+//! under what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only;
+//! times are nanoseconds since the loader was built.
+
+mod consumer;
+mod epoch;
+#[cfg(test)]
+mod tests;
+
+use super::histogram::Histogram;
+use super::stage::Stage;
+pub(super) use consumer::Look;
+use epoch::Owner;
+pub(crate) use epoch::Phase;
+pub(super) use epoch::{Assembly, EpochTimings, Front};
+
+/// How many stages there are.
+pub(crate) const STAGES: usize = Stage::ALL.len();
+
+/// What a stage does and did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Work {
+    /// Tasks of it that run now.
+    pub(super) running: u32,
+    pub(crate) items: u64,
+    pub(crate) bytes: u64,
+    /// Time that it worked: summed over the pool's threads, and for all else time during which it did.
+    pub(crate) nanos: u64,
+}
+
+/// Time that a stage did not work though an epoch was under way.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Idle {
+    /// There was nothing to do.
+    pub(crate) starved: u64,
+    /// There was no room for what would have been done.
+    pub(crate) blocked: u64,
+}
+
+/// When the consumer had something, so that the time until it asks again is its own.
+#[derive(Clone, Copy, Debug)]
+struct Had {
+    epoch: u64,
+    at: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Timings {
+    settled: u64,
+    /// Threads of the pool.
+    pub(crate) threads: u32,
+    pub(crate) work: [Work; STAGES],
+    pub(crate) fetch: Idle,
+    pub(crate) shuffle: Idle,
+    pub(crate) pool: Idle,
+    pub(crate) transform: Idle,
+    /// Row groups that were fetched and wait for their place.
+    fetched: u32,
+    /// Row groups on their way, but for those that wait for memory.
+    pub(crate) under_way: u64,
+    pub(super) epochs: Vec<EpochTimings>,
+    /// The epoch that the consumer takes batches of.
+    pub(super) current: Option<u64>,
+    /// Whether there are batches of it to come.
+    pub(super) active: bool,
+    /// Time that epochs were under way, and over it the sums of what was ready and on its way.
+    pub(crate) active_nanos: u64,
+    pub(crate) ready_nanos: u128,
+    pub(crate) under_way_nanos: u128,
+    /// Whether the consumer waits now.
+    waiting: bool,
+    /// When it began to, and what it had waited for the same batch before.
+    asked: u64,
+    so_far: u64,
+    had: Option<Had>,
+    /// Time that the consumer waited, by what held it up; at [`Stage::Consumer`] its own time.
+    pub(crate) waits: [f64; STAGES],
+    /// Of it, what it waited for the first batch.
+    pub(crate) start: Option<[f64; STAGES]>,
+    pub(crate) first: u64,
+    pub(crate) next: Histogram,
+}
+
+impl Timings {
+    /// The timings of a loader with `threads` threads in its pool.
+    pub(super) fn new(threads: u32) -> Self {
+        Timings { threads, ..Timings::default() }
+    }
+
+    /// Adds the time until `now` to what goes on.
+    pub(super) fn settle(&mut self, now: u64) {
+        let nanos = now.saturating_sub(self.settled);
+        if nanos == 0 {
+            return;
+        }
+        self.settled = now;
+        for stage in Stage::POOL {
+            let work = &mut self.work[stage as usize];
+            work.nanos += nanos * u64::from(work.running);
+        }
+        for stage in
+            [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Transform, Stage::Device]
+        {
+            let work = &mut self.work[stage as usize];
+            work.nanos += if work.running > 0 { nanos } else { 0 };
+        }
+        if self.active {
+            self.settle_idle(nanos);
+        }
+        if self.waiting {
+            self.charge(nanos as f64);
+        }
+    }
+
+    fn settle_idle(&mut self, nanos: u64) {
+        let running = |stage: Stage| self.work[stage as usize].running;
+        let busy: u32 = Stage::POOL.into_iter().map(running).sum();
+        let fetching = running(Stage::Fetch) + running(Stage::Cache) > 0;
+        let held_up = running(Stage::Memory) + self.fetched > 0;
+        let Some(epoch) = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current) else { return };
+        let idle = nanos * u64::from(self.threads.saturating_sub(busy));
+        match epoch.assembly {
+            Assembly::Working => {
+                self.work[Stage::Shuffle as usize].nanos += nanos;
+                self.pool.starved += idle;
+            }
+            Assembly::Starved => {
+                self.shuffle.starved += nanos;
+                self.pool.starved += idle;
+            }
+            Assembly::Blocked => {
+                self.shuffle.blocked += nanos;
+                self.pool.blocked += idle;
+            }
+            Assembly::Over => self.pool.blocked += idle,
+        }
+        match (fetching, held_up) {
+            (true, _) => {}
+            (false, true) => self.fetch.blocked += nanos,
+            (false, false) => self.fetch.starved += nanos,
+        }
+        match epoch.front {
+            Front::Waiting => self.transform.starved += nanos,
+            Front::At(_) => {}
+            Front::Full => self.transform.blocked += nanos,
+        }
+        self.active_nanos += nanos;
+        self.ready_nanos += u128::from(nanos) * u128::from(epoch.ready);
+        self.under_way_nanos += u128::from(nanos) * u128::from(self.under_way);
+    }
+
+    /// Adds a wait of the consumer to the stage that holds it up.
+    fn charge(&mut self, nanos: f64) {
+        let epoch = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current);
+        match epoch.map_or(Owner::One(Stage::Shuffle), EpochTimings::owner) {
+            Owner::One(stage) => self.waits[stage as usize] += nanos,
+            Owner::Pool(otherwise) => {
+                let running = |stage: Stage| f64::from(self.work[stage as usize].running);
+                let all: f64 = Stage::POOL.into_iter().map(running).sum();
+                if all == 0.0 {
+                    self.waits[otherwise as usize] += nanos;
+                    return;
+                }
+                for stage in Stage::POOL {
+                    self.waits[stage as usize] += nanos * running(stage) / all;
+                }
+            }
+        }
+    }
+
+    pub(super) fn epoch(&mut self, id: u64) -> Option<&mut EpochTimings> {
+        self.epochs.iter_mut().find(|epoch| epoch.id == id)
+    }
+
+    pub(super) fn begins(&mut self, stage: Stage) {
+        self.work[stage as usize].running += 1;
+    }
+
+    pub(super) fn ends(&mut self, stage: Stage) {
+        let work = &mut self.work[stage as usize];
+        work.running = work.running.saturating_sub(1);
+    }
+
+    /// A row group enters a phase, and is counted among those in it until it leaves it.
+    pub(super) fn enters(&mut self, epoch: u64, number: u64, phase: Phase) {
+        if let Some(part) = self.epoch(epoch).and_then(|epoch| epoch.part(number)) {
+            *part = phase;
+        }
+        match phase {
+            Phase::Fetched => self.fetched += 1,
+            _ => phase.stage().into_iter().for_each(|stage| self.begins(stage)),
+        }
+    }
+
+    pub(super) fn leaves(&mut self, phase: Phase) {
+        match phase {
+            Phase::Fetched => self.fetched = self.fetched.saturating_sub(1),
+            _ => phase.stage().into_iter().for_each(|stage| self.ends(stage)),
+        }
+    }
+
+    /// What lies before the consumer does something else; what it did before, and since when.
+    pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
+        self.settle(now);
+        let epoch = self.epoch(epoch)?;
+        let before = std::mem::replace(&mut epoch.front, front);
+        let since = std::mem::replace(&mut epoch.turned, now);
+        if let Front::At(stage) = front {
+            self.begins(stage);
+        }
+        match before {
+            Front::At(stage) => {
+                self.ends(stage);
+                Some((stage, since))
+            }
+            Front::Waiting | Front::Full => None,
+        }
+    }
+
+    /// A batch leaves the pipe.
+    pub(super) fn takes(&mut self, epoch: u64, now: u64) {
+        self.settle(now);
+        if let Some(epoch) = self.epoch(epoch) {
+            epoch.ready = epoch.ready.saturating_sub(1);
+            epoch.making = false;
+        }
+    }
+
+    /// Forgets an epoch.
+    pub(super) fn forget(&mut self, id: u64, now: u64) {
+        self.nears(id, now, None);
+        self.turns(id, now, Front::Waiting);
+        if let Some(at) = self.epochs.iter().position(|epoch| epoch.id == id) {
+            let gone = self.epochs.swap_remove(at);
+            let waiting = gone.parts.iter().filter(|phase| **phase == Phase::Memory).count();
+            self.under_way = self.under_way.saturating_sub((gone.parts.len() - waiting) as u64);
+        }
+        if self.current == Some(id) {
+            (self.current, self.active) = (None, false);
+        }
+    }
+
+    /// Batches that were made and not taken, of the epoch under way.
+    pub(crate) fn ready(&self) -> u64 {
+        self.epochs.iter().find(|epoch| Some(epoch.id) == self.current).map_or(0, |epoch| epoch.ready)
+    }
+}
