@@ -183,8 +183,20 @@ mod tests {
     #[test]
     fn keys_stay_as_they_were() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));
-        let named: Vec<(Tier, &str)> = forms.iter().map(|form| (form.tier(), form.key())).collect();
-        assert_eq!(named, []);
+        let spec = |framing, side| {
+            format!(
+                "{{\"framing\":\"{framing}\",\"size\":{{\"height\":{side},\"width\":{side}}},\"flip\":0.0,\
+                 \"dtype\":\"uint8\",\"layout\":\"NHWC\",\"grayscale\":false,\"exif_orientation\":false,\
+                 \"max_pixels\":178956970}}"
+            )
+        };
+        let (crop, center) = ("random_resized_crop", "center_crop");
+        let (whole, resized, small) = (spec(crop, 0), spec(crop, 224), spec(center, 16));
+        let expected = [
+            (Tier::Pixels, format!("; column 1: pixels of {whole}; column 2: pixels of {small}")),
+            (Tier::Resized, format!("; column 1: JPEG 95 of {resized}; column 2: JPEG 95 of {small}")),
+        ];
+        assert_eq!(forms.iter().map(|form| (form.tier(), form.key.clone())).collect::<Vec<_>>(), expected);
     }
 
     #[test]

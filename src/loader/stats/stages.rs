@@ -44,9 +44,10 @@ pub struct Stages {
     pub shuffle: StageStats,
     /// Gathering rows into batches, on the pool. Items: values' rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding images, on the pool. Items: images; bytes: of pixels.
+    /// Decoding cells, on the pool: images, and what the [`Decoder`](crate::Decoder)s of users decode. Items: cells;
+    /// bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Bringing images into the form in which the cache keeps them, on the pool. Items: images; bytes: of what is kept.
+    /// Bringing cells into the form in which the cache keeps them, on the pool. Items: cells; bytes: of what is kept.
     pub keep: StageStats,
     /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the arrays that were
     /// made. Nothing in Rust.
