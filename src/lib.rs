@@ -23,6 +23,8 @@ pub use cache::DiskCache;
 pub use catalog::Catalog;
 pub use decode::{Image, Layout, PixelType};
 pub use error::{Error, ErrorKind, Place, Result};
-pub use loader::{BadRow, Dataset, Epoch, Loader, LoaderBuilder, OnBadRow, RankPlan, Stats, Step, Wait};
+pub use loader::{
+    BadRow, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, OnBadRow, RankPlan, Stats, Step, Wait,
+};
 pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle};

@@ -1,9 +1,12 @@
 //! Rows that cannot be delivered: what to do with them, and which they were.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// What to do with a row that cannot be delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum OnBadRow {
     /// End the epoch with an error that says where the row is.
     #[default]

@@ -14,6 +14,7 @@ use super::progress::Progress;
 use super::progress::Receipt;
 use super::row_groups::Source;
 use super::sizing::Sizing;
+use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::threads::forked;
 use super::tiers::Tiers;
@@ -21,7 +22,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::reader::select::Selected;
-use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
+use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Split, Walk};
 
 /// Feeds one rank: a data set, an order, a share and a memory budget, with the threads that do the work.
 ///
@@ -45,11 +46,8 @@ pub(super) struct Inner {
     pub(super) order: Mutex<OrderSpec>,
     /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
     pub(super) open: Open,
-    pub(super) shard: Shard,
-    pub(super) batch: u64,
-    pub(super) drop_last: bool,
-    /// How many epochs there will be, where that is known.
-    pub(super) epochs: Option<u64>,
+    /// What was asked for, with the defaults filled in.
+    pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
     pub(super) filter: Option<String>,
     /// In which form the cache keeps images, where there is a cache.
@@ -154,7 +152,7 @@ impl Loader {
                         epoch: planned(number, start),
                         next: number
                             .checked_add(1)
-                            .filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs))
+                            .filter(|next| inner.spec.epochs.is_none_or(|epochs| *next < epochs))
                             .map(|next| planned(next, 0)),
                         source: inner.source(spec.is_exact())?,
                         batches: inner.sizing.batches,
@@ -169,6 +167,12 @@ impl Loader {
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         self.split(&self.order()).steps(0)
+    }
+
+    /// The options that it was built with, with the defaults filled in: columns, memory, threads, window and lanes. A position
+    /// that is restored may bring other lanes and another window.
+    pub fn spec(&self) -> &LoaderSpec {
+        &self.inner.spec
     }
 
     /// The columns of a batch.
@@ -287,18 +291,24 @@ impl Loader {
     }
 
     fn split(&self, order: &OrderSpec) -> Split {
-        let Inner { rows, shard, batch, drop_last, .. } = &*self.inner;
-        Split { rows: *rows, lanes: order.lanes, shard: *shard, batch: *batch, drop_last: *drop_last }
+        let Inner { rows, spec, .. } = &*self.inner;
+        Split {
+            rows: *rows,
+            lanes: order.lanes,
+            shard: spec.shard,
+            batch: spec.batch_size,
+            drop_last: spec.drop_last,
+        }
     }
 }
 
 impl fmt::Debug for Loader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { shard, batch, rows, .. } = &*self.inner;
+        let Inner { spec, rows, .. } = &*self.inner;
         f.debug_struct("Loader")
             .field("rows", rows)
-            .field("batch_size", batch)
-            .field("shard", shard)
+            .field("batch_size", &spec.batch_size)
+            .field("shard", &spec.shard)
             .field("order", &self.order())
             .finish_non_exhaustive()
     }

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use crate::batch::{Fill, is_variable};
+use crate::cache::DiskCache;
 use crate::catalog::{Catalog, Projection, check_plain};
 use crate::decode::Image;
 use crate::error::{Error, Place, Result};
@@ -16,7 +17,7 @@ use crate::loader::images::{can_be_kept, holds_images};
 impl LoaderBuilder {
     pub(super) fn projection(&self) -> Result<Projection> {
         let catalog = &self.dataset.catalog;
-        match &self.columns {
+        match &self.spec.columns {
             Some(names) if names.is_empty() => {
                 Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"))
             }
@@ -43,7 +44,7 @@ impl LoaderBuilder {
     /// Pairs columns with what was said about them, and refuses what cannot be.
     pub(super) fn treatments(&self, projection: &Projection) -> Result<Vec<Treatment>> {
         let mut images: HashMap<&str, &Image> = HashMap::new();
-        for (name, image) in &self.decode {
+        for (name, image) in &self.spec.decode {
             let field = self.read_column(projection, name, "decode")?;
             image.validate().map_err(|error| error.at(Place::default().column(name.as_str())))?;
             if !holds_images(field.data_type()) {
@@ -54,7 +55,7 @@ impl LoaderBuilder {
             images.insert(name, image);
         }
         let mut fills: HashMap<&str, &Fill> = HashMap::new();
-        for (name, value) in &self.fill_null {
+        for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
             let place = || Place::default().column(name.as_str());
             if images.contains_key(name.as_str()) {
@@ -77,16 +78,21 @@ impl LoaderBuilder {
     }
 
     /// The columns whose images the cache can keep in another form than as files.
-    pub(super) fn images(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
+    pub(super) fn images(
+        &self,
+        treatments: &[Treatment],
+        schema: &Schema,
+        cache: &DiskCache,
+    ) -> Arc<[(usize, Image)]> {
         let columns = treatments.iter().zip(schema.fields()).enumerate();
         let images = columns.filter_map(|(column, (treatment, field))| match treatment {
             Treatment::Image(image) if can_be_kept(field.data_type()) => Some((column, image.clone())),
             _ => None,
         });
-        match &self.cache {
+        match cache.is_mapped() {
+            true => images.collect(),
             // Where entries are read into memory, it is planned for files.
-            Some(cache) if cache.is_mapped() => images.collect(),
-            _ => Arc::new([]),
+            false => Arc::new([]),
         }
     }
 
