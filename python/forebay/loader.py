@@ -114,7 +114,7 @@ class Loader:
         self._generation = 0
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._skipped: _forebay.Skipped | None = None
-        self._native = _forebay.Loader(_checked(self._arguments))
+        self._native = _forebay.Loader(*_checked(self._arguments))
         _ALIVE.add(self)
 
     # Batches
@@ -164,6 +164,15 @@ class Loader:
     def schema(self) -> _forebay.Schema:
         """Names and types of what is delivered, before ``transform``. ``pyarrow.schema(loader.schema)`` reads it."""
         return self._native.schema()
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The options that the loader was built with, in JSON types only, with the defaults filled in.
+
+        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order.
+        """
+        spec: dict[str, Any] = json.loads(self._native.spec())
+        return spec
 
     def plan(self, epoch: int = 0) -> Plan:
         """What this rank reads in an epoch: from the footers alone."""
@@ -287,8 +296,11 @@ def _dict(value: Any, name: str, example: str) -> dict[Any, Any]:
     return found
 
 
-def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the compiled half takes them, each refused by its name if it can never work."""
+def _checked(arguments: dict[str, Any]) -> tuple[list[str], dict[str, str], dict[str, Any], str | None]:
+    """The arguments as the compiled half takes them, each refused by its name if it can never work.
+
+    They are the locations, the options of their stores, the fields of the library's ``LoaderSpec``, and the filter.
+    """
     cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
     if cache is not None and not isinstance(cache, DiskCache):
@@ -308,24 +320,29 @@ def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
     memory, threads = arguments["memory"], arguments["threads"]
     options = arguments["storage_options"] or {}
     fill_null = arguments["fill_null"] or {}
-    return {
-        "urls": locations(arguments["urls"]),
+    spec = {
         "columns": arguments["columns"],
-        "decode": list(decode.items()),
+        "decode": decode,
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
-        "filter": filters.to_json(arguments["filter"]),
-        "shuffle": shuffle and (shuffle.mixing, shuffle.seed, shuffle.window_rows, shuffle.lanes),
-        "shard": shard and (shard.rank, shard.world),
+        "shuffle": shuffle
+        and {
+            "mixing": shuffle.mixing,
+            "seed": shuffle.seed,
+            "window_rows": shuffle.window_rows,
+            "lanes": shuffle.lanes,
+        },
+        "shard": shard and {"rank": shard.rank, "world": shard.world},
         "memory": None if memory is None else parse_bytes(memory, "memory"),
         "threads": None if threads is None else whole(threads, "threads", 1),
-        "storage_options": {str(name): str(value) for name, value in options.items()},
-        "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
-        "cache": cache and (cache.path, cache.max_bytes, cache.tier),
+        "on_bad_row": {"skip": {"at_most": on_bad_row.at_most}} if isinstance(on_bad_row, Skip) else "raise",
+        "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
         "trace": None if arguments["trace"] is None else local(arguments["trace"], "trace"),
-        "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
+        "fill_null": {name: _filler(name, value) for name, value in fill_null.items()},
     }
+    store = {str(name): str(value) for name, value in options.items()}
+    return locations(arguments["urls"]), store, spec, filters.to_json(arguments["filter"])
 
 
 def _filler(name: str, value: Any) -> float | str | bytes:

@@ -20,6 +20,7 @@ mod memory;
 mod nulls;
 mod numpy;
 mod objects;
+mod options;
 mod program;
 mod ragged;
 mod schema;

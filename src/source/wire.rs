@@ -3,6 +3,10 @@
 //! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls
 //! with the machine's certificates; redirects only within the server. There is no time limit on a request here, and no
 //! retry: both are for whoever knows what the request is part of. What came of each is told to [`EXCHANGE`].
+#![cfg_attr(
+    not(feature = "http"),
+    allow(dead_code, reason = "other redirects, queries and logins are of http://")
+)]
 
 mod exchange;
 mod failure;

@@ -97,7 +97,8 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
     let mut options = args.loader.clone();
     (options.order, options.lanes, options.window_rows) = (Order::Stored, None, None);
     (options.drop_last, options.cache, options.cache_bytes) = (false, None, None);
-    let stored = options.loader(&options.open()?, Shard::default())?.threads(args.threads_each()).build()?;
+    let stored =
+        options.open()?.loader().spec(options.spec(Shard::default())).threads(args.threads_each()).build()?;
     let mut progress = console.progress("reading as stored", "steps", stored.len());
     let mut digests = Vec::new();
     for batch in stored.epoch(0) {

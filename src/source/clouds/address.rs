@@ -364,7 +364,7 @@ impl Written<'_> {
             return Err(malformed());
         }
         let scheme = if self.name == "http" { "http" } else { "https" };
-        let url = reqwest::Url::parse(&format!("{scheme}://{written}/")).map_err(|_| malformed())?;
+        let url = url::Url::parse(&format!("{scheme}://{written}/")).map_err(|_| malformed())?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
         Ok(match url.port() {
             Some(port) => format!("{host}:{port}"),

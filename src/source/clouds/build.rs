@@ -40,7 +40,7 @@ pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> R
         Error::invalid(format!("the endpoint for {store} is malformed"))
             .hint("write it as in https://store.example.com:9000")
     };
-    let url: reqwest::Url = endpoint.parse().map_err(|_| malformed())?;
+    let url: url::Url = endpoint.parse().map_err(|_| malformed())?;
     let host = url.host_str().ok_or_else(malformed)?;
     let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
     if !matches!(url.scheme(), "http" | "https") || !bare {
