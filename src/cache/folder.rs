@@ -116,7 +116,7 @@ impl Folder {
             let name = found?.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
-                return Err(Error::invalid(format!("the folder of a cache holds {name:?}")).hint(format!(
+                return Err(Error::invalid(format!("the cache folder holds {name:?}")).hint(format!(
                     "give the cache a folder of its own: {}",
                     self.given.join("rows").display()
                 )));
@@ -257,25 +257,22 @@ fn check_private(path: &Path) -> Result<()> {
     let found = path.symlink_metadata()?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
     if found.is_symlink() {
-        return refuse(
-            "the folder of a cache is a symbolic link",
-            "name the folder that it points to".into(),
-        );
+        return refuse("the cache folder is a symbolic link", "name the folder that it points to".into());
     }
     if !found.is_dir() {
         return refuse(
-            "the place of a cache is not a folder",
-            "name a folder, or one that is not there".into(),
+            "the cache folder is not a folder",
+            "name a folder, or a path that does not exist".into(),
         );
     }
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
-        let cause = format!("the folder of a cache belongs to user {owner}, and this is user {user}");
+        let cause = format!("the cache folder belongs to user {owner}, and this is user {user}");
         return Err(Error::invalid(cause).hint("each user needs a cache of their own"));
     }
     if found.mode() & OTHERS_WRITE != 0 {
         let hint = format!("chmod go-w {}", path.display());
-        return refuse("others can write to the folder of a cache", hint);
+        return refuse("others can write to the cache folder", hint);
     }
     Ok(())
 }

@@ -43,6 +43,7 @@ impl DiskCache {
     /// cache meanwhile.
     ///
     /// Fails as the file system does where the folder cannot be read.
+    #[doc(hidden)]
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
         let scan = self.scan()?;
@@ -74,6 +75,7 @@ impl DiskCache {
     /// Removes all entries. Rows that were handed out stay readable, and what is being written now is kept.
     ///
     /// Fails as the file system does at the first entry that cannot be removed.
+    #[doc(hidden)]
     pub fn clear(&self) -> Result<Cleared> {
         self.remove_orphans();
         self.0.index.clear();

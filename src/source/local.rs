@@ -33,7 +33,7 @@ pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
 pub(super) fn read(pin: &Pin, ranges: &[Range<u64>], buffers: &Arc<Buffers>) -> Result<Vec<Bytes>> {
     let (path, size) = (filesystem_path(&pin.path), pin.size);
     if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
-        let cause = format!("bytes {}..{} were asked of a file of {size}", beyond.start, beyond.end);
+        let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
         return Err(Error::new(ErrorKind::Internal, cause));
     }
     let file = fs::File::open(path)?;

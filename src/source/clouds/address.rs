@@ -285,7 +285,7 @@ impl Written<'_> {
         if !authority.is_empty() {
             let (host, port) = authority.split_once(':').unwrap_or((authority, "8020"));
             self.name_of("name node", host)?;
-            port.parse::<u16>().map_err(|_| self.invalid("has a port that is none"))?;
+            port.parse::<u16>().map_err(|_| self.invalid("has an invalid port"))?;
         }
         let scheme = if self.name == "viewfs" { "viewfs" } else { "hdfs" };
         Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
@@ -340,7 +340,7 @@ impl Written<'_> {
     fn key(&self, path: &str) -> Result<Key> {
         let written = path.strip_prefix('/').unwrap_or(path);
         let Some(key) = decoded(written) else {
-            return Err(self.invalid("has a % that begins no byte").hint("write a literal % as %25"));
+            return Err(self.invalid("has a % without two hex digits").hint("write a literal % as %25"));
         };
         if key.contains(char::is_control) {
             return Err(self.invalid("holds a control character"));

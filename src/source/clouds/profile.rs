@@ -47,7 +47,7 @@ impl Profile {
             return match asked {
                 None => Ok(None),
                 Some(_) => Err(Error::invalid(format!("there is no AWS profile {name:?}"))
-                    .hint("aws configure list-profiles shows those there are")),
+                    .hint("aws configure list-profiles lists them")),
             };
         }
         Ok(Some(Profile {

@@ -112,7 +112,7 @@ impl Remote {
             Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
             Origin::User => Err(Error::new(
                 ErrorKind::Closed,
-                "this store was brought to the data set before the process forked; its connections stayed in the parent",
+                "this store was given to the data set before the process forked, and its connections are the parent's",
             )
             .hint("open the data set in the child, or start workers with spawn or forkserver")),
         }
@@ -334,11 +334,8 @@ impl Remote {
                 return Ok(found.into_values().collect());
             };
             if !tokens.insert(next.clone()) || without_news > MAX_PAGES_WITHOUT_NEWS {
-                return Err(Error::new(
-                    ErrorKind::Io,
-                    "the store's list does not end: it goes on where it was before",
-                )
-                .hint("check the endpoint: the server must page its lists"));
+                return Err(Error::new(ErrorKind::Io, "the store's listing does not end: it repeats a page")
+                    .hint("check the endpoint: the server must page its listings"));
             }
             token = Some(next);
         }
@@ -375,7 +372,7 @@ impl Remote {
             let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
             let trouble = match timeout(stall, asked).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
-                Ok(Ok(None)) => Trouble::passing("the answer ended early"),
+                Ok(Ok(None)) => Trouble::passing("the response ended early"),
                 Ok(Err(error)) => Trouble::of(&error, &exchange),
                 Err(_) => silence(stall),
             };
@@ -415,7 +412,7 @@ pub(super) fn no_footer() -> Error {
 }
 
 fn silence(stall: Duration) -> Trouble {
-    Trouble::Stalled(format!("no answer came for {:.0} s", stall.as_secs_f64()))
+    Trouble::Stalled(format!("no response came for {:.0} s", stall.as_secs_f64()))
 }
 
 impl std::fmt::Debug for Remote {

@@ -136,7 +136,7 @@ impl<'a> Transfer<'a> {
 }
 
 fn ended_early() -> Trouble {
-    Trouble::passing("the answer ended early")
+    Trouble::passing("the response ended early")
 }
 
 /// The next bytes of a leg; never, where there is none.

@@ -222,10 +222,7 @@ impl Hub {
             }
             StatusCode::UNAUTHORIZED => Err(StoreError::Unauthenticated {
                 path,
-                source: refused(format!(
-                    "the hub does not show the data set {:?}, if there is one",
-                    self.name
-                )),
+                source: refused(format!("the hub does not show the data set {:?}, if it exists", self.name)),
             }),
             StatusCode::FORBIDDEN => Err(StoreError::PermissionDenied {
                 path,
@@ -274,10 +271,7 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
 
 /// A list without its end.
 fn half() -> Error {
-    Error::new(
-        ErrorKind::Io,
-        "the hub's list goes on at a page that is not there, or that it has been at before",
-    )
+    Error::new(ErrorKind::Io, "the hub's listing continues at a page that does not exist or was already read")
 }
 
 fn malformed() -> Error {
