@@ -9,7 +9,7 @@ use arrow::compute::{TakeOptions, take_arrays};
 
 use super::seal::Seal;
 use super::stats::Counters;
-use crate::error::Result;
+use crate::error::{OrFail, Result};
 
 /// The rows of one row group, found in the cache and found right. Cheap to clone.
 ///
@@ -63,9 +63,10 @@ impl Entry {
         let share = rows.len() as f64 / self.rows().max(1) as f64;
         self.counters.read_bytes.fetch_add((self.bytes as f64 * share) as u64, Relaxed);
         let indices = UInt32Array::from(rows.to_vec());
-        let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))?;
+        let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))
+            .or_fail()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options).or_fail()?)
     }
 }
 

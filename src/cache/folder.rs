@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 
 use super::key::Name;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, OrFail, Place, Result};
 
 const VERSION: &str = "forebay-rows-v1";
 /// What every layout's folder is called in the beginning: those of other versions are no strangers.
@@ -74,10 +74,10 @@ impl Folder {
     pub(super) fn open(given: &Path) -> Result<Folder> {
         let at = |error: Error| error.at(Place::file(given.to_string_lossy()));
         // Without a slash at the end, which would follow a link.
-        let given: PathBuf = std::path::absolute(given)?.components().collect();
+        let given: PathBuf = std::path::absolute(given).or_fail()?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
-            fs::create_dir_all(parent).and_then(|()| make_private(&given)).map_err(|e| at(e.into()))?;
+            fs::create_dir_all(parent).and_then(|()| make_private(&given)).or_fail().map_err(at)?;
         }
         let folder = Folder { root: given.join(VERSION), given, mapped: false };
         folder.check().map_err(at)?;
@@ -99,7 +99,7 @@ impl Folder {
     /// again: where a disk was unmounted, the rows would fill the one below.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
-        make_private(&self.root)?;
+        make_private(&self.root).or_fail()?;
         check_private(&self.root)
     }
 
@@ -112,8 +112,8 @@ impl Folder {
     }
 
     fn check_alone(&self) -> Result<()> {
-        for found in fs::read_dir(&self.given)? {
-            let name = found?.file_name();
+        for found in fs::read_dir(&self.given).or_fail()? {
+            let name = found.or_fail()?.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
                 return Err(Error::invalid(format!("the cache folder holds {name:?}")).hint(format!(
@@ -254,7 +254,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 
 /// Refuses a folder into which somebody else could put rows.
 fn check_private(path: &Path) -> Result<()> {
-    let found = path.symlink_metadata()?;
+    let found = path.symlink_metadata().or_fail()?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
     if found.is_symlink() {
         return refuse("the cache folder is a symbolic link", "name the folder that it points to".into());

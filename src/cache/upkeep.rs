@@ -8,7 +8,7 @@ use super::folder::{self, ScannedFile};
 use super::format::{self, Integrity};
 use super::key::Name;
 use super::{DiskCache, writer};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Foreign, Place, Result};
 
 /// What a look at every entry found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -105,6 +105,6 @@ impl DiskCache {
     }
 
     fn placed(&self, error: io::Error) -> Error {
-        Error::from(error).at(Place::file(self.folder().to_string_lossy()))
+        error.into_error().at(Place::file(self.folder().to_string_lossy()))
     }
 }

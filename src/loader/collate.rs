@@ -20,7 +20,7 @@ use super::sizing::words;
 use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
 use crate::decode::{Image, RowKey, Workspace, decode_within, needs_stable};
-use crate::error::{Error, ErrorKind, Place, Result, caught};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Stage, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::row_key;
@@ -415,13 +415,14 @@ impl Collation {
             let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
             for (column, treatment) in columns.iter_mut().zip(&collator.treatments) {
                 if let (Some(gathered), Treatment::Plain { .. }) = (&column, treatment) {
-                    *column = Some(filter(gathered, &kept)?);
+                    *column = Some(filter(gathered, &kept).or_fail()?);
                 }
             }
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
-        let batch = RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options)?;
+        let batch =
+            RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options).or_fail()?;
         Ok((batch, bad))
     }
 }
@@ -436,7 +437,7 @@ impl Collator {
             _ => Ok(column),
         });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options)?)
+        Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()?)
     }
 
     /// The most bytes that one of the rows takes in columns whose values differ in length.

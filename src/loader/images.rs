@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field};
 use super::buffer_pool::PooledBuffer;
 use crate::batch::view_bytes;
 use crate::decode::{Form, Image, PixelType, Workspace};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Encoded images of one source: raw bytes, or the Hugging Face `struct<bytes, path>`.
 pub(super) enum Encoded<'a> {
@@ -97,12 +97,12 @@ pub(super) fn kept(
                     debug_assert_eq!(field.data_type(), kept.data_type());
                     *child = kept.clone();
                 }
-                Arc::new(StructArray::try_new(types, children, nulls)?)
+                Arc::new(StructArray::try_new(types, children, nulls).or_fail()?)
             }
             None => kept,
         };
     }
-    Ok(Some(RecordBatch::try_new(rows.schema(), columns)?))
+    Ok(Some(RecordBatch::try_new(rows.schema(), columns).or_fail()?))
 }
 
 /// Whether the images of a column can be replaced by kept ones: they may have any length.
@@ -157,6 +157,7 @@ pub(super) fn tensor(field: &Field, image: &Image, buffer: PooledBuffer, rows: u
         .add_buffer(buffer.into_buffer())
         // Allocators align large buffers for every pixel type, but do not promise it for bytes.
         .align_buffers(true)
-        .build()?;
-    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None)?))
+        .build()
+        .or_fail()?;
+    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None).or_fail()?))
 }

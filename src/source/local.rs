@@ -14,7 +14,7 @@ use super::buffers::Buffers;
 use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
@@ -36,10 +36,10 @@ pub(super) fn read(pin: &Pin, ranges: &[Range<u64>], buffers: &Arc<Buffers>) -> 
         let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
         return Err(Error::new(ErrorKind::Internal, cause));
     }
-    let file = fs::File::open(path)?;
+    let file = fs::File::open(path).or_fail()?;
     let read = ranges.iter().map(|range| read_range(&file, range, buffers)).collect::<Result<Vec<_>>>();
     // After the read, so that a change during it is seen as well.
-    let metadata = file.metadata()?;
+    let metadata = file.metadata().or_fail()?;
     if metadata.len() != size {
         return Err(changed(&format!("{size} bytes then, {} now", metadata.len())));
     }
