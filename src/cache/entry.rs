@@ -13,7 +13,7 @@ use crate::error::{OrFail, Result};
 
 /// The rows of one row group, found in the cache and found right. Cheap to clone.
 ///
-/// On a local disk they lie in the page cache, not in the process's own memory: a page is read when one of its rows is, and
+/// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of its rows is, and
 /// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them
 /// in place: what was read from a mapped entry is right if [`is_intact`](Self::is_intact) says so afterwards. Arrow does not
 /// check offsets and views again when it reads a value; who cannot rule out such programs, and does not check them either,

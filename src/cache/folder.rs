@@ -1,4 +1,4 @@
-//! The folder as it lies on disk: who may use it, what things are called, how they are opened.
+//! The folder on disk: who may use it, what its files are called, how they are opened.
 //!
 //! ```text
 //! <folder>/                       ours, writable by nobody else, nothing of others in it
@@ -6,7 +6,7 @@
 //!     ledger                      bytes and entries in all, under its lock
 //!     3f/                         0700; the first two digits of a name, so that no folder grows long
 //!       3f…9c.arrows              0600; an entry, whole, never written again
-//!       3f…9c.part                0600; locked by whoever fetches or writes it now; without a lock, an orphan
+//!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
 //! Symbolic links are never followed: where a file or a folder of ours should be, a link is removed.
@@ -23,7 +23,7 @@ use super::key::Name;
 use crate::error::{Error, OrFail, Place, Result};
 
 const VERSION: &str = "forebay-rows-v1";
-/// What every layout's folder is called in the beginning: those of other versions are no strangers.
+/// Prefix of the folders of all layouts: those of other versions are not foreign.
 const ANY_VERSION: &str = "forebay-rows-v";
 /// At the root of a disk of its own the file system keeps a folder too.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
@@ -191,7 +191,7 @@ impl Scan {
 /// Opens a file of ours to read it, which does not count as a use.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    // Not to wait for a writer, should a pipe lie there.
+    // Not to wait for a writer, should there be a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     #[cfg(target_os = "linux")]
     match open(flags | OFlags::NOATIME) {
@@ -217,7 +217,7 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether something failed because of what lies at one path, not because of the disk: a link or a folder, or a file that
+/// Whether something failed because of what is at one path, not because of the disk: a link or a folder, or a file that
 /// may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);

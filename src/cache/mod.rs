@@ -302,7 +302,7 @@ impl DiskCache {
                 return Claim::Alone;
             }
             match Writer::begin(&self.0.space, key.name()) {
-                // Whoever held the part before may have finished it since we looked.
+                // The writer before us may have finished it since we looked.
                 Ok(writer) => {
                     return match self.find(key, Access::Mapped) {
                         Some(entry) => Claim::Ready(entry),
@@ -395,7 +395,7 @@ impl DiskCache {
         }
     }
 
-    /// The rows of an entry where they lie in its file; `None` if it is not right.
+    /// The rows of an entry where they are in its file; `None` if it is not right.
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
         let mut before = Stamp::of(&file.metadata()?);

@@ -13,7 +13,7 @@ use crate::error::{Error, Foreign, Place, Result};
 /// What a look at every entry found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Entries that are whole and lie under their own name.
+    /// Entries that are whole and have their own name.
     pub sound: u64,
     /// Bytes of them.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct Report {
     pub unreadable: u64,
     /// Entries that are being fetched or written now.
     pub parts: u64,
-    /// Files that are no part of a cache, and were left.
+    /// Files that are not part of a cache, and were left.
     pub strange: u64,
 }
 

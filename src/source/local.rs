@@ -19,7 +19,7 @@ use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// What tells this writing of a local file from the next.
+/// What distinguishes one version of a local file from the next.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let seconds = i128::from(metadata.mtime()) * NANOSECONDS_A_SECOND;
     FileVersion::Modified(seconds + i128::from(metadata.mtime_nsec()))

@@ -9,7 +9,7 @@ use super::address::is_loopback;
 use super::options::{Options, unknown};
 use crate::error::{Error, Result};
 
-/// No retries: whoever reads knows better when to try again, and how long.
+/// No retries: the reader knows better when to try again, and for how long.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }

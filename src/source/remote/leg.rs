@@ -47,7 +47,7 @@ pub(super) struct Leg {
     sent: Instant,
     first_byte: Option<Instant>,
     last_byte: Instant,
-    /// When it is given up, unless something comes.
+    /// When it is abandoned, unless a byte arrives.
     deadline: Instant,
     stall: Duration,
 }
@@ -58,7 +58,7 @@ enum LegState {
 }
 
 impl Leg {
-    /// Asks for `range` of a file, and gives up once nothing comes for `stall`.
+    /// Requests `range` of a file, and abandons the request once no byte arrives for `stall`.
     pub(super) fn start(
         remote: &Remote,
         client: &Client,
