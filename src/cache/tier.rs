@@ -54,7 +54,7 @@ impl FromStr for Tier {
     fn from_str(text: &str) -> Result<Tier> {
         let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(tier, _)| *tier);
         found.ok_or_else(|| {
-            Error::invalid(format!("{text:?} is no tier of a cache")).hint("auto, rows, resized or pixels")
+            Error::invalid(format!("{text:?} is not a cache tier")).hint("use auto, rows, resized or pixels")
         })
     }
 }

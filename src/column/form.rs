@@ -10,7 +10,7 @@ use arrow::datatypes::Schema;
 use super::{Cells, ColumnCodec};
 use crate::cache::Tier;
 use crate::decode::Workspace;
-use crate::error::Result;
+use crate::error::{OrFail, Result};
 
 /// A form in which the cells of one column can be kept.
 pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
@@ -138,7 +138,7 @@ impl CacheForm {
             }
             columns[*column] = with_bytes(stored, Arc::new(kept.finish()))?;
         }
-        Ok(Some(RecordBatch::try_new(rows.schema(), columns)?))
+        Ok(Some(RecordBatch::try_new(rows.schema(), columns).or_fail()?))
     }
 }
 
@@ -150,7 +150,7 @@ fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
         debug_assert_eq!(field.data_type(), bytes.data_type());
         *child = bytes.clone();
     }
-    Ok(Arc::new(StructArray::try_new(types, children, nulls)?))
+    Ok(Arc::new(StructArray::try_new(types, children, nulls).or_fail()?))
 }
 
 #[cfg(test)]

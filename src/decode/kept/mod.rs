@@ -49,6 +49,7 @@ pub enum Form {
 
 impl Image {
     /// One line that says how images are kept for this value: the same for values that can share them.
+    #[doc(hidden)]
     pub fn kept_as(&self, form: Form) -> String {
         match form {
             Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),
@@ -60,6 +61,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`decode_into`](super::decode_into), as far as the header tells.
+    #[doc(hidden)]
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
         let (seen, kept) = self.kept_size(form, encoded)?;
@@ -74,6 +76,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`kept_bytes`](Self::kept_bytes).
+    #[doc(hidden)]
     pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
         Ok(if saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
@@ -83,6 +86,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`decode_into`](super::decode_into).
+    #[doc(hidden)]
     pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         self.keep_within(&Workspace::of_one(self.max_pixels), form, encoded)
     }

@@ -37,9 +37,9 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         object_store::Error::Generic { source, .. } => source.to_string(),
         _ => "it is malformed".to_owned(),
     };
-    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("look at HADOOP_CONF_DIR"))?))
+    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("check HADOOP_CONF_DIR"))?))
 }
 
 fn refused(address: &Address, why: &str) -> Error {
-    Error::invalid(format!("the Hadoop configuration does not do for {}: {why}", address.root()))
+    Error::invalid(format!("the Hadoop configuration does not fit {}: {why}", address.root()))
 }

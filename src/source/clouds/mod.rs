@@ -1,7 +1,7 @@
 //! Stores that are reached over a network: from a URL and storage options to a client.
 //!
 //! Each kind of store has a file of its own, which knows where its credentials are looked for and in which order. Every
-//! client is object_store's own where there is one, without its retries: whoever reads knows better when to try again.
+//! client is object_store's own where there is one, without its retries: the reader knows better when to try again.
 //! What can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
 //!
 //! Each kind of store is a cargo feature, which decides on its file here and on its line in [`connect`].
@@ -44,7 +44,7 @@ use super::wire::Wire;
 use crate::error::{Error, ErrorKind, Result};
 use address::Scheme;
 
-/// A process's variables, or what stands for them in a test.
+/// A process's variables, or a stand-in for them in a test.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Builds a store's client. Credentials are looked for afresh at every call.
