@@ -23,6 +23,9 @@ PAGES = {
 #: A relative link of Markdown: the text, the path and the anchor.
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
+#: A cross-reference of Sphinx, as docstrings have them, once Markdown has made code of its backquotes.
+ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code>")
+
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
@@ -53,3 +56,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
     parts = _FENCE.split(markdown)
     return "".join(part if part.startswith("```") else LINK.sub(resolved, part) for part in parts)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return ROLE.sub(r"<code>\1</code>", html)
