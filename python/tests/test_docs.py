@@ -92,6 +92,22 @@ def test_every_link_between_pages_leads_somewhere() -> None:
         assert not broken, f"{page.relative_to(ROOT)}: {broken}"
 
 
+def test_troubleshooting_names_messages_that_exist() -> None:
+    sources = "".join(
+        path.read_text()
+        for folder, suffix in (("src", "rs"), ("python/src", "rs"), ("python/forebay", "py"))
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    )
+    # A sentence may be written on several lines: with a backslash in Rust, as adjacent strings in Python.
+    sources = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", sources)
+    page = (DOCS / "troubleshooting.md").read_text()
+    tables = page.split("## Opening a data set")[1].split("## Slow")[0]
+    messages = set(re.findall(r"^\| `([^`]+)`", tables, re.M)) - {"No such file or directory"}
+    assert len(messages) > 30
+    missing = sorted(message for message in messages if message not in sources)
+    assert not missing, f"no source has {missing}"
+
+
 def run(page: Path) -> None:
     """Runs the blocks of a page in this process, in the folder where it is."""
     text = page.read_text()
