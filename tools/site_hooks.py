@@ -6,7 +6,9 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
@@ -33,6 +35,31 @@ ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code
 NAMES = re.compile(r"^<!-- names: ([\w ]+) -->$", re.MULTILINE)
 
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
+
+
+#: The section for pages of docs/ that the navigation does not list: they are for those who change the code.
+REST = "Internals"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Gives each page of docs/ a place in the navigation."""
+    listed = set(_leaves(config.nav))
+    docs = Path(config.docs_dir)
+    rest = [path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))]
+    section = next(part[REST] for part in config.nav or [] if isinstance(part, dict) and REST in part)
+    section.extend(page for page in rest if page not in listed)
+    return config
+
+
+def _leaves(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for part in nav.values():
+            yield from _leaves(part)
+    else:
+        for part in nav or []:
+            yield from _leaves(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
