@@ -1,5 +1,8 @@
-"""What MkDocs does not do by itself for docs/: pages from the root of the repository, links that leave docs/, and a check
-that the reference has all public names of the Python package."""
+"""What MkDocs does not do by itself for docs/.
+
+Pages from the root of the repository, links that leave docs/, a place in the navigation for every page, and a check that
+the reference has all public names of the Python package.
+"""
 
 from __future__ import annotations
 
