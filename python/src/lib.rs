@@ -12,6 +12,7 @@ mod capsule;
 #[path = "../../src/bin/forebay/cli.rs"]
 mod cli;
 mod column;
+mod dataset;
 mod dense;
 mod dlpack;
 mod epoch;
@@ -42,6 +43,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
+    module.add_class::<dataset::Dataset>()?;
     module.add_class::<epoch::Epoch>()?;
     module.add_class::<epoch::Skipped>()?;
     module.add_class::<epoch::Step>()?;

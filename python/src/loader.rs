@@ -1,6 +1,5 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use forebay::batch::Fill;
@@ -9,6 +8,7 @@ use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, S
 use forebay::{Error, ErrorKind};
 use pyo3::prelude::*;
 
+use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
@@ -29,8 +29,8 @@ pub(crate) struct Loader {
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
 struct Arguments {
-    urls: Vec<String>,
-    storage_options: BTreeMap<String, String>,
+    #[pyo3(from_py_with = opened)]
+    dataset: Dataset,
     columns: Option<Vec<String>>,
     decode: Vec<(String, Image)>,
     batch_size: u64,
@@ -70,7 +70,7 @@ impl From<Filler> for Fill {
 
 #[pymethods]
 impl Loader {
-    /// Opens the data set and builds a loader; reads footers, so it waits without the interpreter.
+    /// Builds a loader over an open data set; a filter may read rows, so it waits without the interpreter.
     #[new]
     fn new(py: Python<'_>, arguments: Arguments) -> PyResult<Self> {
         let loader = interruptible(py, move || build(arguments))?;
@@ -150,8 +150,8 @@ impl Loader {
 }
 
 fn build(arguments: Arguments) -> forebay::Result<Inner> {
-    let dataset = Dataset::open_with_options(arguments.urls, &arguments.storage_options)?;
-    let mut builder = dataset.loader().batch_size(arguments.batch_size).drop_last(arguments.drop_last);
+    let mut builder =
+        arguments.dataset.loader().batch_size(arguments.batch_size).drop_last(arguments.drop_last);
     if let Some(epochs) = arguments.epochs {
         builder = builder.epochs(epochs);
     }
