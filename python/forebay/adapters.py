@@ -87,8 +87,8 @@ class Batches(Generic[T]):
     [128, 128]
     """
 
-    #: The loader whose batches these are.
     loader: Loader
+    """The loader whose batches these are."""
 
     def __init__(
         self,

@@ -27,26 +27,41 @@ PATIENCE = 0.15
 
 
 class BadRow(NamedTuple):
-    """A row that was left out: its place, as far as that is known, and the reason."""
+    """A row that was left out: its place, as far as that is known, and the reason.
 
-    #: Path or URL of the file.
+    Attributes
+    ----------
+    file : str or None
+        Path or URL of the file.
+    row_group : int or None
+        Ordinal of the row group in the file, from 0.
+    row : int or None
+        Ordinal of the row in its row group, from 0.
+    column : str or None
+        The column that made it bad; ``None`` where its whole row group could not be read.
+    cause : str
+        What was wrong with it.
+    """
+
     file: str | None
-    #: Ordinal of the row group in the file, from 0.
     row_group: int | None
-    #: Ordinal of the row in its row group, from 0.
     row: int | None
-    #: The column that made it bad; ``None`` where its whole row group could not be read.
     column: str | None
-    #: What was wrong with it.
     cause: str
 
 
 class Pulled(NamedTuple):
-    """A batch that was pulled, and the receipt by which it is counted; see :meth:`Epoch.pull`."""
+    """A batch that was pulled, and the receipt by which it is counted; see :meth:`Epoch.pull`.
 
-    #: A :class:`forebay.Batch`, or what the loader's ``transform`` made of it.
+    Attributes
+    ----------
+    batch : Batch or mapping
+        The batch, or what the loader's ``transform`` made of it.
+    step : object
+        The receipt.
+    """
+
     batch: Any
-    #: The receipt.
     step: _forebay.Step
 
 

@@ -24,7 +24,7 @@ from .frameworks import missing
 try:
     import jax
 except ImportError as error:
-    raise missing("jax", "JAX", "jax") from error
+    raise missing("jax", "JAX", "jax", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader

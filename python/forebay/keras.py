@@ -27,7 +27,7 @@ from .frameworks import missing
 try:
     import keras
 except ImportError as error:
-    raise missing("keras", "Keras 3", "keras") from error
+    raise missing("keras", "Keras 3", "keras", error) from error
 
 if TYPE_CHECKING:
     from .epoch import Epoch

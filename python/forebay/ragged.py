@@ -43,10 +43,10 @@ class Ragged:
         "offsets": "Where each row begins, and where the last one ends, of shape ``(rows + 1,)``.",
     }
 
-    #: All items, row after row, of shape ``(items,)``.
     values: np.ndarray[Any, Any]
-    #: Where each row begins, and where the last one ends, of shape ``(rows + 1,)``.
+    """All items, row after row, of shape ``(items,)``."""
     offsets: np.ndarray[Any, Any]
+    """Where each row begins, and where the last one ends, of shape ``(rows + 1,)``."""
 
     def __init__(self, values: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> None:
         self.values = values

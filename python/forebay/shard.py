@@ -47,10 +47,10 @@ class Shard:
     [4, 4]
     """
 
-    #: Which process this is, from 0.
     rank: int
-    #: How many processes there are.
+    """Which process this is, from 0."""
     world: int
+    """How many processes there are."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", whole(self.rank, "rank", 0, 32))

@@ -24,7 +24,7 @@ from .ragged import Ragged
 try:
     import tensorflow as tf
 except ImportError as error:
-    raise missing("tf", "TensorFlow", "tensorflow") from error
+    raise missing("tf", "TensorFlow", "tensorflow", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader

@@ -26,7 +26,7 @@ from .ragged import Ragged
 try:
     import torch
 except ImportError as error:
-    raise missing("torch", "PyTorch", "torch") from error
+    raise missing("torch", "PyTorch", "torch", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader

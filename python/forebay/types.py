@@ -36,32 +36,32 @@ __all__ = [
     "VerdictDict",
 ]
 
-#: A path, URL or glob.
 Location = str | os.PathLike[str]
+"""A path, URL or glob."""
 
-#: From a dict of numpy arrays to a dict of arrays with as many rows.
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""From a dict of numpy arrays to a dict of arrays with as many rows."""
 
-#: How a filter compares.
 FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+"""How a filter compares."""
 
-#: A column, an operator, and a number, bool, str, bytes or (for ``in`` and ``not in``) a list of them.
 FilterTerm = tuple[str, FilterOperator, Any]
+"""A column, an operator, and a number, bool, str, bytes or (for ``in`` and ``not in``) a list of them."""
 
-#: Type of a pixel.
 PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
+"""Type of a pixel."""
 
-#: Order of the axes of an image.
 PixelLayout = Literal["NHWC", "NCHW"]
+"""Order of the axes of an image."""
 
-#: Form in which a cache keeps images.
 CacheTier = Literal["auto", "rows", "resized", "pixels"]
+"""Form in which a cache keeps images."""
 
-#: How rows are shuffled.
 Mixing = Literal["window", "exact", "stored"]
+"""How rows are shuffled."""
 
-#: How a column is delivered: as an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects.
 ColumnKind = Literal["dense", "ragged", "text", "bytes", "object"]
+"""How a column is delivered: as an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects."""
 
 
 class OrderDict(TypedDict):
@@ -69,32 +69,32 @@ class OrderDict(TypedDict):
 
     shuffle: Mixing
     seed: int
-    #: Row groups that a lane mixes.
     pool: int
+    """Row groups that a lane mixes."""
     lanes: int
-    #: Rows that the filter selects.
     rows: int
-    #: The filter in canonical form.
+    """Rows that the filter selects."""
     filter: str | None
+    """The filter in canonical form."""
 
 
 class _StateDict(TypedDict):
-    #: Version of the format.
     version: int
-    #: Fingerprint of the data set.
+    """Version of the format."""
     fingerprint: str
+    """Fingerprint of the data set."""
     order: OrderDict
-    #: The epoch under way, or about to begin.
     epoch: int
-    #: Rows of it that were handed over, all ranks together.
+    """The epoch under way, or about to begin."""
     row: int
+    """Rows of it that were handed over, all ranks together."""
 
 
 class StateDict(_StateDict, total=False):
     """What :meth:`forebay.Loader.state_dict` returns."""
 
-    #: Form in which the cache keeps images, where there is a cache.
     cache_tier: str
+    """Form in which the cache keeps images, where there is a cache."""
 
 
 class PlanDict(TypedDict):
@@ -103,19 +103,19 @@ class PlanDict(TypedDict):
     epoch: int
     rank: int
     world: int
-    #: Batches, the same on every rank.
     steps: int
-    #: Rows of this rank, repeated ones included.
+    """Batches, the same on every rank."""
     rows: int
-    #: Rows that are repeated so that no rank is without a batch.
+    """Rows of this rank, repeated ones included."""
     padded: int
-    #: Rows that no rank gets, because they do not fill a batch on every rank.
+    """Rows that are repeated so that no rank is without a batch."""
     dropped: int
+    """Rows that no rank gets, because they do not fill a batch on every rank."""
     lanes: int
-    #: Row groups that each lane holds to mix.
     pool: int
-    #: Row groups that this rank reads; one that two lanes share counts twice.
+    """Row groups that each lane holds to mix."""
     row_groups: int
+    """Row groups that this rank reads; one that two lanes share counts twice."""
     stored_bytes: int
     peak_row_group_bytes: int
     batch_bytes: int
@@ -125,14 +125,14 @@ class PlanDict(TypedDict):
 class StageDict(TypedDict):
     """What one stage did. Times are in seconds."""
 
-    #: Files, row groups, rows, images or batches that it put out.
     items: int
+    """Files, row groups, rows, images or batches that it put out."""
     bytes: int
     working: float
-    #: Time with nothing to work on; ``None`` for the stages that share the pool of threads.
     starved: float | None
-    #: Time without room for results; ``None`` for the stages that share the pool of threads.
+    """Time with nothing to work on; ``None`` for the stages that share the pool of threads."""
     blocked: float | None
+    """Time without room for results; ``None`` for the stages that share the pool of threads."""
 
 
 class PoolDict(TypedDict):
@@ -154,8 +154,8 @@ class NextDict(TypedDict):
     p99: float
     p999: float
     max: float
-    #: The first batch of the first epoch, which is in none of the others.
     first: float
+    """The first batch of the first epoch, which is in none of the others."""
 
 
 class QueuesDict(TypedDict):
@@ -187,46 +187,46 @@ class TrafficDict(TypedDict):
     hedges_won: int
     throttled: int
     stalls: int
-    #: Requests that may be under way at once; 0 for local files.
     concurrency: int
-    #: Median time to the first byte of the latest requests, in microseconds; 0 for local files.
+    """Requests that may be under way at once; 0 for local files."""
     first_byte_us: int
-    #: Mean time of the latest requests, in microseconds; 0 for local files.
+    """Median time to the first byte of the latest requests, in microseconds; 0 for local files."""
     request_us: int
+    """Mean time of the latest requests, in microseconds; 0 for local files."""
 
 
 class VerdictDict(TypedDict):
     """The bottleneck."""
 
-    #: The stage that held the training loop up, or ``"consumer"`` for the loop itself.
     stage: str
-    #: Share of the waiting that this stage held up, 0 to 1; for the consumer its share of all time.
+    """The stage that held the training loop up, or ``"consumer"`` for the loop itself."""
     share: float
-    #: Share of the training loop's time that it waited, 0 to 1.
+    """Share of the waiting that this stage held up, 0 to 1; for the consumer its share of all time."""
     waiting: float
-    #: The bottleneck and the next move.
+    """Share of the training loop's time that it waited, 0 to 1."""
     sentence: str
+    """The bottleneck and the next move."""
 
 
 class StatsDict(TypedDict):
     """What :meth:`forebay.Stats.to_dict` returns. Times are in seconds, sizes in bytes."""
 
-    #: What each stage did, by its name.
     stages: dict[str, StageDict]
-    #: What the threads that decode did.
+    """What each stage did, by its name."""
     pool: PoolDict
-    #: Time that the training loop waited, by the stage that held it up.
+    """What the threads that decode did."""
     waits: dict[str, float]
-    #: Of it, the time that it waited for the first batch.
+    """Time that the training loop waited, by the stage that held it up."""
     waits_first: dict[str, float]
-    #: The training loop's own time, between a batch and the next request.
+    """Of it, the time that it waited for the first batch."""
     consumer: float
+    """The training loop's own time, between a batch and the next request."""
     next: NextDict
     queues: QueuesDict
     skipped_rows: int
     padded_rows: int
     memory: MemoryDict
     traffic: TrafficDict
-    #: What the cache did; ``None`` without one.
     cache: dict[str, Any] | None
+    """What the cache did; ``None`` without one."""
     verdict: VerdictDict

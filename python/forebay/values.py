@@ -5,11 +5,14 @@ from __future__ import annotations
 import operator
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidError
 from .locations import local
 from .sizes import parse_bytes
+
+if TYPE_CHECKING:
+    from .types import CacheTier, Mixing
 
 __all__ = ["DiskCache", "Shuffle", "Skip"]
 
@@ -62,14 +65,14 @@ class Shuffle:
     forebay.Shuffle(seed=18, window_rows=100000)
     """
 
-    #: Decides the order of rows and random image operations.
     seed: int
-    #: Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds.
+    """Decides the order of rows and random image operations."""
     window_rows: int | None = None
-    #: Interleaved parts that make up the order; ``None`` for the world size of the first start.
+    """Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds."""
     lanes: int | None = None
-    #: ``"window"``, ``"exact"`` or ``"stored"``.
-    mixing: Literal["window", "exact", "stored"] = "window"
+    """Interleaved parts that make up the order; ``None`` for the world size of the first start."""
+    mixing: Mixing = "window"
+    """``"window"``, ``"exact"`` or ``"stored"``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
@@ -166,8 +169,8 @@ class Skip:
     >>> loader = fb.Loader("data/train/", on_bad_row=fb.Skip(at_most=10))
     """
 
-    #: Bad rows to tolerate in one epoch of one rank.
     at_most: int
+    """Bad rows to tolerate in one epoch of one rank."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at_most", whole(self.at_most, "at_most", 0))
@@ -216,12 +219,12 @@ class DiskCache:
     forebay.DiskCache('/nvme/forebay', max_bytes=200000000000)
     """
 
-    #: The directory.
     path: str | os.PathLike[str]
-    #: Most bytes that it may hold.
+    """The directory."""
     max_bytes: str | int = field(kw_only=True)
-    #: Form in which images are kept.
-    tier: Literal["auto", "rows", "resized", "pixels"] = field(default="auto", kw_only=True)
+    """Most bytes that it may hold."""
+    tier: CacheTier = field(default="auto", kw_only=True)
+    """Form in which images are kept."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", local(self.path, "path"))

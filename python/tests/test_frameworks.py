@@ -259,6 +259,13 @@ def test_a_missing_framework_is_named(framework: str) -> None:
     assert "pip install" in done.stdout
 
 
+def test_a_framework_that_lacks_something_itself_says_what(tmp_path: Path) -> None:
+    (tmp_path / "keras.py").write_text("import a_backend_that_is_absent")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "forebay.keras needs Keras 3, which cannot be imported: No module named 'a_backend" in done.stderr
+
+
 def test_importing_the_package_imports_no_framework() -> None:
     script = "import sys, forebay; print({'torch', 'keras', 'jax', 'tensorflow'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)

@@ -106,3 +106,28 @@ def test_what_is_written_goes_to_a_path_of_this_machine(path: Any) -> None:
         with pytest.raises(fb.InvalidError, match=r"path|trace") as caught:
             made()
         assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("https:/ann:hunter2@host/x.parquet", {}),
+        ("s3://key:hunter2@bucket/x", {}),
+        ("ftp://ann:hunter2@host/x", {}),
+        ("no/such", {"hunter2": "hunter2"}),
+        ("s3://bucket/x", {"aws_secret_access_key": "hunter2"}),
+        ("s3://bucket/x", {"hunter2": "x"}),
+        ("s3://bucket/x", ["hunter2"]),
+        (b"https://ann:hunter2@host/x", {}),
+        ([b"https://ann:hunter2@host/x"], {}),
+        (["https://ann:hunter2@host/\udce9"], {}),
+    ],
+)
+@pytest.mark.parametrize("door", [fb.Dataset, fb.Loader])
+def test_no_error_shows_a_secret(door: Any, url: Any, options: Any) -> None:
+    with pytest.raises(fb.ForebayError) as caught:
+        door(url, storage_options=options)
+    error: BaseException | None = caught.value
+    while error is not None:
+        assert "hunter2" not in f"{error} {error!r} {error.args} {vars(error)}"
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

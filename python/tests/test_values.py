@@ -29,16 +29,24 @@ IMAGES = {
     'forebay.Image.resize(4, 4).normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)).dtype("float32")': fb.Image.resize(4, 4)
     .dtype("float32")
     .normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+    'forebay.Image.resize(4, 4).normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)).dtype("float32")': fb.Image.resize(
+        4, 4
+    )
+    .normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    .dtype("float32"),
 }
 VALUES = [
     *IMAGES.values(),
     fb.Shuffle(seed=17),
     fb.Shuffle(seed=17, window_rows=100, lanes=2),
     fb.Shuffle.exact(17),
+    fb.Shuffle.exact(17, lanes=2),
+    fb.Shuffle.stored(),
     fb.Shuffle.stored(lanes=4),
     fb.Shard(rank=3, world=8),
     fb.Skip(at_most=3),
     fb.DiskCache("/nvme/forebay", max_bytes="200GB"),
+    fb.DiskCache("/nvme/for'ebay", max_bytes="200g", tier="pixels"),
 ]
 
 
@@ -129,6 +137,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
     assert parse_bytes("4GiB", "memory") == 4 << 30
     assert parse_bytes(" 1.5 kb ", "memory") == 1500
     assert parse_bytes("4g", "memory") == parse_bytes("4 GB", "memory") == 4 * 10**9
+    assert fb.DiskCache("x", max_bytes="200g").max_bytes == 200 * 10**9
     assert parse_bytes("7", "memory") == parse_bytes(7, "memory") == parse_bytes("7B", "memory")
 
 
