@@ -3,8 +3,8 @@
     forebay synth photos --rows 400
     python examples/custom_adapter.py photos
 
-An adapter for another framework has the same form: `convert` makes the framework's arrays, and may begin to copy them to
-a device; with `ahead=1` it does so while the training step before is still at work, and `finish` waits for the copy.
+An adapter for another framework has the same form: `convert` makes the framework's arrays, and may begin to copy them
+to a device; with `ahead=1` it does so while the training step before is still at work, and `finish` waits for the copy.
 """
 
 from __future__ import annotations

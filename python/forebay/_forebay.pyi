@@ -19,8 +19,8 @@ def shown(location: str) -> str: ...
 class Batch(Mapping[str, Any]):
     """Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 
-    An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's memory,
-    which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+    An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
+    memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
 
     - numbers and booleans have shape ``(N,)`` and their own type,
     - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
@@ -99,7 +99,7 @@ class Column:
         """Name of the column."""
     @property
     def element(self) -> str | None:
-        """Type of an element as numpy writes it, or "bfloat16"; ``None`` where the column is not one block of memory."""
+        """Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory."""
     @property
     def null_count(self) -> int:
         """Nulls in the column."""

@@ -56,7 +56,9 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
     if wanted in found:
         return found[wanted]
     possible = ", ".join(["x86-64", *found])
-    raise ImportError(f"FOREBAY_LEVEL={wanted} is not for this processor or not in this package (use one of {possible})")
+    raise ImportError(
+        f"FOREBAY_LEVEL={wanted} is not for this processor or not in this package (use one of {possible})"
+    )
 
 
 def _load(name: str) -> None:

@@ -42,7 +42,7 @@ def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
         if not isinstance(key, str):
             # The value is not repeated: options of a store may be secrets.
             raise InvalidError(
-                f"{name} must be a dict with str as keys, got {_kind(value)} (pass {{\"...\": {example}}})"
+                f'{name} must be a dict with str as keys, got {_kind(value)} (pass {{"...": {example}}})'
             )
     return found
 
@@ -68,7 +68,9 @@ def checked(arguments: dict[str, Any]) -> dict[str, Any]:
     if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
         raise InvalidError(f"on_bad_row must be 'raise' or forebay.Skip(at_most=...), got {on_bad_row!r}")
     if shuffle is not None and not isinstance(shuffle, Shuffle):
-        raise InvalidError(f"shuffle must be a forebay.Shuffle or None, got {shuffle!r} (pass forebay.Shuffle(seed=...))")
+        raise InvalidError(
+            f"shuffle must be a forebay.Shuffle or None, got {shuffle!r} (pass forebay.Shuffle(seed=...))"
+        )
     if shard is not None and not isinstance(shard, Shard):
         raise InvalidError(f"shard must be a forebay.Shard, got {shard!r} (pass forebay.Shard(rank=..., world=...))")
     if isinstance(arguments["drop_last"], (str, bytes)):

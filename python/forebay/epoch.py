@@ -185,7 +185,10 @@ class Epoch(Iterator[Any]):
             self._native.gets_nothing()
 
     def close(self) -> None:
-        """Ends the epoch and drops what is prepared for it. Asking for a batch raises :class:`ClosedError` from then on."""
+        """Ends the epoch and drops what is prepared for it.
+
+        Asking for a batch raises :class:`ClosedError` from then on.
+        """
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
@@ -301,7 +304,7 @@ def _no_end(error: BaseException) -> BaseException:
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:
-    """Refuses a column with another number of rows than the batch. What is not an array passes: it belongs to the batch."""
+    """Refuses a column with another number of rows than the batch. Other values belong to the whole batch."""
     if isinstance(value, Mapping):
         for inner in value:
             _check_rows(f"{name}.{inner}", value[inner], rows)

@@ -152,8 +152,8 @@ class DatasetChangedError(ForebayError, RuntimeError):
 class StateMismatchError(ForebayError, ValueError):
     """A saved state does not belong to this loader.
 
-    The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the arguments that it
-    had when the state was saved, or start without the state.
+    The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the arguments that
+    it had when the state was saved, or start without the state.
     """
 
 

@@ -62,5 +62,7 @@ def _value(column: str, value: Any) -> bool | int | float | str:
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
         raise InvalidError(f"column {column!r}: an int in a filter must fit 64 bits, got {value}")
     if not isinstance(value, (bool, int, float, str)):
-        raise InvalidError(f"column {column!r}: a value in a filter must be a number, bool, str or bytes, got {value!r}")
+        raise InvalidError(
+            f"column {column!r}: a value in a filter must be a number, bool, str or bytes, got {value!r}"
+        )
     return value

@@ -55,13 +55,14 @@ class Loader:
         How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so while an epoch
         ends, the beginning of the next one is prefetched.
     filter : list of tuple or list of list of tuple, optional
-        Which rows to read, as in pyarrow: ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` is true where all terms
-        are, and a list of such lists where one of them is. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``,
-        ``>=``, ``in`` and ``not in``. Default: all rows.
+        Which rows to read, as in pyarrow: ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which
+        all terms hold, and a list of such lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``,
+        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Default: all rows.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
-        The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all rows.
+        The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
+        rows.
     cache : DiskCache, optional
         ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
     memory : int or str, optional
@@ -79,9 +80,9 @@ class Loader:
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them.
     fill_null : mapping from str to float, str or bytes, optional
-        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1), times
-        (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each null
-        inside; a list that is null becomes empty or, where all lists have the same length, a list of that value.
+        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
+        times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
+        null inside; a list that is null becomes empty or, where all lists have the same length, a list of that value.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.

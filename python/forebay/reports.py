@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import notebook
 
@@ -99,8 +99,8 @@ class Stats(_Report):
             ``next``
                 Percentiles of ``next``, off by at most 0.8 %, without the first batch.
             ``verdict``
-                The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and a
-                ``sentence``.
+                The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and
+                a ``sentence``.
             ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``
                 What is in flight, and counts.
         """

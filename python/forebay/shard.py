@@ -57,7 +57,8 @@ class Shard:
         object.__setattr__(self, "world", whole(self.world, "world", 1, 32))
         if self.rank >= self.world:
             raise InvalidError(
-                f"rank must be less than world, got rank {self.rank} of {self.world} (ranks run from 0 to {self.world - 1})"
+                f"rank must be less than world, got rank={self.rank} and world={self.world} "
+                f"(ranks run from 0 to {self.world - 1})"
             )
 
     @classmethod
@@ -105,8 +106,8 @@ class Shard:
             lone = [name for _, *names in _LAUNCHERS for name in names if name in environ]
             but = f": only {', '.join(lone)} is set" if lone else ""
             raise InvalidError(
-                f"no launcher set the rank of this process{but} (start with torchrun, horovodrun, mpirun or srun, or pass "
-                "forebay.Shard(rank=..., world=...))"
+                f"no launcher set the rank of this process{but} (start with torchrun, horovodrun, mpirun or srun, or "
+                "pass forebay.Shard(rank=..., world=...))"
             )
         launcher, said, shard = found[0]
         for other_launcher, other_said, outer in found[1:]:

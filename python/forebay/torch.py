@@ -46,8 +46,8 @@ def batches(train: Loader, *, device: str | torch.device | None = None) -> Batch
     stream of its own, one batch ahead of the training step.
 
     Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
-    differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as they
-    are: text and bytes are arrays of objects, times are numpy arrays.
+    differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
+    they are: text and bytes are arrays of objects, times are numpy arrays.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ Mixing = Literal["window", "exact", "stored"]
 """How rows are shuffled."""
 
 ColumnKind = Literal["dense", "ragged", "text", "bytes", "object"]
-"""How a column is delivered: as an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects."""
+"""How a column is delivered: an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects."""
 
 
 class OrderDict(TypedDict):

@@ -24,8 +24,8 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 ///
-/// An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's memory,
-/// which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+/// An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
+/// memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
 ///
 /// - numbers and booleans have shape ``(N,)`` and their own type,
 /// - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,

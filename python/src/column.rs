@@ -32,7 +32,7 @@ impl Column {
         self.field.name()
     }
 
-    /// Type of an element as numpy writes it, or "bfloat16"; ``None`` where the column is not one block of memory.
+    /// Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory.
     #[getter]
     fn element(&self) -> Option<&'static str> {
         dense::layout(&self.field).map(|(element, _)| element.name())

@@ -117,7 +117,7 @@ def test_only_a_loader_is_taken_for_one(plain: Path) -> None:
     with small(plain) as train:
         assert check_loader(train) is train
     for other in ("https://ann:hunter2@host/x", None, fb.Dataset(plain)):
-        with pytest.raises(fb.InvalidError, match="expected a forebay.Loader, got") as caught:
+        with pytest.raises(fb.InvalidError, match=r"expected a forebay\.Loader, got") as caught:
             check_loader(other)
         assert "hunter2" not in str(caught.value)
 

@@ -127,7 +127,9 @@ def test_a_docstring_names_every_argument(name: str) -> None:
     assert text, f"{name} has no docstring"
     if is_documented_call(name, value) and not name.startswith("Batch."):
         named = sections(text).get("Parameters", "")
-        names = [part.lstrip("*") for line in named.splitlines() if line[:1].strip() for part in re.split(r"[ ,:]+", line)]
+        names = [
+            part.lstrip("*") for line in named.splitlines() if line[:1].strip() for part in re.split(r"[ ,:]+", line)
+        ]
         missing = [argument for argument in parameters(value) if argument not in names]
         assert not missing, f"{name} says nothing of {missing}"
 
@@ -176,7 +178,9 @@ def fits(value: Any, kind: Any) -> bool:
 
 def test_dicts_have_the_types_that_are_annotated(plain: Path, tmp_path: Path) -> None:
     for cache in (None, fb.DiskCache(tmp_path, max_bytes="1g")):
-        with fb.Loader(plain, batch_size=64, cache=cache, shuffle=fb.Shuffle(seed=1), filter=[("id", "<", 500)]) as loader:
+        with fb.Loader(
+            plain, batch_size=64, cache=cache, shuffle=fb.Shuffle(seed=1), filter=[("id", "<", 500)]
+        ) as loader:
             list(loader)
             assert fits(loader.state_dict(), types.StateDict)
             assert fits(loader.plan().to_dict(), types.PlanDict)

@@ -29,10 +29,10 @@ IMAGES = {
     'forebay.Image.resize(4, 4).normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)).dtype("float32")': fb.Image.resize(4, 4)
     .dtype("float32")
     .normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
-    'forebay.Image.resize(4, 4).normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)).dtype("float32")': fb.Image.resize(
+    'forebay.Image.resize(4, 4).normalize((0.485, 0.45, 0.4), (0.229, 0.2, 0.2)).dtype("float32")': fb.Image.resize(
         4, 4
     )
-    .normalize((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+    .normalize((0.485, 0.45, 0.4), (0.229, 0.2, 0.2))
     .dtype("float32"),
 }
 VALUES = [
@@ -116,7 +116,10 @@ def test_values_are_frozen() -> None:
         (lambda: fb.Skip(at_most=-1), "at_most"),
         (lambda: fb.Image.resize(1, 1).dtype("int7"), "int7"),
         (lambda: fb.Image.resize(1, 1).layout("HCWN"), "HCWN"),
-        (lambda: fb.DiskCache("x", max_bytes="200 parsecs"), "max_bytes must be a size, got '200 parsecs' .*'12GB' or '12g'.*'4GiB'"),
+        (
+            lambda: fb.DiskCache("x", max_bytes="200 parsecs"),
+            "max_bytes must be a size, got '200 parsecs' .*'12GB' or '12g'.*'4GiB'",
+        ),
         (lambda: parse_bytes(0, "memory"), "memory must be at least 1 byte"),
         (lambda: parse_bytes("", "memory"), "memory must be a size, got ''"),
         (lambda: to_json([("a", "~", 1)]), "must be one of =, .*, got '~'"),
