@@ -31,6 +31,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _level  # noqa: F401  first: it chooses what is imported next
+
+# isort: split
 from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
