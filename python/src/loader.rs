@@ -1,12 +1,11 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
-use std::collections::BTreeMap;
-
 use forebay::internals::loader::{Stats, Verdict};
-use forebay::{Dataset, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position};
+use forebay::{Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
@@ -22,20 +21,20 @@ pub(crate) struct Loader {
 
 #[pymethods]
 impl Loader {
-    /// Opens the data set at `urls` and builds a loader with `options`, the fields of a [`LoaderSpec`]; reads footers, so
-    /// it waits without the interpreter. The `filter` is one as JSON.
+    /// Builds a loader with `options`, the fields of a [`LoaderSpec`], over an open data set. A filter, given as JSON, may
+    /// read rows, so it waits without the interpreter.
     #[new]
-    #[pyo3(signature = (urls, storage_options, options, filter=None))]
+    #[pyo3(signature = (dataset, options, filter=None))]
     fn new(
         py: Python<'_>,
-        urls: Vec<String>,
-        storage_options: BTreeMap<String, String>,
+        dataset: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
         filter: Option<&str>,
     ) -> PyResult<Self> {
         let mut spec: LoaderSpec = options::read(options).or_raise(py)?;
         spec.filter = filter.map(parse_filter).transpose().or_raise(py)?;
-        let build = move || Dataset::open_with_options(urls, &storage_options)?.loader().spec(spec).build();
+        let dataset = opened(dataset)?;
+        let build = move || dataset.loader().spec(spec).build();
         Ok(Loader { loader: Home::new(interruptible(py, build)?) })
     }
 
