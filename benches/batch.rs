@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use arrow::array::{Array, RecordBatch};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::batch::{Selection, gather};
+use forebay::internals::batch::{Selection, gather};
 
 mod common;
 

@@ -8,7 +8,7 @@ use arrow::array::{Array, AsArray, BinaryViewArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use forebay::DiskCache;
-use forebay::cache::{Entry, Key};
+use forebay::internals::cache::{Entry, Key};
 
 mod common;
 

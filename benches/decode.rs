@@ -15,7 +15,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::decode::{RowKey, decode_into};
+use forebay::internals::decode::{RowKey, decode_into};
 use forebay::{Image, Layout, PixelType};
 use photos::{PHOTOS, photo};
 

@@ -4,11 +4,12 @@
 use std::hint::black_box;
 
 use arrow::array::Array;
-use forebay::batch::{Selection, gather};
-use forebay::decode::{RowKey, decode_into, encode_jpeg};
-use forebay::reader::rows::read_part;
-use forebay::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
-use forebay::{Image, Layout, PixelType, source};
+use forebay::internals::batch::{Selection, gather};
+use forebay::internals::decode::{RowKey, decode_into, encode_jpeg};
+use forebay::internals::reader::rows::read_part;
+use forebay::internals::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::internals::source;
+use forebay::{Image, Layout, PixelType};
 
 mod common;
 

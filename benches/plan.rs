@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::internals::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 const GROUPS: usize = 12_812;
 const ROWS_PER_GROUP: u32 = 100;

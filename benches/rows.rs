@@ -3,8 +3,8 @@
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::reader::rows::read_part;
-use forebay::source;
+use forebay::internals::reader::rows::read_part;
+use forebay::internals::source;
 
 mod common;
 

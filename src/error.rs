@@ -1,14 +1,15 @@
 //! The one error type: what went wrong, where, and what to do next.
 //!
 //! An error is opaque on purpose: callers branch on [`Error::kind`], people read the sentence. The sentence has up to
-//! three parts, `place: cause (next move)`. It is one line: what a terminal would obey in it is [escaped].
+//! three parts, `place: cause (hint)`. It is one line: control characters in it are [escaped].
 //!
 //! ```text
-//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end (to count and skip such rows, say so with on_bad_row)
+//! data/part-0031.parquet, row group 7, row 512, column "image": corrupt JPEG: premature end
+//! there is no column "lable" (did you mean "label"? the columns are image, label)
 //! ```
 //!
-//! A next move that names an option has it in backquotes, by the name that it has in [`LoaderBuilder`]: Python and the
-//! program write it as they take it (`columns=[...]`, `--columns`) with [`Error::sentence`].
+//! A hint that names an option has it in backquotes, by its name in [`LoaderBuilder`]: Python and the program write it in
+//! their own form (`columns=[...]`, `--columns`) with [`Error::sentence`].
 //!
 //! [`LoaderBuilder`]: crate::LoaderBuilder
 
@@ -26,6 +27,16 @@ pub use escape::{escaped, escaped_lines, is_obeyed};
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What sort of failure an [`Error`] is: the part that a program branches on.
+///
+/// ```
+/// use forebay::{Dataset, ErrorKind};
+///
+/// match Dataset::open("no/such/folder").map_err(|error| error.kind()) {
+///     Err(ErrorKind::NotFound) => println!("nothing to read yet"),
+///     Err(kind) => panic!("{kind:?}"),
+///     Ok(dataset) => println!("{} rows", dataset.rows()),
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -41,23 +52,31 @@ pub enum ErrorKind {
     Corrupt,
     /// One row that cannot be delivered: a broken image, a null where a dense value is needed.
     BadRow,
-    /// A file is no longer the one that was catalogued.
+    /// A file has changed since the data set was opened.
     DatasetChanged,
     /// A saved position that does not belong to this loader.
     StateMismatch,
-    /// Something does not fit the memory budget or a limit on decoded size.
+    /// A row group, batch or image that does not fit the memory budget, or an image over the limit on its pixels.
     TooLarge,
-    /// A store refuses the credentials, or what they may read.
+    /// A store refuses the credentials, or they do not permit the read.
     Denied,
-    /// The operating system or the store failed, or is out of reach.
+    /// The operating system or the store failed, or cannot be reached.
     Io,
     /// The loader was closed, or is used from a forked child.
     Closed,
-    /// A bug: a panic that was caught, or a broken promise between two rooms of this library.
+    /// A bug: a panic that was caught, or a broken invariant of this library.
     Internal,
 }
 
-/// Where in the data set something happened; parts that are not known are absent.
+/// Where in the data set something happened; parts that are not known are `None`.
+///
+/// ```
+/// use forebay::Place;
+///
+/// let place = Place::file("data/a.parquet").row_group(7).row(512).column("image");
+/// assert_eq!(place.to_string(), r#"data/a.parquet, row group 7, row 512, column "image""#);
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// Path or URL of the file.
@@ -118,7 +137,19 @@ impl fmt::Display for Place {
     }
 }
 
-/// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, the next move.
+/// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, a hint.
+///
+/// Cheap to clone. [`source`](std::error::Error::source) is the error of the system, of Arrow, of Parquet or of the store
+/// that caused it, where there is one.
+///
+/// ```
+/// use forebay::{Error, ErrorKind, Place};
+///
+/// let error = Error::new(ErrorKind::BadRow, "corrupt JPEG: premature end")
+///     .at(Place::file("a.parquet").row_group(7).row(512));
+/// assert_eq!(error.to_string(), "a.parquet, row group 7, row 512: corrupt JPEG: premature end");
+/// assert_eq!(error.place().row, Some(512));
+/// ```
 #[derive(Clone)]
 pub struct Error(Box<Inner>);
 
@@ -141,20 +172,20 @@ impl Error {
         Error::new(ErrorKind::Invalid, cause)
     }
 
-    /// What a panic has become: `whose` bug it is, and what it said.
+    /// A panic as an error: `whose` bug it is, and its message.
     pub(crate) fn panicked(whose: &str, panic: &Panic) -> Self {
         Error::new(ErrorKind::Internal, format!("a bug in {whose}: {panic}"))
     }
 
-    /// The same failure with the next move that a user can make, a clause without a full stop. Options stand in
-    /// backquotes, with a value or without: "leave it out with `columns`", "`batch_size=64` fits".
+    /// The same failure with a hint: what the user can do, a clause without a full stop. Options are in backquotes, with a
+    /// value or without: "leave it out with `columns`", "`batch_size=64` fits".
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());
         self
     }
 
-    /// The same failure with one more move, behind the one that it may have.
+    /// The same failure with one more hint, after the one that it may have.
     #[must_use]
     pub(crate) fn hint_also(self, hint: &str) -> Self {
         let hint = self.0.hint.as_ref().map_or(hint.to_owned(), |first| format!("{first}; {hint}"));
@@ -179,17 +210,17 @@ impl Error {
         self.0.kind
     }
 
-    /// Where it happened, as far as it is known.
+    /// Where it happened, as far as is known.
     pub fn place(&self) -> &Place {
         &self.0.place
     }
 
-    /// The cause alone, without place and hint, as it was given: it may hold what a terminal obeys.
+    /// The cause alone, without place and hint, and not escaped: it may hold control characters.
     pub fn cause(&self) -> &str {
         &self.0.cause
     }
 
-    /// The sentence, with options written as `option` says for a name and, where there is one, a value.
+    /// The sentence, with each option of the hint as `option` writes its name and, where there is one, its value.
     pub fn sentence(&self, option: impl Fn(&str, Option<&str>) -> String) -> String {
         let mut sentence = String::new();
         if !self.0.place.is_empty() {
@@ -203,7 +234,7 @@ impl Error {
     }
 }
 
-/// `hint` with each name of an option, which stands in backquotes, as `option` writes it.
+/// `hint` with each option, which is in backquotes, as `option` writes it.
 fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Cow<'_, str> {
     let is_name = |name: &str| !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_');
     let parts: Vec<&str> = hint.split('`').collect();

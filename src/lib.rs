@@ -1,30 +1,211 @@
 //! Feeds GPU training straight from Parquet.
+//!
+//! forebay reads Parquet files as they are, from a disk or an object store. It shuffles their rows, decodes their images,
+//! and delivers equal batches to every process of a training run, as Arrow [`RecordBatch`]es. The order of the rows is a
+//! function of the data and a seed, so a run can be repeated, interrupted, and resumed on another number of processes.
+//!
+//! # Example
+//!
+//! ```
+//! use forebay::{Dataset, Shard, Shuffle};
+//! # use std::sync::Arc;
+//! # use forebay::arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+//! # use forebay::parquet::arrow::ArrowWriter;
+//! # let folder = std::env::temp_dir().join(format!("forebay-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000));
+//! # let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..1_000).map(|id| format!("text {id}"))));
+//! # let rows = RecordBatch::try_from_iter([("label", ids), ("text", texts)])?;
+//! # let mut writer = ArrowWriter::try_new(std::fs::File::create(folder.join("a.parquet"))?, rows.schema(), None)?;
+//! # writer.write(&rows)?;
+//! # writer.close()?;
+//!
+//! let dataset = Dataset::open(&folder)?; // a path, a URL, a glob, or a list of them
+//! let loader = dataset
+//!     .loader()
+//!     .columns(["text", "label"])
+//!     .shuffle(Shuffle::seeded(17))
+//!     .shard(Shard::new(0, 2)?) // rank 0 of 2 processes
+//!     .batch_size(64)
+//!     .build()?;
+//!
+//! assert_eq!(loader.len(), 8); // steps of 2 x 64 rows for 1,000 rows
+//! for batch in loader.epoch(0) {
+//!     let batch = batch?;
+//!     assert_eq!(batch.num_columns(), 2);
+//! }
+//! # drop(loader);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! With a column of encoded images, one more line decodes, crops and flips them:
+//!
+//! ```no_run
+//! use forebay::{Dataset, Image, Shuffle};
+//!
+//! let loader = Dataset::open("s3://acme/imagenet/train/")?
+//!     .loader()
+//!     .columns(["image", "label"])
+//!     .decode("image", Image::random_resized_crop(224).flip())
+//!     .shuffle(Shuffle::seeded(17))
+//!     .batch_size(256)
+//!     .build()?;
+//! # Ok::<(), forebay::Error>(())
+//! ```
+//!
+//! # Four types to start with
+//!
+//! * [`Dataset`] is a set of Parquet files whose footers were read. It is cheap to clone, and any number of loaders can
+//!   share one.
+//! * [`LoaderBuilder`] says what a training run wants: columns, order, batch size, memory. [`build`](LoaderBuilder::build)
+//!   checks all of it, and starts the threads of a [`Loader`].
+//! * [`Epoch`] is an iterator of batches: one pass over the data.
+//! * [`Image`] says how encoded images become arrays of pixels.
+//!
+//! # All public types
+//!
+//! | job | types |
+//! |---|---|
+//! | open | [`Dataset`], [`Locations`] |
+//! | choose rows | [`Filter`], with its terms in [`filter`] |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Decoder`] with [`RowKey`]; [`Fill`] for nulls |
+//! | order | [`Shuffle`] |
+//! | share among processes | [`Shard`] |
+//! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
+//! | resume | [`Position`] |
+//! | bad rows | [`OnBadRow`], [`BadRow`] |
+//! | cache | [`DiskCache`], [`Tier`] |
+//! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`] |
+//! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
+//!
+//! The crates whose types appear in signatures are re-exported: [`arrow`], [`parquet`] and [`object_store`].
+//!
+//! # What you can rely on
+//!
+//! * **The order is a function** of the data set, the filter, the seed, the epoch and the number of lanes. Threads, memory,
+//!   stores and timing do not change it. Random crops and flips depend on the row, not on its position in a batch.
+//! * **Each row exactly once.** Over all processes, an epoch delivers each selected row once. Rows that
+//!   [`drop_last`](LoaderBuilder::drop_last) leaves out, and rows that are repeated to keep processes equal, are counted.
+//! * **Equal steps.** Every process has the same number of batches. [`Loader::len`] is exact.
+//! * **Elastic.** A [`Position`] is the same on every process, and resumes on a different number of them as long as the
+//!   global batch and the lanes stay the same.
+//! * **Resuming is a seek.** The rows before a position are not read again, except those of its window.
+//! * **Bounded memory.** What is in flight stays within [`memory`](LoaderBuilder::memory). What cannot fit is refused, with
+//!   a number that fits.
+//! * **Nothing silent.** A row that cannot be delivered is an error with its place, or a counted skip that you asked for.
+//!
+//! # Errors
+//!
+//! Everything that can fail returns an [`Error`]. It has an [`ErrorKind`] to branch on, a [`Place`] (file, row group, row,
+//! column), a cause, and often a hint:
+//!
+//! ```
+//! use forebay::{Dataset, ErrorKind};
+//!
+//! let error = Dataset::open("no/such/folder").unwrap_err();
+//! assert_eq!(error.kind(), ErrorKind::NotFound);
+//! ```
+//!
+//! A panic of a decoder or a store does not end the process: it is an error of the kind [`ErrorKind::Internal`].
+//!
+//! # Cargo features
+//!
+//! Local files and `object_store` clients of your own need no feature.
+//!
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `aws` | yes | `s3://` |
+//! | `gcp` | yes | `gs://` |
+//! | `azure` | yes | `az://`, `abfss://` |
+//! | `http` | yes | `https://`, `hf://` |
+//! | `hdfs` | yes | `hdfs://`, `hopsfs://`, without Java |
+//! | `cli` | yes | the program `forebay` |
+//!
+//! # What it is not
+//!
+//! * Not a query engine: a filter compares columns with constants; there are no joins, groups or expressions.
+//! * Not a writer: it reads data sets that others wrote, and never changes them.
+//! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
+//! * Not asynchronous at its surface: [`Epoch`] is a blocking iterator, since a training loop is one.
+//!
+//! [`RecordBatch`]: arrow::array::RecordBatch
 
-pub mod batch;
-pub mod cache;
-pub mod catalog;
+mod batch;
+mod cache;
+mod catalog;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
-pub mod decode;
-pub mod error;
-pub mod loader;
-mod monitor;
+mod column;
+mod decode;
+mod error;
 #[doc(hidden)]
-pub mod panics;
-pub mod paths;
-pub mod reader;
-pub mod shard;
+pub mod internals;
+mod loader;
+mod monitor;
+mod panics;
+mod paths;
+mod reader;
+mod row_set;
+mod samples;
+mod shard;
 mod shuffle;
-pub mod sizes;
-pub mod source;
+mod sizes;
+mod source;
 
-pub use cache::DiskCache;
-pub use catalog::Catalog;
-pub use decode::{Image, Layout, PixelType};
+pub use arrow;
+pub use object_store;
+pub use parquet;
+
+pub use batch::Fill;
+pub use cache::{DiskCache, Tier};
+pub use column::Decoder;
+pub use decode::{Image, Layout, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, OnBadRow, RankPlan, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow, RankPlan,
+    Receipt, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle};
+
+pub mod filter {
+    //! The terms of a [`Filter`](crate::Filter): a column, an operator and a value.
+    //!
+    //! ```
+    //! use forebay::Filter;
+    //! use forebay::filter::{Op, Term, Value};
+    //!
+    //! let square = Filter::all_of([
+    //!     Term::new("width", Op::GreaterEq, 224),
+    //!     Term::new("split", Op::In, vec!["train", "extra"]),
+    //!     Term { column: "grey".into(), op: Op::Eq, value: Value::Bool(false) },
+    //! ]);
+    //! assert_eq!(square.columns(), ["width", "split", "grey"]);
+    //! ```
+
+    pub use crate::reader::filter::{Op, Term, Value};
+}
+
+pub mod stats {
+    //! The parts of [`Stats`](crate::Stats). All times are in seconds and all sizes in bytes, unless a field's name says
+    //! otherwise.
+    //!
+    //! ```no_run
+    //! use forebay::stats::Stage;
+    //!
+    //! let loader = forebay::Dataset::open("data/")?.loader().build()?;
+    //! let stats = loader.stats();
+    //! println!("{:.1} s waited for storage", stats.waits.of(Stage::Fetch));
+    //! println!("{} row groups read, {} bytes", stats.stages.fetch.items, stats.stages.fetch.bytes);
+    //! println!("{}", stats.verdict());
+    //! # Ok::<(), forebay::Error>(())
+    //! ```
+
+    pub use crate::cache::{CacheStats, DeclinedStats, Off, PastStats};
+    pub use crate::loader::{
+        MemoryStats, NextStats, PoolStats, QueueStats, Stage, StageStats, Stages, Verdict, Waits,
+    };
+    pub use crate::source::TrafficStats;
+}

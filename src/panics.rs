@@ -1,9 +1,9 @@
-//! Panics of others that become errors: caught, and not printed.
+//! Panics that become errors: caught, and not printed.
 //!
-//! Decoders panic on malformed bytes, and a store may be the user's own. What is caught here is an error with a place, so a
-//! text on standard error besides would only puzzle people. Rust prints it before anybody can catch it, from a hook that
-//! the whole process shares. Ours stays silent on a thread that is inside [`caught`], and hands every other panic to the hook
-//! that was there before.
+//! Decoders panic on malformed bytes, and a store may be the user's own. A panic that is caught here becomes an error with a
+//! place; a message on standard error as well would only confuse. Rust prints that message before the panic can be caught,
+//! from a hook that the whole process shares. Our hook is silent on a thread that is inside [`caught`], and passes every other
+//! panic to the hook that was set before.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};

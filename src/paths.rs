@@ -1,34 +1,39 @@
-//! Paths of this machine as people write them: one reading for the library's doors.
+//! Paths of this machine as people write them: read in one way by the library, Python and the program.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 
-/// A file or folder to write: the path as given, with the user's home for a `~`, as a shell has it.
+/// A path as text, unchanged.
 ///
 /// # Errors
-/// `Invalid` for no text at all, for a URL, which is not repeated since it may hold a password, and for a home folder that
+/// `Invalid` for a path that is not valid UTF-8.
+pub(crate) fn text(path: &Path) -> Result<&str> {
+    path.to_str().ok_or_else(|| {
+        Error::invalid(format!("the path {path:?} is not valid UTF-8"))
+            .hint("rename it, or open it by a link")
+    })
+}
+
+/// A file or folder to write: the path as given, with `~` expanded to the user's home, as a shell does.
+///
+/// # Errors
+/// `Invalid` for an empty path, for a URL (not repeated, since it may hold a password), and for a `~` where the home folder
 /// is not known.
-///
-/// ```
-/// use std::path::Path;
-///
-/// assert_eq!(forebay::paths::local("/nvme/forebay")?, Path::new("/nvme/forebay"));
-/// assert!(forebay::paths::local("s3://acme/forebay").is_err());
-/// # Ok::<(), forebay::Error>(())
-/// ```
 pub fn local(path: impl AsRef<Path>) -> Result<PathBuf> {
     let path = path.as_ref();
-    if path.to_string_lossy().trim().is_empty() {
+    // For these two questions only; the path itself stays as it is.
+    let text = path.to_string_lossy();
+    if text.trim().is_empty() {
         return Err(Error::invalid("the path is empty").hint("give a path on this machine"));
     }
-    if is_url(&path.to_string_lossy()) {
-        return Err(Error::invalid("a URL is no path on this machine").hint("give the path of a local disk"));
+    if is_url(&text) {
+        return Err(Error::invalid("expected a local path, got a URL").hint("give the path of a local disk"));
     }
     expanded(path.to_path_buf())
 }
 
-/// Whether a text begins as a URL does: `s3://b`, and `https:/h` too, from which a path has lost a slash.
+/// Whether a text begins like a URL: `s3://b`, and also `https:/h`, a URL that lost a slash when it became a path.
 fn is_url(text: &str) -> bool {
     let Some((scheme, rest)) = text.trim_start().split_once(':') else { return false };
     let is_scheme = scheme.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -36,25 +41,36 @@ fn is_url(text: &str) -> bool {
     is_scheme && rest.starts_with('/')
 }
 
-/// A path with the user's home for a `~`, as a shell has it.
+/// A path with `~` expanded to the user's home, as a shell does.
 pub(crate) fn expanded(path: PathBuf) -> Result<PathBuf> {
     let mut names = path.components();
     let first = names.next().map(|name| name.as_os_str().to_string_lossy().into_owned()).unwrap_or_default();
     let Some(user) = first.strip_prefix('~') else { return Ok(path) };
     if !user.is_empty() {
-        return Err(Error::invalid(format!("the home folder of another user, {first}, is not looked up"))
+        return Err(Error::invalid(format!("{first}: the home folder of another user is not expanded"))
             .hint("write the whole path"));
     }
     match std::env::home_dir().filter(|home| !home.as_os_str().is_empty()) {
         Some(home) => Ok(home.join(names.as_path())),
-        None => Err(Error::invalid("~ stands for a home folder, and none is known")
-            .hint("set HOME, or write the path")),
+        None => Err(Error::invalid("~ cannot be expanded: the home folder is not known")
+            .hint("set HOME, or write the whole path")),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_without_a_name_in_text_is_refused_and_not_renamed() {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt;
+        let path = Path::new(OsStr::from_bytes(b"/data/caf\xe9"));
+        assert_eq!(local(path).unwrap(), path, "a folder to write to needs no name in text");
+        let error = text(path).unwrap_err();
+        assert_eq!(error.kind(), crate::error::ErrorKind::Invalid);
+        assert!(error.to_string().contains("is not valid UTF-8"), "{error}");
+    }
 
     #[test]
     fn a_path_of_this_machine_is_neither_empty_nor_a_url() {

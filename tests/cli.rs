@@ -170,7 +170,7 @@ const HOSTILE: &str = "a\u{1b}[31mb\u{7}\u{202e}c\nd";
 
 /// Whether a terminal would obey something in `text`, apart from the ends of its lines.
 fn is_obeyed(text: &str) -> bool {
-    text.contains(|character| character != '\n' && forebay::error::is_obeyed(character))
+    text.contains(|character| character != '\n' && forebay::internals::error::is_obeyed(character))
 }
 
 #[test]

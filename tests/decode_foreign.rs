@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use forebay::decode::{RowKey, decode_into, probe};
+use forebay::internals::decode::{RowKey, decode_into, probe};
 use forebay::{ErrorKind, Image, Result};
 
 /// Longest time for one file, good or bad.

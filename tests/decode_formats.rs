@@ -4,7 +4,7 @@
 
 use std::io::Cursor;
 
-use forebay::decode::{Form, RowKey, decode_into, encode_jpeg, probe};
+use forebay::internals::decode::{Form, RowKey, decode_into, encode_jpeg, probe};
 use forebay::{ErrorKind, Image, Result};
 
 fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use forebay::decode::{RowKey, decode_into, encode_jpeg};
+use forebay::internals::decode::{RowKey, decode_into, encode_jpeg};
 use forebay::{Error, ErrorKind, Image};
 
 /// How soon a bomb is refused.

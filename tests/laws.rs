@@ -8,7 +8,7 @@
 
 use std::collections::HashSet;
 
-use forebay::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Step, Walk};
+use forebay::internals::shard::{EpochOrder, OrderSpec, Part, PlannedStep, Shard, Shuffle, Split, Walk};
 use proptest::prelude::*;
 
 /// A row of the data set: row group, and row in it.
@@ -36,12 +36,12 @@ impl Case {
         Split { rows, lanes: self.lanes, shard: Shard::new(rank, world).unwrap(), batch, drop_last }
     }
 
-    fn steps(&self, rank: u32, world: u32, batch: u64, drop_last: bool, start: u64) -> Vec<Step> {
+    fn steps(&self, rank: u32, world: u32, batch: u64, drop_last: bool, start: u64) -> Vec<PlannedStep> {
         Walk::new(&self.order(), self.split(rank, world, batch, drop_last), start).collect()
     }
 }
 
-fn rows_of(step: &Step) -> Vec<Row> {
+fn rows_of(step: &PlannedStep) -> Vec<Row> {
     step.picks
         .iter()
         .map(|&(part, row)| (step.parts[part as usize].group, step.parts[part as usize].start + row))

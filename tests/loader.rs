@@ -272,7 +272,11 @@ fn wrong_requests_get_one_clear_sentence() {
             ErrorKind::Invalid,
             "a value for images",
         ),
-        (loader(&dir).shard(Shard::new(0, 20).unwrap()).build(), ErrorKind::Invalid, "10 rows for 20 lanes"),
+        (
+            loader(&dir).shard(Shard::new(0, 20).unwrap()).build(),
+            ErrorKind::Invalid,
+            "20 lanes need at least 20 rows; the selection has 10",
+        ),
         (loader(&dir).drop_last(true).batch_size(11).build(), ErrorKind::Invalid, "do not fill one step"),
     ];
     for (refusal, kind, words) in refusals {
@@ -293,7 +297,7 @@ fn bad_images_are_raised_with_their_place_or_skipped_and_counted() {
         Field::new("id", DataType::Int64, false),
         Field::new("image", DataType::Binary, true),
     ]));
-    let good = forebay::decode::encode_jpeg(&[120; 16 * 16 * 3], 16, 16, 90).unwrap();
+    let good = forebay::internals::decode::encode_jpeg(&[120; 16 * 16 * 3], 16, 16, 90).unwrap();
     let images = (0..100).map(|id| match id {
         13 => Some(good[..good.len() / 2].to_vec()),
         57 => None,
@@ -383,7 +387,7 @@ fn rows_that_miss_a_value_are_left_out_where_bad_rows_are() {
             let batch = batch.unwrap();
             for column in ["number", "flag", "list", "pair", "cell"] {
                 assert_eq!(
-                    forebay::batch::null_rows(batch.column_by_name(column).unwrap()),
+                    forebay::internals::batch::null_rows(batch.column_by_name(column).unwrap()),
                     [0; 0],
                     "{column}"
                 );

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use arrow::array::*;
 use arrow::datatypes::{DataType, Field, Int32Type, Schema};
-use forebay::reader::filter::{Op, Term};
+use forebay::internals::reader::filter::{Op, Term};
 use forebay::{Dataset, Filter, Image, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
@@ -132,7 +132,7 @@ fn pictures(rows: usize, of_group: usize, (width, height): (u32, u32), distinct:
             let pixels: Vec<u8> = (0..(width * height * 3) as usize)
                 .map(|at| (at / 97 % 251) as u8 ^ (noise(picture << 32 | at) >> 60) as u8)
                 .collect();
-            forebay::decode::encode_jpeg(&pixels, width, height, 90).unwrap()
+            forebay::internals::decode::encode_jpeg(&pixels, width, height, 90).unwrap()
         })
         .collect();
     written(rows, of_group, vec![Field::new("image", DataType::Binary, false)], plain(), |begin, rows| {

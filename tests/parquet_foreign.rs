@@ -22,9 +22,9 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes as types;
 use arrow::datatypes::{ArrowPrimitiveType, DataType};
 use forebay::Result;
-use forebay::catalog::{Catalog, Projection};
-use forebay::reader::rows::read_part;
-use forebay::source::{Store, open};
+use forebay::internals::catalog::{Catalog, Projection};
+use forebay::internals::reader::rows::read_part;
+use forebay::internals::source::{Store, open};
 use xxhash_rust::xxh3::Xxh3;
 
 const FOLDERS: [&str; 2] = ["parquet-testing", "petastorm-legacy"];

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use fault_server::{FaultServer, Latency, Link};
-use forebay::loader::Stage;
+use forebay::internals::loader::Stage;
 use forebay::{Dataset, Image, Loader, LoaderBuilder, Stats};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{BrotliLevel, Compression};
@@ -127,7 +127,7 @@ fn a_store_that_answers_late_is_named() {
     let dir = blobs(12, 100, 1_000);
     let first_byte = Some(Latency::constant(Duration::from_millis(10)));
     let (_server, dataset) = remote(&dir, Link { first_byte, ..Link::default() });
-    is_named(Stage::Store, Duration::ZERO, || dataset.loader().batch_size(10).memory(1 << 20));
+    is_named(Stage::Fetch, Duration::ZERO, || dataset.loader().batch_size(10).memory(1 << 20));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_store_that_gives_little_is_named() {
     let _alone = alone();
     let dir = blobs(12, 100, 1_000);
     let (_server, dataset) = remote(&dir, Link { rate: Some(16 << 20), ..Link::default() });
-    is_named(Stage::Store, Duration::ZERO, || dataset.loader().batch_size(10));
+    is_named(Stage::Fetch, Duration::ZERO, || dataset.loader().batch_size(10));
 }
 
 #[test]
@@ -154,7 +154,12 @@ fn parquet_that_is_hard_to_decode_is_named() {
 fn photos() -> TempDir {
     let (width, height) = (800, 600);
     let photo = |seed| {
-        forebay::decode::encode_jpeg(&noise(seed, width * height * 3), width as u32, height as u32, 80)
+        forebay::internals::decode::encode_jpeg(
+            &noise(seed, width * height * 3),
+            width as u32,
+            height as u32,
+            80,
+        )
     };
     let photos = BinaryArray::from_iter_values((0..48).map(|seed| photo(seed % 3).unwrap()));
     written(12, 4, ("image", Arc::new(photos)), |plain| plain)

@@ -13,7 +13,7 @@ mod summary;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use forebay::source::TrafficStats;
+use forebay::internals::source::TrafficStats;
 use forebay::{Dataset, Shuffle};
 
 use server::{Link, Served, Server};

@@ -7,9 +7,6 @@ from typing import Any
 
 __all__ = ["table"]
 
-#: Stages whose waits go by another name.
-_WAITS = {"fetch": "store"}
-
 _CELL = "padding:2px 8px;text-align:right;white-space:nowrap"
 _NAME = "padding:2px 8px;text-align:left;white-space:nowrap"
 
@@ -20,7 +17,7 @@ _COLOURS = {"working": "#4c78a8", "waited": "#e45756"}
 def table(stats: dict[str, Any]) -> str:
     """The stages of ``Stats.to_dict()`` as an HTML table, with the verdict above."""
     waits, stages = stats["waits"], stats["stages"]
-    rows = [(name, stage, waits.get(_WAITS.get(name, name))) for name, stage in stages.items()]
+    rows = [(name, stage, waits.get(name)) for name, stage in stages.items()]
     rows.insert(2, ("memory", None, waits["memory"]))
     longest = max([1e-9, *(stage["working"] for stage in stages.values())])
     most = max([1e-9, *waits.values()])

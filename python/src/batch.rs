@@ -2,8 +2,8 @@
 
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{FieldRef, Schema};
-use forebay::error::escaped;
-use forebay::loader::{Consumer, Stage};
+use forebay::internals::error::escaped;
+use forebay::internals::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -50,7 +50,7 @@ impl Batch {
             let schema = self.batch.schema_ref();
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             let error = Error::new(ErrorKind::UnknownColumn, format!("the batch has no column {name:?}"));
-            let hint = match forebay::error::nearest(&name, names.iter().copied()) {
+            let hint = match forebay::internals::error::nearest(&name, names.iter().copied()) {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("it has {}", names.join(", ")),
             };

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use forebay::loader::{Consumer, Receipt, Stage};
+use forebay::internals::loader::{Consumer, Receipt, Stage};
 use forebay::{BadRow, Epoch as Inner, Error, ErrorKind, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -44,7 +44,7 @@ impl Skipped {
     /// All rows so far, in the order of the epoch.
     fn rows(&self) -> Vec<SkippedRow> {
         let rows = self.lock();
-        let row = |BadRow { error }: &BadRow| {
+        let row = |BadRow { error, .. }: &BadRow| {
             let place = error.place();
             let text = |part: &Option<Arc<str>>| part.as_deref().map(str::to_owned);
             (text(&place.file), place.row_group, place.row, text(&place.column), error.cause().to_owned())

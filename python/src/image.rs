@@ -32,7 +32,7 @@ enum Size {
     Sides(u32, u32),
 }
 
-impl From<Size> for forebay::decode::Size {
+impl From<Size> for forebay::internals::decode::Size {
     fn from(size: Size) -> Self {
         match size {
             Size::Side(side) => side.into(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use forebay::loader::{Stats, Verdict};
+use forebay::internals::loader::{Stats, Verdict};
 use forebay::{Dataset, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

@@ -2,7 +2,7 @@
 
 use arrow::array::Array;
 use arrow::datatypes::Field;
-use forebay::batch::null_rows;
+use forebay::internals::batch::null_rows;
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 

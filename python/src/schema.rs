@@ -1,7 +1,7 @@
 //! What a loader delivers: names and types.
 
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
-use forebay::error::escaped;
+use forebay::internals::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 

@@ -1,6 +1,6 @@
 //! Text that the library reads or writes for Python.
 
-use forebay::{sizes, source};
+use forebay::internals::{sizes, source};
 use pyo3::prelude::*;
 
 use crate::errors::IntoPython;

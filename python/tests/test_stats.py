@@ -155,7 +155,7 @@ def test_a_report_is_text_a_table_json_and_metrics(numbers: Path) -> None:
         stats = loader.stats()
         as_dict = stats.to_dict()
         assert json.loads(json.dumps(as_dict)) == as_dict
-        assert set(as_dict["waits"]) >= {"store", "memory", "cache", "parquet", "decode", "transform", "device"}
+        assert set(as_dict["waits"]) >= {"fetch", "memory", "cache", "parquet", "decode", "transform", "device"}
         shown = repr(stats)
         for words in ("fetch", "parquet", "hand_over", "waited for s", "next()", stats.verdict):
             assert words in shown

@@ -11,7 +11,14 @@ use arrow::datatypes::DataType;
 use super::fixed;
 use crate::error::{Error, Result};
 
-/// What stands where a value is null: a number, a text or bytes, as the column has them.
+/// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
+///
+/// ```
+/// use forebay::Fill;
+///
+/// assert_eq!(Fill::from(-1.0), Fill::Number(-1.0));
+/// assert_eq!(Fill::from("unknown"), Fill::Text("unknown".into()));
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fill {

@@ -9,9 +9,9 @@ use std::time::Instant;
 use rustix::fs::OFlags;
 
 /// Read at a time: what a map's read-ahead and a disk's queue make of a sequential reader.
-const CHUNK: usize = 4 << 20;
+const READ_BYTES: usize = 4 << 20;
 /// Enough of a file to be a measurement, little enough not to be felt.
-const MOST: u64 = 64 << 20;
+const MAX_MEASURED_BYTES: u64 = 64 << 20;
 /// Where direct reads must begin in memory, at most.
 const ALIGNMENT: usize = 4096;
 
@@ -19,19 +19,19 @@ const ALIGNMENT: usize = 4096;
 pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     let flags = OFlags::DIRECT | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
-    let mut memory = vec![0; CHUNK + ALIGNMENT];
+    let mut memory = vec![0; READ_BYTES + ALIGNMENT];
     let start = memory.as_ptr().align_offset(ALIGNMENT);
-    let aligned = &mut memory[start..start + CHUNK];
+    let aligned = &mut memory[start..start + READ_BYTES];
     let (started, mut read) = (Instant::now(), 0);
-    while read < MOST {
+    while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
         read += bytes as u64;
         // The end of a file is no whole chunk, and tells of the file rather than of the disk.
-        if bytes < CHUNK {
+        if bytes < READ_BYTES {
             break;
         }
     }
-    Ok((read >= CHUNK as u64).then(|| read as f64 / started.elapsed().as_secs_f64()))
+    Ok((read >= READ_BYTES as u64).then(|| read as f64 / started.elapsed().as_secs_f64()))
 }
 
 #[cfg(test)]
@@ -42,7 +42,7 @@ mod tests {
     fn a_disk_has_a_rate_and_a_small_file_none() {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("file");
-        std::fs::write(&path, vec![7; 3 * CHUNK]).unwrap();
+        std::fs::write(&path, vec![7; 3 * READ_BYTES]).unwrap();
         // Not every file system can be read so.
         if let Ok(found) = rate(&path) {
             assert!(found.unwrap() > 1e6, "{found:?}");

@@ -28,7 +28,7 @@ const ANY_VERSION: &str = "forebay-rows-v";
 /// At the root of a disk of its own the file system keeps a folder too.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
 const ENTRY: &str = "arrows";
-const PART: &str = "part";
+const PARTIAL: &str = "part";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 /// Permission bits by which others could change what is in a folder.
@@ -52,7 +52,7 @@ pub(super) struct Folder {
 
 /// A file of ours, as a scan sees it.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct ScannedFile {
     pub(super) name: Name,
     pub(super) length: u64,
     /// Last use.
@@ -62,8 +62,8 @@ pub(super) struct Found {
 /// All files of ours.
 #[derive(Default)]
 pub(super) struct Scan {
-    pub(super) entries: Vec<Found>,
-    pub(super) parts: Vec<Found>,
+    pub(super) entries: Vec<ScannedFile>,
+    pub(super) partials: Vec<ScannedFile>,
     /// Files that are not ours.
     pub(super) strange: u64,
 }
@@ -133,8 +133,8 @@ impl Folder {
         self.place(name, ENTRY)
     }
 
-    pub(super) fn part(&self, name: Name) -> PathBuf {
-        self.place(name, PART)
+    pub(super) fn partial(&self, name: Name) -> PathBuf {
+        self.place(name, PARTIAL)
     }
 
     pub(super) fn ledger(&self) -> PathBuf {
@@ -178,10 +178,10 @@ impl Scan {
             Err(error) if error.kind() == Io::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let file = |name| metadata.accessed().map(|used| Found { name, length: metadata.len(), used });
+        let file = |name| metadata.accessed().map(|used| ScannedFile { name, length: metadata.len(), used });
         match known {
             Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)?),
-            Some((name, PART)) if metadata.is_file() => self.parts.push(file(name)?),
+            Some((name, PARTIAL)) if metadata.is_file() => self.partials.push(file(name)?),
             _ => self.strange += 1,
         }
         Ok(())

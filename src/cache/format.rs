@@ -93,7 +93,7 @@ impl Encoded {
 
 /// Of what views use, the part that they may hold beside it and still be written as they are. In pages of Parquet a
 /// length stands before each value; to take them apart would cost a copy of all.
-const UNUSED: usize = 16;
+const MAX_UNUSED_DIVISOR: usize = 16;
 
 /// The rows without what their views do not use: a view may point into a page of which only a few values are left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
@@ -108,7 +108,7 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
         // Values that repeat may share their bytes: apart they would take more.
-        if held > used + used / UNUSED { Arc::new(views.gc()) } else { array.clone() }
+        if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
     Ok(match array.data_type() {
         DataType::BinaryView => views::<arrow::datatypes::BinaryViewType>(array),
@@ -124,7 +124,7 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
 }
 
 /// What a file turned out to be.
-pub(super) enum Verdict {
+pub(super) enum Integrity {
     /// A whole entry of the right key.
     Sound(Body),
     /// Anything else.
@@ -144,13 +144,13 @@ pub(super) struct Body {
 
 /// Reads all of `file` and says whether it is a whole entry whose key `belongs` to what it was looked up by. Fails only
 /// where reading fails.
-pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Verdict> {
+pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
-    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Verdict::Damaged) };
+    let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Integrity::Damaged) };
     let mut trailer = [0u8; TRAILER];
     file.read_exact_at(&mut trailer, before_trailer)?;
     let Some(Trailer { body, key, expected }) = Trailer::of(&trailer, length) else {
-        return Ok(Verdict::Damaged);
+        return Ok(Integrity::Damaged);
     };
     let mut hash = Xxh3::new();
     let mut chunk = vec![0u8; CHECKED_AT_A_TIME];
@@ -163,12 +163,12 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
         at += wanted as u64;
     }
     if hash.digest() != expected {
-        return Ok(Verdict::Damaged);
+        return Ok(Integrity::Damaged);
     }
     // The lengths are right from here on. A whole entry under another's name has another key.
     let mut text = vec![0u8; key];
     file.read_exact_at(&mut text, body.stream as u64)?;
-    Ok(if belongs(&text) { Verdict::Sound(body) } else { Verdict::Damaged })
+    Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })
 }
 
 /// Whether the end of `file` is that of an entry of its length, so that it is worth its memory to read it.
@@ -181,14 +181,14 @@ pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
 }
 
 /// As [`check`], of an entry that was read into memory.
-pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Verdict {
-    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Verdict::Damaged };
+pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
+    let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Integrity::Damaged };
     let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
-        return Verdict::Damaged;
+        return Integrity::Damaged;
     };
     let is_sound =
         xxh3_64(&bytes[..bytes.len() - HASH]) == expected && belongs(&bytes[body.stream..body.stream + key]);
-    if is_sound { Verdict::Sound(body) } else { Verdict::Damaged }
+    if is_sound { Integrity::Sound(body) } else { Integrity::Damaged }
 }
 
 /// What stands at the end of an entry.

@@ -11,6 +11,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// What a cache does not do at present, and why.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Off {
     /// What was tried, and how it failed.
@@ -38,11 +39,11 @@ pub(super) enum Mode {
 #[derive(Debug)]
 pub(super) struct Health {
     retry_after: Duration,
-    state: Mutex<State>,
+    state: Mutex<HealthState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HealthState {
     halves: [Option<Failed>; 2],
     warned: Option<Instant>,
     warning: Option<String>,
@@ -64,7 +65,7 @@ impl Health {
         Health { retry_after, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HealthState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

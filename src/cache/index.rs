@@ -13,9 +13,9 @@ use super::key::Name;
 use super::seal::{Seal, Stamp, mark_used};
 
 /// Maps that are kept at most; Linux allows a process 65,530 in all.
-const MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");
+const MAX_MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");
 /// Columns of all kept batches at most: some 300 bytes each.
-const COLUMNS: usize = 1 << 17;
+const MAX_COLUMNS: usize = 1 << 17;
 
 /// Rows at hand.
 #[derive(Clone)]
@@ -28,9 +28,9 @@ pub(super) struct Slot {
 }
 
 /// Entries that this process has opened.
-pub(super) struct Index(Mutex<State>);
+pub(super) struct Index(Mutex<IndexState>);
 
-struct State {
+struct IndexState {
     open: LruCache<Name, (Slot, u64)>,
     columns: usize,
     verified: HashMap<Name, (Stamp, Body)>,
@@ -39,12 +39,17 @@ struct State {
 
 impl Default for Index {
     fn default() -> Self {
-        Index(Mutex::new(State { open: LruCache::new(MAPS), columns: 0, verified: HashMap::new(), epoch: 0 }))
+        Index(Mutex::new(IndexState {
+            open: LruCache::new(MAX_MAPS),
+            columns: 0,
+            verified: HashMap::new(),
+            epoch: 0,
+        }))
     }
 }
 
 impl Index {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, IndexState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -84,7 +89,7 @@ impl Index {
         let epoch = state.epoch;
         state.forget(name);
         state.columns += slot.batch.num_columns();
-        while state.columns > COLUMNS || state.open.len() == MAPS.get() {
+        while state.columns > MAX_COLUMNS || state.open.len() == MAX_MAPS.get() {
             let Some((_, (old, _))) = state.open.pop_lru() else { break };
             state.columns -= old.batch.num_columns();
         }
@@ -99,7 +104,7 @@ impl Index {
     }
 }
 
-impl State {
+impl IndexState {
     fn forget(&mut self, name: Name) {
         if let Some((old, _)) = self.open.pop(&name) {
             self.columns -= old.batch.num_columns();

@@ -33,7 +33,8 @@ pub(super) struct Total {
 impl Total {
     /// What a count found. A part without a length is a lock alone.
     pub(super) fn of(scan: &Scan) -> Total {
-        let lengths = || scan.entries.iter().chain(&scan.parts).map(|found| found.length).filter(|&n| n > 0);
+        let lengths =
+            || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);
         Total { bytes: lengths().map(footprint).sum(), entries: lengths().count() as u64 }
     }
 }

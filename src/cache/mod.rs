@@ -7,8 +7,8 @@
 //! ```text
 //! get ─ index ──────────────► Entry         found before: the map is still there
 //!       └ folder ─ format ──► Entry         first time: length, checksum and key are compared, then it is mapped
-//! claim ─ part ─► Guard ─ put ─ format ─ space ─ rename
-//!                                        └ ledger: bytes of all processes ≤ max_bytes
+//! claim ─ writer ─► Guard ─ put ─ format ─ space ─ rename
+//!                                          └ ledger: bytes of all processes ≤ max_bytes
 //! ```
 //!
 //! | file | job |
@@ -16,8 +16,8 @@
 //! | [`key`] | what an entry is called |
 //! | [`format`] | an entry as bytes, and the proof that it is whole |
 //! | [`folder`] | paths, permissions, links |
-//! | [`part`] | one writer at a time, across threads and processes; what the dead leave behind |
-//! | [`space`], [`ledger`] | how much may be kept, and who goes |
+//! | [`writer`] | one writer at a time, across threads and processes; the files that dead ones leave behind |
+//! | [`space`], [`ledger`] | how much may be kept, and which entries go |
 //! | [`health`] | off when the disk fails, on again when it works |
 //! | [`disk`] | how fast it is |
 //! | [`tier`] | what is kept of images, by name |
@@ -46,7 +46,6 @@ mod index;
 mod key;
 mod ledger;
 mod map;
-mod part;
 mod pause;
 mod points;
 mod seal;
@@ -56,6 +55,7 @@ mod stats;
 mod tests;
 mod tier;
 mod upkeep;
+mod writer;
 
 use std::fmt;
 use std::fs::File;
@@ -71,14 +71,14 @@ use arrow::error::ArrowError;
 use crate::error::{Error, Result};
 use crate::panics::caught;
 use folder::Folder;
-use format::{Encoded, Verdict};
+use format::{Encoded, Integrity};
 use health::{Half, Health, Mode};
 use index::Index;
 use ledger::{Ledger, Totals};
-use part::Part;
 use seal::{Seal, Stamp};
 use space::{Declined, Space};
 use stats::{Counters, count};
+use writer::Writer;
 
 pub use entry::Entry;
 pub use health::Off;
@@ -112,20 +112,20 @@ pub enum Claim {
     Alone,
 }
 
-/// Where the rows of an entry are to be.
+/// How the rows of an entry are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lies {
-    /// In its file, mapped, if the folder allows that.
-    OnDisk,
-    /// In memory of our own.
-    InMemory,
+enum Access {
+    /// From its file, mapped, if the folder allows that.
+    Mapped,
+    /// From a copy in memory of our own.
+    Copied,
 }
 
 /// The right to put one entry. Others wait for it; dropping it lets the next one fetch.
 pub struct Guard {
     cache: DiskCache,
     key: Key,
-    part: Part,
+    writer: Writer,
 }
 
 impl DiskCache {
@@ -199,7 +199,7 @@ impl DiskCache {
 
     /// What is to be done once in an epoch and looks at the folder: notes hits and misses in the ledger, and removes what
     /// killed processes left half-written.
-    pub fn keep_house(&self) {
+    pub fn maintain(&self) {
         self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
     }
@@ -208,16 +208,16 @@ impl DiskCache {
     ///
     /// Where the folder is on a local disk they are mapped: ask [`Entry::is_intact`] after they were used.
     pub fn get(&self, key: &Key) -> Option<Entry> {
-        self.look_up(key, Lies::OnDisk)
+        self.look_up(key, Access::Mapped)
     }
 
     /// As [`get`](Self::get), in memory of their own, where nobody can change them.
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {
-        self.look_up(key, Lies::InMemory)
+        self.look_up(key, Access::Copied)
     }
 
-    fn look_up(&self, key: &Key, lies: Lies) -> Option<Entry> {
-        let found = self.find(key, lies);
+    fn look_up(&self, key: &Key, access: Access) -> Option<Entry> {
+        let found = self.find(key, access);
         count(if found.is_some() { &self.0.counters.hits } else { &self.0.counters.misses });
         found
     }
@@ -230,8 +230,8 @@ impl DiskCache {
         if !self.may_write() {
             return false;
         }
-        match Part::begin(&self.0.space, key.name()) {
-            Ok(part) => self.write(part, key, rows, &|| true),
+        match Writer::begin(&self.0.space, key.name()) {
+            Ok(writer) => self.write(writer, key, rows, &|| true),
             Err(why) => self.declined("beginning an entry", why),
         }
     }
@@ -270,18 +270,18 @@ impl DiskCache {
         let start = Instant::now();
         let mut naps = self.0.space.pause.naps();
         loop {
-            if let Some(entry) = self.find(key, Lies::OnDisk) {
+            if let Some(entry) = self.find(key, Access::Mapped) {
                 return Claim::Ready(entry);
             }
             if !self.may_write() {
                 return Claim::Alone;
             }
-            match Part::begin(&self.0.space, key.name()) {
+            match Writer::begin(&self.0.space, key.name()) {
                 // Whoever held the part before may have finished it since we looked.
-                Ok(part) => {
-                    return match self.find(key, Lies::OnDisk) {
+                Ok(writer) => {
+                    return match self.find(key, Access::Mapped) {
                         Some(entry) => Claim::Ready(entry),
-                        None => Claim::Mine(Guard { cache: self.clone(), key: key.clone(), part }),
+                        None => Claim::Mine(Guard { cache: self.clone(), key: key.clone(), writer }),
                     };
                 }
                 Err(Declined::Busy) if start.elapsed() >= patience => {
@@ -298,17 +298,17 @@ impl DiskCache {
     }
 
     /// As `get`, without counting.
-    fn find(&self, key: &Key, lies: Lies) -> Option<Entry> {
+    fn find(&self, key: &Key, access: Access) -> Option<Entry> {
         let Inner { space, index, health, counters } = &*self.0;
         let path = space.folder.entry(key.name());
-        let lies = if space.folder.mapped { lies } else { Lies::InMemory };
+        let access = if space.folder.mapped { access } else { Access::Copied };
         let entry = |slot: index::Slot| Entry {
             batch: slot.batch,
             bytes: slot.bytes,
             seal: slot.seal,
             counters: counters.clone(),
         };
-        if lies == Lies::OnDisk
+        if access == Access::Mapped
             && let Some(slot) = index.get(key.name(), &path)
         {
             return Some(entry(slot));
@@ -317,7 +317,7 @@ impl DiskCache {
         if mode == Mode::Off {
             return None;
         }
-        match self.load(key, &path, lies) {
+        match self.load(key, &path, access) {
             Ok(found) => {
                 if mode == Mode::Retry {
                     health.works(Half::Read);
@@ -332,7 +332,7 @@ impl DiskCache {
     }
 
     /// Opens an entry and looks whether it is right. Fails only where the disk does.
-    fn load(&self, key: &Key, path: &Path, lies: Lies) -> io::Result<Option<index::Slot>> {
+    fn load(&self, key: &Key, path: &Path, access: Access) -> io::Result<Option<index::Slot>> {
         let file = match path.symlink_metadata() {
             Ok(found) if found.is_file() => folder::open(path),
             Ok(_) => return self.damaged(path),
@@ -350,9 +350,9 @@ impl DiskCache {
         if !file.metadata()?.is_file() {
             return self.damaged(path);
         }
-        let slot = match lies {
-            Lies::OnDisk => self.load_mapped(key, path, &file),
-            Lies::InMemory => load_copied(key, &file),
+        let slot = match access {
+            Access::Mapped => self.load_mapped(key, path, &file),
+            Access::Copied => load_copied(key, &file),
         };
         match slot {
             Ok(Some(slot)) => {
@@ -381,8 +381,8 @@ impl DiskCache {
         let body = match index.verified(key.name(), &before) {
             Some(body) => body,
             None => match format::check(file, |text| text == key.text().as_bytes())? {
-                Verdict::Sound(body) => body,
-                Verdict::Damaged => return Ok(None),
+                Integrity::Sound(body) => body,
+                Integrity::Damaged => return Ok(None),
             },
         };
         let Some(head) = format::head(file, body.stream)? else { return Ok(None) };
@@ -442,8 +442,8 @@ impl DiskCache {
         }
     }
 
-    fn write(&self, part: Part, key: &Key, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
-        match self.try_write(part, key, rows, goes_on) {
+    fn write(&self, writer: Writer, key: &Key, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
+        match self.try_write(writer, key, rows, goes_on) {
             Ok(bytes) => {
                 if bytes > 0 {
                     count(&self.0.counters.written);
@@ -459,7 +459,7 @@ impl DiskCache {
     /// Writes an entry that only we may write now; the bytes written, 0 if it was there.
     fn try_write(
         &self,
-        mut part: Part,
+        mut writer: Writer,
         key: &Key,
         rows: &RecordBatch,
         goes_on: &dyn Fn() -> bool,
@@ -469,11 +469,11 @@ impl DiskCache {
             return Ok(0);
         }
         let encoded = Encoded::new(key, rows).map_err(|_| Declined::Unwritable)?;
-        space.reserve(&mut part, encoded.bytes)?;
-        if !encoded.write(&part.file, goes_on, || points::pass(points::Point::HalfWritten))? {
+        space.reserve(&mut writer, encoded.bytes)?;
+        if !encoded.write(&writer.file, goes_on, || points::pass(points::Point::HalfWritten))? {
             return Err(Declined::Behind);
         }
-        part.publish()?;
+        writer.publish()?;
         Ok(encoded.bytes)
     }
 
@@ -513,7 +513,7 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
         return Ok(None);
     }
     let bytes = map::read(file, length)?;
-    let Verdict::Sound(body) = format::check_bytes(&bytes, |text| text == key.text().as_bytes()) else {
+    let Integrity::Sound(body) = format::check_bytes(&bytes, |text| text == key.text().as_bytes()) else {
         return Ok(None);
     };
     let stream = bytes.slice_with_length(0, body.stream);
@@ -556,13 +556,13 @@ impl Guard {
 
     /// As [`put`](Self::put), as long as `goes_on` says so: it is asked every megabyte or so.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
-        self.cache.write(self.part, &self.key, rows, goes_on)
+        self.cache.write(self.writer, &self.key, rows, goes_on)
     }
 
     /// As [`put`](Self::put), and gives them back as an entry, so that memory of their own is not needed any more.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
-        let Guard { cache, key, part } = self;
-        if cache.write(part, &key, rows, &|| true) { cache.find(&key, Lies::OnDisk) } else { None }
+        let Guard { cache, key, writer } = self;
+        if cache.write(writer, &key, rows, &|| true) { cache.find(&key, Access::Mapped) } else { None }
     }
 
     /// Lets go without keeping anything, because the disk is too slow for it now.

@@ -17,16 +17,16 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use super::folder::{self, Folder, Found, footprint};
+use super::folder::{self, Folder, ScannedFile, footprint};
 use super::ledger::{Ledger, Total};
-use super::part::Part;
 use super::pause::Pause;
 use super::points::{self, Point};
+use super::writer::Writer;
 
 /// Free disk that is left to others: this part of it,
-const KEPT_FREE: u64 = 10;
+const FREE_DISK_DIVISOR: u64 = 10;
 /// or this much, whichever is more.
-const KEPT_FREE_AT_LEAST: u64 = 1 << 30;
+const MIN_FREE_DISK: u64 = 1 << 30;
 /// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
@@ -66,16 +66,16 @@ pub(super) struct Space {
     /// Bytes of free disk to leave alone, of a disk of so many. `None`, in tests that fill a disk: free disk is not asked for.
     pub(super) keep_free: Option<fn(u64) -> u64>,
     pub(super) evictions: AtomicU64,
-    state: Mutex<State>,
+    state: Mutex<SpaceState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpaceState {
     /// When the present epoch began, and the one before.
     epoch: Option<SystemTime>,
     previous: Option<SystemTime>,
     /// Entries that may go, the longest unused first.
-    candidates: VecDeque<Found>,
+    candidates: VecDeque<ScannedFile>,
     counted: Option<Instant>,
     full_since: Option<Instant>,
 }
@@ -95,7 +95,7 @@ impl Disk {
 }
 
 pub(super) fn keep_free(disk: u64) -> u64 {
-    (disk / KEPT_FREE).max(KEPT_FREE_AT_LEAST)
+    (disk / FREE_DISK_DIVISOR).max(MIN_FREE_DISK)
 }
 
 impl Space {
@@ -116,7 +116,7 @@ impl Space {
         self.limit.min(total.bytes.saturating_add(free))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SpaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -140,7 +140,7 @@ impl Space {
     }
 
     /// Counts `bytes` for `part`, and makes room for them if need be.
-    pub(super) fn reserve(&self, part: &mut Part, bytes: u64) -> Result<(), Declined> {
+    pub(super) fn reserve(&self, writer: &mut Writer, bytes: u64) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
             return Err(Declined::TooLarge);
         }
@@ -154,7 +154,7 @@ impl Space {
             }
         }
         ledger.add(footprint(bytes))?;
-        part.grow(bytes)?;
+        writer.grow(bytes)?;
         Ok(())
     }
 
@@ -206,7 +206,7 @@ impl Space {
     }
 }
 
-impl State {
+impl SpaceState {
     /// Corrects the ledger and lists who may go.
     fn count(&mut self, folder: &Folder, ledger: &mut Ledger) -> io::Result<()> {
         let scan = folder.scan()?;

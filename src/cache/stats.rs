@@ -34,6 +34,7 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 /// What one process did with a cache since it opened it, and how full the cache is.
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CacheStats {
     /// Look-ups that found their rows.
@@ -69,6 +70,7 @@ pub struct CacheStats {
 }
 
 /// Of what use the cache was to all processes since its folder was made.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PastStats {
     /// Look-ups that found their rows.
@@ -96,6 +98,7 @@ impl PastStats {
 }
 
 /// How often rows were not kept, by reason.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeclinedStats {
     /// The cache, or the disk, is full of what epochs still use.

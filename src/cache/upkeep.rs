@@ -4,10 +4,10 @@ use std::io;
 
 use serde::Serialize;
 
-use super::folder::{self, Found};
-use super::format::{self, Verdict};
+use super::folder::{self, ScannedFile};
+use super::format::{self, Integrity};
 use super::key::Name;
-use super::{DiskCache, part};
+use super::{DiskCache, writer};
 use crate::error::{Error, Place, Result};
 
 /// What a look at every entry found.
@@ -46,7 +46,7 @@ impl DiskCache {
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
         let scan = self.scan()?;
-        let (parts, strange) = (scan.parts.len() as u64, scan.strange);
+        let (parts, strange) = (scan.partials.len() as u64, scan.strange);
         let mut report = Report { parts, strange, ..Report::default() };
         for found in &scan.entries {
             self.verify_one(found, &mut report);
@@ -54,20 +54,20 @@ impl DiskCache {
         Ok(report)
     }
 
-    fn verify_one(&self, found: &Found, report: &mut Report) {
+    fn verify_one(&self, found: &ScannedFile, report: &mut Report) {
         let space = &self.0.space;
         let path = space.folder.entry(found.name);
         let verdict =
             folder::open(&path).and_then(|file| format::check(&file, |text| Name::of(text) == found.name));
         match verdict {
-            Ok(Verdict::Sound(body)) => {
+            Ok(Integrity::Sound(body)) => {
                 report.sound += 1;
                 report.bytes += body.bytes;
                 report.rows += body.rows;
             }
-            Ok(Verdict::Damaged) if space.remove(&path, found.length).is_ok() => report.damaged += 1,
+            Ok(Integrity::Damaged) if space.remove(&path, found.length).is_ok() => report.damaged += 1,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Ok(Verdict::Damaged) | Err(_) => report.unreadable += 1,
+            Ok(Integrity::Damaged) | Err(_) => report.unreadable += 1,
         }
     }
 
@@ -94,7 +94,7 @@ impl DiskCache {
     /// Removes what was being written by those who are gone.
     pub(super) fn remove_orphans(&self) {
         if let Ok(scan) = self.0.space.folder.scan() {
-            part::remove_orphans(&self.0.space, &scan);
+            writer::remove_orphans(&self.0.space, &scan);
         }
     }
 

@@ -7,8 +7,9 @@ mod pages;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::catalog::Catalog;
 use crate::error::escaped;
-use crate::{Catalog, Error, Result};
+use crate::{Error, Result};
 use serde::Serialize;
 
 use self::columns::Column;

@@ -15,7 +15,7 @@ const WHITE: f32 = 255.0;
 
 /// What each stored value becomes, per channel.
 #[derive(Default)]
-pub(super) struct Table {
+pub(super) struct ValueTable {
     made_for: Option<(PixelType, Option<Normalize>)>,
     values: Values,
 }
@@ -31,7 +31,7 @@ impl Default for Values {
     }
 }
 
-impl Table {
+impl ValueTable {
     /// The values for `image`, computed where the last image on this thread was another.
     fn values(&mut self, image: &Image) -> &Values {
         let wanted = (image.pixel_type(), image.normalize);
@@ -82,7 +82,7 @@ pub(super) fn flip_in_place(pixels: &mut [u8], size: Size, channels: usize) {
 }
 
 /// Writes interleaved pixels at the target size into the slot.
-pub(super) fn finish(image: &Image, pixels: &[u8], flip: bool, table: &mut Table, slot: &mut [u8]) {
+pub(super) fn finish(image: &Image, pixels: &[u8], flip: bool, table: &mut ValueTable, slot: &mut [u8]) {
     let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), flip };
     if image.pixel_type() == PixelType::U8 {
         return out.write(pixels, slot, |_, level| [level]);
@@ -168,7 +168,7 @@ mod tests {
 
     fn finished(image: &Image, flip: bool) -> Vec<u8> {
         let mut slot = vec![0; image.bytes_per_image()];
-        finish(image, &PIXELS[..image.channels() * 6], flip, &mut Table::default(), &mut slot);
+        finish(image, &PIXELS[..image.channels() * 6], flip, &mut ValueTable::default(), &mut slot);
         slot
     }
 
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_table_is_made_anew_for_another_image() {
-        let mut table = Table::default();
+        let mut table = ValueTable::default();
         let mut slot = vec![0; 72];
         let plain = Image::resize(2, 3).dtype(PixelType::F32);
         finish(&plain.clone().normalize([0.5; 3], [0.5; 3]), &PIXELS, false, &mut table, &mut slot);

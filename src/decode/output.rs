@@ -2,7 +2,7 @@
 
 use image::metadata::Orientation;
 
-use super::finish::{Table, finish, flip_in_place, is_plain};
+use super::finish::{ValueTable, finish, flip_in_place, is_plain};
 use super::geometry::{Frame, FrameOf, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
@@ -23,7 +23,7 @@ pub(super) struct Whole {
 #[derive(Default)]
 pub(super) struct Output {
     resampler: Resampler,
-    table: Table,
+    table: ValueTable,
     /// Pixels at the target size, where the slot takes another form of them.
     target: Buffer,
 }

@@ -8,6 +8,15 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, nearest};
 
 /// The number type of a channel.
+///
+/// ```
+/// use forebay::PixelType;
+///
+/// assert_eq!("float16".parse::<PixelType>()?, PixelType::F16);
+/// assert_eq!(PixelType::F16.bytes(), 2);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum PixelType {
     /// `uint8`: 0 to 255, as decoded. The default.
@@ -64,6 +73,14 @@ impl FromStr for PixelType {
 }
 
 /// The order of the axes of a batch of images.
+///
+/// ```
+/// use forebay::{Image, Layout};
+///
+/// let image = Image::resize(224, 192);
+/// assert_eq!(image.shape(), [224, 192, 3]);
+/// assert_eq!(image.layout(Layout::Nchw).shape(), [3, 224, 192]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub enum Layout {
     /// Rows, columns, channels: as images are stored, and as TensorFlow and JAX take them. The default.

@@ -1,4 +1,4 @@
-//! What a training step wants to see of an image: a small frozen value.
+//! How images become arrays: a small immutable value.
 
 use std::fmt;
 
@@ -22,6 +22,13 @@ const DEFAULT_FLIP: f64 = 0.5;
 const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 
 /// Height and width in pixels. A single number is a square.
+///
+/// ```
+/// use forebay::Size;
+///
+/// assert_eq!(Size::from(224), Size { height: 224, width: 224 });
+/// assert_eq!(Size::from((224, 192)), Size { height: 224, width: 192 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Size {
@@ -257,7 +264,7 @@ impl Image {
         self.framing == Framing::RandomResizedCrop || (self.flip > 0.0 && self.flip < 1.0)
     }
 
-    /// One line of JSON that says all of this value, the same for equal values: for saved positions and cache keys.
+    /// One line of JSON that holds all of this value, the same for equal values: for saved positions and cache keys.
     pub fn canonical(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -276,7 +283,7 @@ impl Image {
 }
 
 impl fmt::Display for Image {
-    /// As it would be written in code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
+    /// As it is written in code: `random_resized_crop(224x224).flip(0.5).dtype(uint8).layout(NHWC)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Size { height, width } = self.size;
         match self.framing {

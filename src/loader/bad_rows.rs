@@ -4,9 +4,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Error;
 
-/// What to do with a row that cannot be delivered.
+/// What to do with a row that cannot be delivered. Default: raise.
+///
+/// ```
+/// use forebay::OnBadRow;
+///
+/// assert_eq!(OnBadRow::default(), OnBadRow::Raise);
+/// assert_eq!(OnBadRow::skip(100), OnBadRow::Skip { at_most: 100 });
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum OnBadRow {
     /// End the epoch with an error that says where the row is.
     #[default]
@@ -30,8 +38,23 @@ impl OnBadRow {
     }
 }
 
-/// A row that was left out.
+/// A row that was left out: one entry of [`Epoch::skipped`](super::Epoch::skipped).
+///
+/// ```no_run
+/// use forebay::{Dataset, OnBadRow};
+///
+/// let loader = Dataset::open("photos/")?.loader().on_bad_row(OnBadRow::skip(100)).build()?;
+/// let mut epoch = loader.epoch(0);
+/// for batch in &mut epoch {
+///     batch?;
+/// }
+/// for row in epoch.skipped() {
+///     println!("{}", row.error); // photos/a.parquet, row group 7, row 512, column "image": corrupt JPEG: …
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BadRow {
     /// Why, and where it is.
     pub error: Error,

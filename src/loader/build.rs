@@ -5,14 +5,13 @@ mod columns;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
-use super::collate::{Collator, Lengths, Treatment};
+use super::collate::{Collator, Lengths};
 use super::dataset::Dataset;
 use super::handle::{Inner, Loader, Open};
-use super::images::tensor_field;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::plan::RankPlan;
@@ -20,8 +19,9 @@ use super::sizing::Sizing;
 use super::spec::{CacheSpec, LoaderSpec};
 use super::threads::Border;
 use super::tiers::Tiers;
-use crate::batch::{Fill, delivered};
+use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
+use crate::column::{CacheForm, ColumnCodec, Decoder};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -30,10 +30,11 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::row_cache::RowCache;
-use crate::reader::select::Selected;
+use crate::reader::select;
+use crate::samples::{SampleIndex, SingleRows};
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split};
 use crate::source::Store;
-use columns::{Told, has_images, is_flat, window_row_bytes};
+use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -41,12 +42,34 @@ const WINDOW_BYTES: u64 = 1 << 30;
 /// More threads than any machine has processors only cost memory.
 const MAX_THREADS: usize = 1024;
 
-/// Describes a [`Loader`]; made by [`Dataset::loader`].
+/// Describes a [`Loader`]. Made by [`Dataset::loader`], with every option at its default.
+///
+/// ```no_run
+/// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};
+///
+/// let loader = Dataset::open("s3://acme/train/")?
+///     .loader()
+///     .columns(["image", "label"])
+///     .decode("image", Image::random_resized_crop(224).flip())
+///     .fill_null("label", -1.0)
+///     .shuffle(Shuffle::seeded(17).lanes(8))
+///     .shard(Shard::new(0, 8)?)
+///     .batch_size(256)
+///     .drop_last(true)
+///     .epochs(90)
+///     .memory(8 << 30)
+///     .cache(DiskCache::open("/nvme/forebay", 500_000_000_000)?)
+///     .on_bad_row(OnBadRow::skip(100))
+///     .build()?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
     dataset: Dataset,
     spec: LoaderSpec,
+    /// Decoders of the user's, which no spec can hold.
+    decoders: Vec<(String, Arc<dyn Decoder>)>,
     /// The cache of the spec, where it is open already.
     cache: Option<DiskCache>,
     /// Of the cache, which may be named later.
@@ -60,22 +83,30 @@ struct Settled {
     /// What of its shuffle the user left open.
     open: Open,
     threads: usize,
-    treatments: Vec<Treatment>,
+    codecs: Vec<Arc<dyn ColumnCodec>>,
+    /// Columns that are decoded.
+    decoded: usize,
     schema: SchemaRef,
     fetcher: Fetcher,
-    selected: Selected,
+    selected: SampleIndex,
     order: OrderSpec,
     split: Split,
     sizing: Sizing,
-    lengths: Told,
+    lengths: RowBytes,
 }
 
 impl LoaderBuilder {
     pub(super) fn new(dataset: Dataset) -> Self {
-        LoaderBuilder { dataset, spec: LoaderSpec::default(), cache: None, tier: Tier::default() }
+        LoaderBuilder {
+            dataset,
+            spec: LoaderSpec::default(),
+            decoders: Vec::new(),
+            cache: None,
+            tier: Tier::default(),
+        }
     }
 
-    /// Replaces all options.
+    /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
     pub fn spec(mut self, spec: LoaderSpec) -> Self {
         self.tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
         (self.spec, self.cache) = (spec, None);
@@ -91,6 +122,13 @@ impl LoaderBuilder {
     /// Decodes the encoded images of a column to pixels.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.spec.decode.insert(column.into(), image);
+        self
+    }
+
+    /// Decodes the cells of a column with a [`Decoder`] of your own: binary values, text, or `struct<bytes, path>`. They are
+    /// delivered as tensors of one shape, as images are.
+    pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
+        self.decoders.push((column.into(), decoder));
         self
     }
 
@@ -211,19 +249,25 @@ impl LoaderBuilder {
     pub fn build(self) -> Result<Loader> {
         let (border, store) = self.dataset.here()?;
         let settled = self.settle(&border, store)?;
-        let Settled { spec, threads, fetcher, selected, order, sizing, lengths, .. } = settled;
+        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Arc::new(Engine::start(border, threads)?);
-        let images =
-            settled.treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
+        let engine = Engine::start(border, threads)?;
+        let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
+            // Where entries are read into memory, it is planned for cells as they are stored.
+            let forms = match row_cache.cache().is_mapped() {
+                true => CacheForm::all(&codecs, fetcher.projection.schema()),
+                false => Vec::new(),
+            };
+            Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
+        });
         let collator = Collator {
             catalog: self.dataset.catalog.clone(),
-            treatments: settled.treatments,
+            codecs,
             schema: settled.schema,
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
-            buffers: BufferPool::new((sizing.ahead + 3) * images),
+            buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
             seed: spec.shuffle.seed(),
@@ -233,8 +277,6 @@ impl LoaderBuilder {
                 largest: sizing.largest_batch(),
             },
         };
-        let tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
-        let tiers = fetcher.row_cache.is_some().then(|| Arc::new(Tiers::new(tier, &fetcher)));
         let inner = Inner {
             engine,
             fetcher,
@@ -250,7 +292,6 @@ impl LoaderBuilder {
             filter: spec.filter.as_ref().map(Filter::canonical),
             spec,
             tiers,
-            closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })
     }
@@ -274,24 +315,16 @@ impl LoaderBuilder {
         let open = Open { lanes: spec.shuffle.lanes.is_none(), window: spec.shuffle.window_rows.is_none() };
         let catalog = self.dataset.catalog.clone();
         let projection = Arc::new(self.projection()?);
-        let treatments = self.treatments(&projection)?;
+        let (codecs, schema) = self.codecs(&projection)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
-        let fields =
-            projection.schema().fields().iter().zip(&treatments).map(|(field, treatment)| match treatment {
-                Treatment::Image(image) => Arc::new(tensor_field(field.name(), image)),
-                Treatment::Plain { fill: None } => delivered(field),
-                Treatment::Plain { fill: Some(_) } => {
-                    Arc::new(delivered(field).as_ref().clone().with_nullable(false))
-                }
-            });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
         spec.columns = Some(schema.fields().iter().map(|field| field.name().clone()).collect());
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
-        let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
-        let may_group =
-            schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
-        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, may_group, has_images(&treatments))?;
+        let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
+        let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
+        let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
+        let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
+        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, may_group, uses_workspace)?;
 
         let mut fetcher = Fetcher {
             store,
@@ -306,7 +339,10 @@ impl LoaderBuilder {
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
-        fetcher.row_cache = self.row_cache(&treatments, &fetcher, &selected, sizing.row_groups)?;
+        let filter = spec.filter.as_ref().map(Filter::canonical);
+        fetcher.row_cache = self
+            .open_cache()?
+            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
         let split = Split {
             rows,
             lanes: order.lanes(),
@@ -314,14 +350,15 @@ impl LoaderBuilder {
             batch: spec.batch_size,
             drop_last: spec.drop_last,
         };
-        let lengths = self.lengths(&treatments, &fetcher.projection)?;
+        let lengths = self.lengths(&codecs, &fetcher.projection)?;
         let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
         Ok(Settled {
             spec,
             open,
             threads,
-            treatments,
+            codecs,
+            decoded,
             schema,
             fetcher,
             selected,
@@ -332,22 +369,13 @@ impl LoaderBuilder {
         })
     }
 
-    /// The cache, opened if it is not open yet, for the rows of this loader.
-    fn row_cache(
-        &self,
-        treatments: &[Treatment],
-        fetcher: &Fetcher,
-        selected: &Selected,
-        limit: u64,
-    ) -> Result<Option<RowCache>> {
-        let Some(spec) = &self.spec.cache else { return Ok(None) };
-        let cache = match &self.cache {
-            Some(open) => open.clone(),
-            None => DiskCache::open(&spec.path, spec.max_bytes)?,
-        };
-        let filter = self.spec.filter.as_ref().map(Filter::canonical);
-        let images = self.images(treatments, fetcher.projection.schema(), &cache);
-        Ok(Some(RowCache::new(cache, filter.as_deref(), images, selected.counts.clone(), limit)))
+    /// The cache, opened if it is not open yet.
+    fn open_cache(&self) -> Result<Option<DiskCache>> {
+        match (&self.cache, &self.spec.cache) {
+            (Some(open), _) => Ok(Some(open.clone())),
+            (None, Some(spec)) => DiskCache::open(&spec.path, spec.max_bytes).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -391,16 +419,20 @@ impl LoaderBuilder {
             .hint("use a smaller `batch_size`, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
-            return Err(Error::invalid(format!("{rows} rows for {} lanes", order.lanes()))
-                .hint("a lane, and so a rank, needs at least one row"));
+            let lanes = order.lanes();
+            return Err(Error::invalid(format!(
+                "{lanes} lanes need at least {lanes} rows; the selection has {rows}"
+            ))
+            .hint("use fewer `lanes` or fewer ranks"));
         }
         Ok(())
     }
 
-    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
+    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
+        let live = select::live_rows(catalog)?;
         let Some(filter) = &self.spec.filter else {
-            return Selected::all(catalog.groups.iter().map(|group| group.rows));
+            return Ok(SampleIndex::new(Arc::new(SingleRows), live));
         };
         filter.validate(catalog)?;
         let columns = filter.columns();
@@ -409,6 +441,7 @@ impl LoaderBuilder {
         // Which rows there are must be known for sure.
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
-        border.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
+        let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
+        Ok(SampleIndex::new(Arc::new(SingleRows), border.wait_for(matching)??))
     }
 }

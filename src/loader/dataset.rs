@@ -1,12 +1,14 @@
-//! A data set: its catalogue, and the store that its bytes lie in.
+//! A data set: its catalogue, and the store that holds its bytes.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::ready;
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use arrow::datatypes::SchemaRef;
 use futures::stream;
 use object_store::ObjectStore;
 
@@ -16,16 +18,22 @@ use super::threads::Border;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
+use crate::paths;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::shard::Part;
 use crate::source::{self, Store, TrafficStats};
 
-/// A Parquet data set whose files were found and whose footers were read. Cheap to clone.
+/// A Parquet data set whose files were found and whose footers were read.
+///
+/// Cheap to clone. Loaders for training and for validation can share one, so that footers are read once.
 ///
 /// ```no_run
-/// let dataset = forebay::Dataset::open("data/train/")?;
-/// println!("{} rows in {} row groups", dataset.catalog().rows(), dataset.catalog().groups.len());
+/// use forebay::{Dataset, Shuffle};
+///
+/// let dataset = Dataset::open("data/train/")?;
+/// println!("{} rows of {}", dataset.rows(), dataset.schema());
+/// let loader = dataset.loader().shuffle(Shuffle::seeded(17)).batch_size(256).build()?;
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[derive(Clone)]
@@ -38,65 +46,114 @@ pub struct Dataset {
     pub(super) opened: StageStats,
 }
 
-/// What [`Dataset::open`] takes: one location or several.
+/// What [`Dataset::open`] takes: one location or several, as text or as paths.
+///
+/// ```
+/// use std::path::PathBuf;
+///
+/// # use forebay::{Dataset, Locations, Result};
+/// # fn open(_: impl Locations) {}
+/// open("s3://acme/train/");
+/// open(PathBuf::from("/data/train"));
+/// open(["train-a/", "train-b/*.parquet"]);
+/// open(vec![PathBuf::from("a.parquet"), PathBuf::from("b.parquet")]);
+/// ```
 pub trait Locations {
     /// The locations as text.
-    fn into_locations(self) -> Vec<String>;
+    ///
+    /// # Errors
+    /// `Invalid` for a path that is not valid UTF-8: names of files are part of a data set's identity, so none is changed.
+    fn into_locations(self) -> Result<Vec<String>>;
 }
 
 impl Locations for &str {
-    fn into_locations(self) -> Vec<String> {
-        vec![self.to_string()]
+    fn into_locations(self) -> Result<Vec<String>> {
+        Ok(vec![self.to_owned()])
     }
 }
 
 impl Locations for &String {
-    fn into_locations(self) -> Vec<String> {
-        vec![self.clone()]
+    fn into_locations(self) -> Result<Vec<String>> {
+        Ok(vec![self.clone()])
     }
 }
 
 impl Locations for String {
-    fn into_locations(self) -> Vec<String> {
-        vec![self]
+    fn into_locations(self) -> Result<Vec<String>> {
+        Ok(vec![self])
     }
 }
 
-impl Locations for &std::path::Path {
-    fn into_locations(self) -> Vec<String> {
-        vec![self.to_string_lossy().into_owned()]
+impl Locations for &Path {
+    fn into_locations(self) -> Result<Vec<String>> {
+        Ok(vec![paths::text(self)?.to_owned()])
     }
 }
 
-impl<S: Into<String>> Locations for Vec<S> {
-    fn into_locations(self) -> Vec<String> {
-        self.into_iter().map(Into::into).collect()
+impl Locations for &PathBuf {
+    fn into_locations(self) -> Result<Vec<String>> {
+        self.as_path().into_locations()
     }
 }
 
-impl<S: Into<String>, const N: usize> Locations for [S; N] {
-    fn into_locations(self) -> Vec<String> {
-        self.into_iter().map(Into::into).collect()
+impl Locations for PathBuf {
+    fn into_locations(self) -> Result<Vec<String>> {
+        self.as_path().into_locations()
     }
+}
+
+impl<L: Locations> Locations for Vec<L> {
+    fn into_locations(self) -> Result<Vec<String>> {
+        all(self)
+    }
+}
+
+impl<L: Locations, const N: usize> Locations for [L; N] {
+    fn into_locations(self) -> Result<Vec<String>> {
+        all(self)
+    }
+}
+
+impl<L: Locations + Clone> Locations for &[L] {
+    fn into_locations(self) -> Result<Vec<String>> {
+        all(self.iter().cloned())
+    }
+}
+
+fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String>> {
+    let each = locations.into_iter().map(Locations::into_locations);
+    Ok(each.collect::<Result<Vec<_>>>()?.concat())
 }
 
 impl Dataset {
     /// Finds the files of a path, URL or glob, or of a list of them, and reads their footers.
     ///
+    /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are passed over. `~/` is the
+    /// user's home. The files are ordered by their paths, whatever the order of the locations.
+    ///
     /// # Errors
-    /// Nothing is there, something is not Parquet or damaged, a table format or encryption is in the way, or schemas
-    /// differ.
+    /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
+    /// `Unsupported` for files with different columns, an encrypted file, and the folder of a Delta, Iceberg, Hudi or Lance
+    /// table; `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that cannot be reached.
     pub fn open(locations: impl Locations) -> Result<Self> {
         Dataset::open_with_options(locations, &BTreeMap::new())
     }
 
-    /// As [`open`](Self::open), with options for the stores: credentials and settings by the names that `object_store` gives
-    /// them.
+    /// As [`open`](Self::open), with options for the stores: credentials and settings, by the names that `object_store`
+    /// gives them.
+    ///
+    /// ```no_run
+    /// use std::collections::BTreeMap;
+    ///
+    /// let options = BTreeMap::from([("region".to_owned(), "eu-central-1".to_owned())]);
+    /// let dataset = forebay::Dataset::open_with_options("s3://acme/train/", &options)?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
     ///
     /// # Errors
-    /// As [`open`](Self::open); also for an option that the store does not know.
+    /// As [`open`](Self::open); also `Invalid` for an option that the store does not know.
     pub fn open_with_options(locations: impl Locations, options: &BTreeMap<String, String>) -> Result<Self> {
-        let locations = locations.into_locations();
+        let locations = locations.into_locations()?;
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
@@ -104,21 +161,24 @@ impl Dataset {
         Dataset::opened(async move { source::open(&locations, &options).await })
     }
 
-    /// As [`open`](Self::open), for what lies below `prefix` of any store of the `object_store` crate: a folder, the path of a
-    /// file, or a glob.
+    /// As [`open`](Self::open), for any store of the [`object_store`] crate. `prefix` is a folder, the path of a file, or a
+    /// glob within it.
     ///
     /// ```no_run
-    /// # use std::sync::Arc;
-    /// let store = Arc::new(object_store::memory::InMemory::new());
-    /// let dataset = forebay::Dataset::open_with(store, "imagenet/train")?;
+    /// use std::sync::Arc;
+    ///
+    /// use forebay::Dataset;
+    /// use forebay::object_store::memory::InMemory;
+    ///
+    /// let dataset = Dataset::from_store(Arc::new(InMemory::new()), "imagenet/train")?;
     /// # Ok::<(), forebay::Error>(())
     /// ```
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_with(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
+    pub fn from_store(store: Arc<dyn ObjectStore>, prefix: &str) -> Result<Self> {
         let prefix = prefix.to_string();
-        Dataset::opened(async move { source::open_with(store, &prefix).await })
+        Dataset::opened(async move { source::from_store(store, &prefix).await })
     }
 
     fn opened(opening: impl Future<Output = Result<(Store, Catalog)>> + Send + 'static) -> Result<Self> {
@@ -136,7 +196,7 @@ impl Dataset {
 
     /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
     pub(super) fn here(&self) -> Result<(Arc<Border>, Store)> {
-        if !self.border.is_foreign() {
+        if !self.border.is_forked() {
             return Ok((self.border.clone(), self.store.clone()));
         }
         let (border, store) = (Border::start()?, self.store.clone());
@@ -144,12 +204,24 @@ impl Dataset {
         Ok((border, store))
     }
 
+    /// Rows in all files.
+    pub fn rows(&self) -> u64 {
+        self.catalog.rows()
+    }
+
+    /// All stored columns, with the metadata of the first file. Text and binary are typed as views, dictionaries as their
+    /// values; what a loader delivers is in [`Loader::schema`](super::Loader::schema).
+    pub fn schema(&self) -> SchemaRef {
+        self.catalog.schema.clone()
+    }
+
     /// Its files, row groups and columns.
+    #[doc(hidden)]
     pub fn catalog(&self) -> &Catalog {
         &self.catalog
     }
 
-    /// What was asked of its stores so far.
+    /// What its stores were asked for so far.
     pub fn traffic(&self) -> TrafficStats {
         self.store.traffic()
     }
@@ -159,6 +231,7 @@ impl Dataset {
     ///
     /// # Errors
     /// A file has changed, is gone, or cannot be read.
+    #[doc(hidden)]
     pub fn fetch(
         &self,
         groups: Range<usize>,
@@ -198,7 +271,7 @@ impl Dataset {
         border.wait_for(reading)?
     }
 
-    /// Begins to describe a loader over it.
+    /// A builder of a loader over it, with all options at their defaults.
     pub fn loader(&self) -> LoaderBuilder {
         LoaderBuilder::new(self.clone())
     }

@@ -9,7 +9,15 @@ use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
 use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
 
-/// One rank's epoch.
+/// What one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
+///
+/// ```no_run
+/// let loader = forebay::Dataset::open("data/train/")?.loader().batch_size(256).build()?;
+/// let plan = loader.plan(0)?;
+/// println!("{} steps, {} bytes to read, {} rows repeated", plan.steps, plan.stored_bytes, plan.padded);
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RankPlan {
     /// Which epoch.

@@ -2,7 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Says that a batch, and all before it in its epoch, reached the consumer.
+/// The receipt of a batch: given to [`Loader::handed_over`](super::Loader::handed_over), it says that the batch, and all
+/// before it in its epoch, reached the training loop. See [`Wait`](super::Wait) for an example.
 #[derive(Clone, Debug)]
 pub struct Receipt {
     pub(super) generation: u64,

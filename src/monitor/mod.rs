@@ -1,18 +1,18 @@
-//! Who works, who waits, and for whom: what a loader notes about itself while it runs.
+//! Which stage works and which one waits, and for what: what a loader notes about itself while it runs.
 //!
 //! ```text
-//! fetching  ─ Stay ─┐
-//! the pool  ─ Task ─┼─► Ledger ─► loader::stats     always on: one short lock for each change
-//! assembly  ─ Watch ┤
-//! consumer  ─ Watch ┘    Trace ─► a file            where it was asked for
+//! fetching  ─ RowGroupWatch ─┐
+//! the pool  ─ Task ──────────┼─► Timings ─► loader::stats     always on: one short lock for each change
+//! assembly  ─ Watch ─────────┤
+//! consumer  ─ Watch ─────────┘   Trace ───► a file            where it was asked for
 //! ```
 //!
-//! It decides nothing: no other room behaves differently for what is written here.
+//! It decides nothing: no other module behaves differently because of what is noted here.
 
 mod histogram;
-mod ledger;
+mod row_group;
 mod stage;
-mod stay;
+mod timings;
 mod trace;
 mod watch;
 
@@ -20,20 +20,20 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-pub(crate) use ledger::{Idle, Ledger, Phase, STAGES};
+pub(crate) use row_group::RowGroupWatch;
 pub use stage::Stage;
-pub(crate) use stay::Stay;
+pub(crate) use timings::{Idle, Phase, STAGES, Timings};
 pub(crate) use trace::Trace;
 pub(crate) use watch::Watch;
 
 use trace::{Places, Span, Track};
 
-/// The books of one loader.
+/// What one loader notes about itself.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     origin: Instant,
     process: u32,
-    ledger: Mutex<Ledger>,
+    timings: Mutex<Timings>,
     trace: Option<Tracing>,
     epochs: AtomicU64,
     pub(crate) skipped: AtomicU64,
@@ -49,12 +49,12 @@ struct Tracing {
 }
 
 impl Monitor {
-    /// Opens the books of a loader with so many threads in its pool.
+    /// The monitor of a loader with `threads` threads in its pool.
     pub(crate) fn new(threads: usize, trace: Option<Trace>) -> Arc<Self> {
         Arc::new(Monitor {
             origin: Instant::now(),
             process: std::process::id(),
-            ledger: Mutex::new(Ledger::new(threads as u32)),
+            timings: Mutex::new(Timings::new(threads as u32)),
             trace: trace.map(|trace| Tracing {
                 trace,
                 fetches: Mutex::default(),
@@ -66,9 +66,9 @@ impl Monitor {
         })
     }
 
-    /// The books, settled until now.
-    pub(crate) fn books(&self) -> MutexGuard<'_, Ledger> {
-        self.enter(|ledger, now| ledger.settle(now));
+    /// The timings, settled until now.
+    pub(crate) fn timings(&self) -> MutexGuard<'_, Timings> {
+        self.enter(|timings, now| timings.settle(now));
         self.lock()
     }
 
@@ -86,9 +86,9 @@ impl Monitor {
 
     /// Notes that a thread of the pool works for `stage`, until what this returns is [done](Task::done) or dropped.
     pub(crate) fn task(&self, stage: Stage, about: Option<(&'static str, u64)>) -> Task<'_> {
-        let since = self.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.begins(stage);
+        let since = self.enter(|timings, now| {
+            timings.settle(now);
+            timings.begins(stage);
             now
         });
         Task { monitor: self, stage, about, since, items: 0, bytes: 0 }
@@ -96,8 +96,8 @@ impl Monitor {
 
     /// Counts what a stage put out.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
-        let mut ledger = self.lock();
-        let work = &mut ledger.work[stage as usize];
+        let mut timings = self.lock();
+        let work = &mut timings.work[stage as usize];
         work.items += items;
         work.bytes += bytes;
     }
@@ -107,15 +107,15 @@ impl Monitor {
         self.process != std::process::id()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Timings> {
+        self.timings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes an entry at the time that it is then: entries are made one after the other.
-    fn enter<T>(&self, entry: impl FnOnce(&mut Ledger, u64) -> T) -> T {
-        let mut ledger = self.lock();
+    fn enter<T>(&self, entry: impl FnOnce(&mut Timings, u64) -> T) -> T {
+        let mut timings = self.lock();
         let now = self.origin.elapsed().as_nanos() as u64;
-        entry(&mut ledger, now)
+        entry(&mut timings, now)
     }
 
     fn span(&self, name: &'static str, track: Track, (start, end): (u64, u64), about: About) {
@@ -147,10 +147,10 @@ impl Task<'_> {
 
 impl Drop for Task<'_> {
     fn drop(&mut self) {
-        let now = self.monitor.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.ends(self.stage);
-            let work = &mut ledger.work[self.stage as usize];
+        let now = self.monitor.enter(|timings, now| {
+            timings.settle(now);
+            timings.ends(self.stage);
+            let work = &mut timings.work[self.stage as usize];
             work.items += self.items;
             work.bytes += self.bytes;
             now

@@ -1,13 +1,23 @@
-//! What a training loop may wait for.
+//! The stages that a training loop may wait for.
 
 use serde::Serialize;
 
-/// A stage on the road from storage to the training step, or what else may hold that up.
+/// What a training loop may wait for: a stage between storage and the training step, memory, or itself.
+///
+/// ```
+/// use forebay::stats::{Stage, Waits};
+///
+/// let waits = Waits::default();
+/// for stage in Stage::ALL {
+///     println!("{}: {:.3} s", stage.name(), waits.of(stage));
+/// }
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
     /// Bytes of row groups, from the store.
-    Store,
+    Fetch,
     /// Memory: the window, and batches that are being made, hold all that row groups may take.
     Memory,
     /// The row cache: looking rows up, waiting for another process that fetches them, and writing those that are used
@@ -19,9 +29,9 @@ pub enum Stage {
     Shuffle,
     /// Gathering the rows of a batch, column by column.
     Gather,
-    /// Decoding images.
+    /// Decoding images, and other cells one by one.
     Decode,
-    /// Bringing images into the form in which the row cache keeps them.
+    /// Bringing cells into the form in which the row cache keeps them.
     Keep,
     /// Handing a batch over: until who waits for it is awake, and its conversion to the arrays of Python or of a
     /// framework.
@@ -37,7 +47,7 @@ pub enum Stage {
 impl Stage {
     /// All of them, from storage to the training loop.
     pub const ALL: [Stage; 12] = [
-        Stage::Store,
+        Stage::Fetch,
         Stage::Memory,
         Stage::Cache,
         Stage::Parquet,
@@ -57,7 +67,7 @@ impl Stage {
     /// Its name in reports: one word, in lower case, such as `hand_over`.
     pub fn name(self) -> &'static str {
         match self {
-            Stage::Store => "store",
+            Stage::Fetch => "fetch",
             Stage::Memory => "memory",
             Stage::Cache => "cache",
             Stage::Parquet => "parquet",

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Spans that are kept: 13 MB, and some minutes of a busy loader.
-const SPANS: usize = 200_000;
+const MAX_SPANS: usize = 200_000;
 
 /// What a span lies on: a thread, or a place for one of several things that run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ impl Trace {
 
     pub(crate) fn add(&self, span: Span) {
         let mut kept = self.lock();
-        if kept.spans.len() >= SPANS {
+        if kept.spans.len() >= MAX_SPANS {
             kept.spans.pop_front();
             kept.dropped += 1;
         }
@@ -145,7 +145,7 @@ impl Trace {
             "version": env!("CARGO_PKG_VERSION"),
             "spans": kept.spans.len(),
             "spans_dropped": kept.dropped,
-            "spans_at_most": SPANS,
+            "spans_at_most": MAX_SPANS,
         });
         writeln!(file, "{{\"displayTimeUnit\":\"ms\",\"otherData\":{other},\"traceEvents\":[")?;
         let named = |name: &str, track: u32, value: &str| json!({"name": name, "ph": "M", "pid": self.process, "tid": track, "args": {"name": value}});
@@ -208,7 +208,7 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("trace.json");
         let trace = Trace::create(&path).unwrap();
-        let total = SPANS as u64 + 7;
+        let total = MAX_SPANS as u64 + 7;
         for number in 0..total {
             let (start, end) = (number * 10, number * 10 + 5);
             let about = Some(("batch", number));
@@ -217,7 +217,7 @@ mod tests {
         let file = written(&trace, &path);
         let events = file["traceEvents"].as_array().unwrap();
         assert_eq!(file["otherData"]["spans_dropped"], 7);
-        assert_eq!(events.len(), 2 + SPANS, "a name of the process, one of the track, and spans");
+        assert_eq!(events.len(), 2 + MAX_SPANS, "a name of the process, one of the track, and spans");
         assert_eq!(events.last().unwrap()["args"]["batch"], total - 1);
         assert_eq!(events[2]["ts"], 0.07);
     }

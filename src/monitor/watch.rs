@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Monitor;
-use super::ledger::{Assembly, Front, Ledger, Look, Phase, Road};
+use super::row_group::RowGroupWatch;
 use super::stage::Stage;
-use super::stay::Stay;
+use super::timings::{Assembly, EpochTimings, Front, Look, Phase, Timings};
 use super::trace::{Places, Track};
 
-/// One epoch in the books. Clones are the same; the last one that is dropped takes it out.
+/// Times one epoch. Clones are the same; when the last one is dropped, the epoch is forgotten.
 #[derive(Clone, Debug)]
 pub(crate) struct Watch(Arc<Inner>);
 
@@ -24,7 +24,7 @@ struct Inner {
 impl Watch {
     pub(crate) fn new(monitor: &Arc<Monitor>) -> Self {
         let id = monitor.epochs.fetch_add(1, Relaxed);
-        monitor.enter(|ledger, _| ledger.roads.push(Road::new(id)));
+        monitor.enter(|timings, _| timings.epochs.push(EpochTimings::new(id)));
         let place = monitor.trace.as_ref().map_or(0, |tracing| places(&tracing.assemblies).take());
         Watch(Arc::new(Inner { monitor: monitor.clone(), id, place }))
     }
@@ -42,14 +42,14 @@ impl Watch {
         &self.0.monitor
     }
 
-    pub(super) fn enter<T>(&self, entry: impl FnOnce(&mut Ledger, u64) -> T) -> T {
+    pub(super) fn enter<T>(&self, entry: impl FnOnce(&mut Timings, u64) -> T) -> T {
         self.0.monitor.enter(entry)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Road)) {
-        self.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.road(self.0.id).map(change);
+    fn change(&self, change: impl FnOnce(&mut EpochTimings)) {
+        self.enter(|timings, now| {
+            timings.settle(now);
+            timings.epoch(self.0.id).map(change);
         });
     }
 
@@ -57,46 +57,46 @@ impl Watch {
 
     /// It is the one under way.
     pub(crate) fn begins(&self) {
-        self.enter(|ledger, now| {
-            ledger.settle(now);
-            (ledger.current, ledger.active) = (Some(self.0.id), true);
+        self.enter(|timings, now| {
+            timings.settle(now);
+            (timings.current, timings.active) = (Some(self.0.id), true);
         });
     }
 
     /// All of it was taken, or no more of it is wanted.
     pub(crate) fn ends(&self) {
-        self.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.active &= ledger.current != Some(self.0.id);
+        self.enter(|timings, now| {
+            timings.settle(now);
+            timings.active &= timings.current != Some(self.0.id);
         });
     }
 
     // Its row groups
 
     /// The next row group of the plan is asked for: it waits for memory.
-    pub(crate) fn asks_for(&self, group: u32) -> Stay {
+    pub(crate) fn asks_for(&self, group: u32) -> RowGroupWatch {
         let Inner { monitor, id, .. } = &*self.0;
-        let (number, since) = monitor.enter(|ledger, now| {
-            ledger.settle(now);
-            let number = ledger.road(*id).map_or(0, |road| {
-                road.parts.push_back(Phase::Memory);
-                road.first + road.parts.len() as u64 - 1
+        let (number, since) = monitor.enter(|timings, now| {
+            timings.settle(now);
+            let number = timings.epoch(*id).map_or(0, |epoch| {
+                epoch.parts.push_back(Phase::Memory);
+                epoch.first + epoch.parts.len() as u64 - 1
             });
-            ledger.enters(*id, number, Phase::Memory);
+            timings.enters(*id, number, Phase::Memory);
             (number, now)
         });
         let place = monitor.trace.as_ref().map(|tracing| places(&tracing.fetches).take());
-        Stay { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
+        RowGroupWatch { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
     }
 
     /// The rows of the next row group are in the window.
     pub(crate) fn admits(&self) {
-        self.enter(|ledger, now| {
-            ledger.settle(now);
-            let Some(road) = ledger.road(self.0.id) else { return };
-            road.parts.pop_front();
-            road.first += 1;
-            ledger.under_way = ledger.under_way.saturating_sub(1);
+        self.enter(|timings, now| {
+            timings.settle(now);
+            let Some(epoch) = timings.epoch(self.0.id) else { return };
+            epoch.parts.pop_front();
+            epoch.first += 1;
+            timings.under_way = timings.under_way.saturating_sub(1);
         });
     }
 
@@ -114,13 +114,13 @@ impl Watch {
 
     /// All batches are on their way.
     pub(crate) fn assembled(&self) {
-        self.change(|road| road.assembly = Assembly::Over);
+        self.change(|epoch| epoch.assembly = Assembly::Over);
     }
 
     fn assembly_waits(&self, assembly: Assembly, name: &'static str) -> Waiting<'_> {
-        let since = self.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.road(self.0.id).into_iter().for_each(|road| road.assembly = assembly);
+        let since = self.enter(|timings, now| {
+            timings.settle(now);
+            timings.epoch(self.0.id).into_iter().for_each(|epoch| epoch.assembly = assembly);
             now
         });
         Waiting { watch: self, name, since }
@@ -128,50 +128,50 @@ impl Watch {
 
     /// So many batches were made.
     pub(crate) fn made(&self, batches: u64) {
-        self.change(|road| road.ready += batches);
+        self.change(|epoch| epoch.ready += batches);
     }
 
     // Who takes its batches
 
     /// The consumer asks for a batch.
     pub(crate) fn asks(&self) {
-        self.enter(|ledger, now| ledger.asks(self.0.id, now));
+        self.enter(|timings, now| timings.asks(self.0.id, now));
     }
 
     /// The batch that is waited for is being made.
     pub(crate) fn making(&self) {
-        self.change(|road| road.making = true);
+        self.change(|epoch| epoch.making = true);
     }
 
     /// The consumer stops waiting without a batch, for now.
     pub(crate) fn pauses(&self) {
-        self.enter(|ledger, now| ledger.pauses(self.0.id, now));
+        self.enter(|timings, now| timings.pauses(self.0.id, now));
     }
 
     /// A batch leaves the pipe, for what lies before the consumer: it is handed over.
     pub(crate) fn hands_over(&self) {
-        self.enter(|ledger, now| {
-            ledger.takes(self.0.id, now);
-            ledger.turns(self.0.id, now, Front::At(Stage::HandOver));
+        self.enter(|timings, now| {
+            timings.takes(self.0.id, now);
+            timings.turns(self.0.id, now, Front::At(Stage::HandOver));
         });
     }
 
     /// A batch leaves the pipe, for the consumer.
     pub(crate) fn takes(&self) {
-        let (had, now) = self.enter(|ledger, now| {
-            ledger.takes(self.0.id, now);
-            (ledger.has(self.0.id, now), now)
+        let (had, now) = self.enter(|timings, now| {
+            timings.takes(self.0.id, now);
+            (timings.has(self.0.id, now), now)
         });
         self.noted(had, now);
     }
 
     /// The consumer has its batch.
     pub(crate) fn has(&self) {
-        let (had, now) = self.enter(|ledger, now| {
-            if ledger.road(self.0.id).is_some_and(|road| !road.apart) {
-                ledger.turns(self.0.id, now, Front::Waiting);
+        let (had, now) = self.enter(|timings, now| {
+            if timings.epoch(self.0.id).is_some_and(|epoch| !epoch.apart) {
+                timings.turns(self.0.id, now, Front::Waiting);
             }
-            (ledger.has(self.0.id, now), now)
+            (timings.has(self.0.id, now), now)
         });
         self.noted(had, now);
     }
@@ -185,7 +185,7 @@ impl Watch {
 
     /// There is no batch for the consumer, and will be none.
     pub(crate) fn gets_nothing(&self) {
-        self.enter(|ledger, now| ledger.gets_nothing(now));
+        self.enter(|timings, now| timings.gets_nothing(now));
     }
 
     /// What lies before the consumer works for a stage; for none, it waits for the next batch.
@@ -199,7 +199,7 @@ impl Watch {
     }
 
     fn turn(&self, front: Front) {
-        let (before, now) = self.enter(|ledger, now| (ledger.turns(self.0.id, now, front), now));
+        let (before, now) = self.enter(|timings, now| (timings.turns(self.0.id, now, front), now));
         if let Some((stage, since)) = before {
             self.0.monitor.span(stage.name(), Track::Front(self.0.place), (since, now), None);
         }
@@ -207,7 +207,7 @@ impl Watch {
 
     /// The consumer's own thread works for a stage before it has a batch; for none, it does not any more.
     pub(crate) fn works_near(&self, stage: Option<Stage>) {
-        let (before, now) = self.enter(|ledger, now| (ledger.nears(self.0.id, now, stage), now));
+        let (before, now) = self.enter(|timings, now| (timings.nears(self.0.id, now, stage), now));
         if let Some((stage, since)) = before {
             self.0.monitor.span(stage.name(), Track::Near, (since, now), None);
         }
@@ -215,13 +215,13 @@ impl Watch {
 
     /// Whatever takes batches from the pipe is another thread than the consumer's.
     pub(crate) fn is_apart(&self) {
-        self.change(|road| road.apart = true);
+        self.change(|epoch| epoch.apart = true);
     }
 
     /// Work for a stage that is done when a batch is looked at, until what this returns is dropped.
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())
-            .then(|| self.enter(|ledger, now| ledger.looks(self.0.id, now, stage)));
+            .then(|| self.enter(|timings, now| timings.looks(self.0.id, now, stage)));
         Looking { watch: self, stage, look, bytes: 0 }
     }
 
@@ -238,7 +238,7 @@ impl Drop for Inner {
         if self.monitor.is_foreign() {
             return;
         }
-        self.monitor.enter(|ledger, now| ledger.forget(self.id, now));
+        self.monitor.enter(|timings, now| timings.forget(self.id, now));
         if let Some(tracing) = &self.monitor.trace {
             places(&tracing.assemblies).give_back(self.place);
         }
@@ -255,9 +255,9 @@ pub(crate) struct Waiting<'a> {
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Inner { monitor, id, place } = &*self.watch.0;
-        let now = self.watch.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.road(*id).into_iter().for_each(|road| road.assembly = Assembly::Working);
+        let now = self.watch.enter(|timings, now| {
+            timings.settle(now);
+            timings.epoch(*id).into_iter().for_each(|epoch| epoch.assembly = Assembly::Working);
             now
         });
         monitor.span(self.name, Track::Assembly(*place), (self.since, now), None);
@@ -283,9 +283,9 @@ impl Drop for Looking<'_> {
     fn drop(&mut self) {
         if let Some(look) = self.look {
             let Looking { watch, stage, bytes, .. } = *self;
-            watch.enter(|ledger, now| {
-                ledger.looked(watch.0.id, now, stage, look);
-                ledger.work[stage as usize].bytes += bytes;
+            watch.enter(|timings, now| {
+                timings.looked(watch.0.id, now, stage, look);
+                timings.work[stage as usize].bytes += bytes;
             });
         }
     }

@@ -19,7 +19,7 @@ use super::budget::{Budget, Permit};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
-use crate::monitor::{Phase, Stage, Stay, Watch};
+use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::panics::caught_future;
 use crate::shard::Part;
 use crate::source::Store;
@@ -81,7 +81,7 @@ pub(crate) struct Fetched {
     pub(crate) found: Found,
     pub(crate) permit: Permit,
     /// Its place in the books.
-    pub(crate) stay: Stay,
+    pub(crate) watch: RowGroupWatch,
 }
 
 /// What came of a part.
@@ -139,16 +139,16 @@ impl Fetcher {
         let fetched = parts
             .then(|part| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
-                let stay = gauge.watch.asks_for(part.group);
+                let watch = gauge.watch.asks_for(part.group);
                 async move {
                     gauge.asked.store(cost.max(1), Release);
                     let permit = budget.acquire(cost).await;
                     gauge.granted.fetch_add(1, AcqRel);
                     gauge.asked.store(0, Release);
-                    (part, permit, stay)
+                    (part, permit, watch)
                 }
             })
-            .map(|(part, permit, stay)| UnderWay::start(self.clone(), part, permit, stay, begin.clone()))
+            .map(|(part, permit, watch)| UnderWay::start(self.clone(), part, permit, watch, begin.clone()))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -160,20 +160,20 @@ impl Fetcher {
     }
 
     /// Reads the column chunks of a part's row group.
-    async fn fetch(&self, part: Part, permit: Option<Permit>, mut stay: Stay) -> Result<Fetched> {
+    async fn fetch(&self, part: Part, permit: Option<Permit>, mut watch: RowGroupWatch) -> Result<Fetched> {
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
         if self.row_cache.is_some() {
-            stay.go_on(Phase::Cache);
+            watch.go_on(Phase::Cache);
         }
         let found = match self.turn(part.group as usize).await {
             Lookup::Hit(kept, writer) => {
-                stay.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
+                watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
                 Found::Rows(kept, writer)
             }
             Lookup::Miss(writer) => {
-                stay.go_on(Phase::Store);
+                watch.go_on(Phase::Fetch);
                 match self.read(part.group as usize).await {
                     Err(error) if self.may_lose(&error) => Found::Lost(error),
                     read => Found::Bytes(read?, writer),
@@ -181,10 +181,10 @@ impl Fetcher {
             }
         };
         if let Found::Bytes(..) = found {
-            stay.count(Stage::Store, found.bytes());
+            watch.count(Stage::Fetch, found.bytes());
         }
-        stay.go_on(Phase::Fetched);
-        Ok(Fetched { part, found, permit, stay })
+        watch.go_on(Phase::Fetched);
+        Ok(Fetched { part, found, permit, watch })
     }
 
     /// Whose turn it is to fetch a row group.
@@ -225,11 +225,11 @@ impl<T: Send + 'static> UnderWay<T> {
         fetcher: Fetcher,
         part: Part,
         permit: Option<Permit>,
-        stay: Stay,
+        watch: RowGroupWatch,
         begin: impl Fn(Fetched) -> B + Send + 'static,
     ) -> Self {
         UnderWay(tokio::spawn(async move {
-            let fetched = fetcher.fetch(part, permit, stay).await?;
+            let fetched = fetcher.fetch(part, permit, watch).await?;
             Ok(begin(fetched).await)
         }))
     }

@@ -20,12 +20,29 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// A comparison with null never holds, also not `!=` and `not in`; neither does one with NaN, except `!=` and `not in`.
 /// That is what pyarrow does, but for `not in`, which holds for null there alone. Narrow floats are compared as 64-bit
 /// ones: no stored 32-bit float equals 0.1.
+///
+/// ```
+/// use forebay::Filter;
+/// use forebay::filter::{Op, Term};
+///
+/// let large = Filter::all_of([Term::new("width", Op::GreaterEq, 224), Term::new("height", Op::GreaterEq, 224)]);
+/// let either = Filter::any_of([vec![Term::new("split", Op::Eq, "train")], vec![Term::new("score", Op::Greater, 0.9)]]);
+/// assert_eq!(large.columns(), ["width", "height"]);
+/// assert_eq!(either.columns(), ["split", "score"]);
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
     any_of: Vec<Vec<Term>>,
 }
 
 /// A comparison of a column with a value.
+///
+/// ```
+/// use forebay::filter::{Op, Term};
+///
+/// let term = Term::new("split", Op::In, vec!["train", "extra"]);
+/// assert_eq!((term.column.as_str(), term.op), ("split", Op::In));
+/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Term {
     /// Name of the column.
@@ -43,7 +60,14 @@ impl Term {
     }
 }
 
-/// A way to compare.
+/// An operator.
+///
+/// ```
+/// use forebay::filter::Op;
+///
+/// assert_eq!("not in".parse::<Op>()?, Op::NotIn);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Op {
     /// `=`
@@ -95,6 +119,14 @@ impl std::str::FromStr for Op {
 }
 
 /// A value to compare with.
+///
+/// ```
+/// use forebay::filter::Value;
+///
+/// assert_eq!(Value::from(7), Value::Int(7));
+/// assert_eq!(Value::from(vec!["a", "b"]), Value::List(vec!["a".into(), "b".into()]));
+/// ```
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -113,6 +145,12 @@ pub enum Value {
 impl From<bool> for Value {
     fn from(value: bool) -> Self {
         Value::Bool(value)
+    }
+}
+
+impl From<i32> for Value {
+    fn from(value: i32) -> Self {
+        Value::Int(value.into())
     }
 }
 
@@ -142,7 +180,7 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 
 /// What a row group's statistics tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RowGroupMatch {
     /// No row matches.
     None,
     /// Every row matches.
@@ -174,6 +212,7 @@ impl Filter {
     }
 
     /// A string that is the same for the same filter: part of what identifies an order.
+    #[doc(hidden)]
     pub fn canonical(&self) -> String {
         // Values are finite and keys are strings, so this cannot fail.
         serde_json::to_string(self).unwrap_or_default()
@@ -181,6 +220,7 @@ impl Filter {
 
     /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
     /// does not go with the column's type or the operator, NaN and infinity.
+    #[doc(hidden)]
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         if self.any_of.is_empty() || self.any_of.iter().any(Vec::is_empty) {
             return Err(
@@ -197,26 +237,28 @@ impl Filter {
 
     /// What the statistics of a row group, an index into [`Catalog::groups`], tell. The filter must be valid for the
     /// catalogue.
-    pub fn prune(&self, catalog: &Catalog, group: usize) -> Verdict {
+    #[doc(hidden)]
+    pub fn prune(&self, catalog: &Catalog, group: usize) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
-            return Verdict::Some;
+            return RowGroupMatch::Some;
         };
         let lists = self.any_of.iter().map(|terms| {
-            let verdicts = terms.iter().map(|term| prune::term(catalog, group, term));
-            verdicts.fold(Verdict::All, |all, one| match (all, one) {
-                (Verdict::None, _) | (_, Verdict::None) => Verdict::None,
-                (Verdict::All, Verdict::All) => Verdict::All,
-                _ => Verdict::Some,
+            let matches = terms.iter().map(|term| prune::term(catalog, group, term));
+            matches.fold(RowGroupMatch::All, |all, one| match (all, one) {
+                (RowGroupMatch::None, _) | (_, RowGroupMatch::None) => RowGroupMatch::None,
+                (RowGroupMatch::All, RowGroupMatch::All) => RowGroupMatch::All,
+                _ => RowGroupMatch::Some,
             })
         });
-        lists.fold(Verdict::None, |any, one| match (any, one) {
-            (Verdict::All, _) | (_, Verdict::All) => Verdict::All,
-            (Verdict::None, Verdict::None) => Verdict::None,
-            _ => Verdict::Some,
+        lists.fold(RowGroupMatch::None, |any, one| match (any, one) {
+            (RowGroupMatch::All, _) | (_, RowGroupMatch::All) => RowGroupMatch::All,
+            (RowGroupMatch::None, RowGroupMatch::None) => RowGroupMatch::None,
+            _ => RowGroupMatch::Some,
         })
     }
 
     /// For each row of a batch, which must have the filter's columns, whether it matches.
+    #[doc(hidden)]
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
         let mut any = BooleanBuffer::new_unset(batch.num_rows());
         for terms in &self.any_of {
@@ -233,6 +275,7 @@ impl Filter {
     }
 
     /// The rows of a batch that match, for [`read_part`](super::rows::read_part), and how many they are.
+    #[doc(hidden)]
     pub fn select(&self, batch: &RecordBatch) -> Result<(RowSelection, u64)> {
         let matching = self.evaluate(batch)?;
         let rows = matching.set_slices().map(|(from, to)| from..to);

@@ -1,13 +1,13 @@
-//! Who reads what, in which order: arithmetic only.
+//! The plan: the order of an epoch, and the share of each rank. Arithmetic only.
 //!
-//! Everything here is a pure function of a few integers: the selected rows of each row group, a seed, an epoch, a lane
-//! count and a pool size. There is no I/O, no clock and no thread, so plans can be tested by law, printed, simulated
-//! and resumed without touching data.
+//! Both are planned here, before anything is read, as a pure function of a few integers: the selected rows of each row group,
+//! a seed, an epoch, the number of lanes and the size of a lane's pool (its shuffle buffer, in row groups). There is no I/O,
+//! no clock and no thread, so a plan can be tested by law, printed, simulated and resumed without touching data.
 //!
 //! ```text
-//! row groups ─ permute ─► one long row sequence ─ cut by rows ─► L lanes ─ rolling pool ─► L row orders
-//!                                                                              │
-//!            global order: row i comes from lane i mod L ◄─────────────────────┘
+//! row groups ─ permute ─► one long row sequence ─ cut by rows ─► L lanes ─ shuffle buffer ─► L row orders
+//!                                                                                │
+//!            global order: row i comes from lane i mod L ◄───────────────────────┘
 //!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
 //! ```
 //!
@@ -33,4 +33,4 @@ pub use order::{EpochOrder, OrderSpec};
 pub use position::{OrderId, Position};
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};
-pub use walk::{Step, Walk};
+pub use walk::{PlannedStep, Walk};

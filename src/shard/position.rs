@@ -1,6 +1,7 @@
 //! How far an epoch got: a few integers and a fingerprint.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Map;
 
 use super::order::OrderSpec;
 use super::spec::Mixing;
@@ -9,18 +10,32 @@ use crate::error::{Error, ErrorKind, Result};
 /// The format of [`Position`] that is written.
 const POSITION_VERSION: u32 = 2;
 
-/// What was handed over, as JSON types only and the same on every rank.
+/// How far an epoch got: in JSON types only, and the same on every rank.
 ///
-/// A position taken on one world resumes on another: it counts rows of the global order, which does not depend on who
-/// reads them.
+/// A position resumes on any number of processes: it counts rows of the global order, which does not depend on who reads
+/// them. Save it with the model, as JSON for example, and give it to [`Loader::restore`](crate::Loader::restore):
+///
+/// ```
+/// # let json = r#"{"version":2,"fingerprint":"00","epoch":3,"row":640,
+/// #     "order":{"shuffle":"window","seed":17,"pool":4,"lanes":2,"rows":1000,"filter":null}}"#;
+/// let position: forebay::Position = serde_json::from_str(json)?;
+/// assert_eq!((position.epoch, position.row), (3, 640));
+///
+/// // A position of a version that this release does not read is refused as such, whatever its fields are.
+/// let later = serde_json::from_str::<forebay::Position>(r#"{"version":9,"when":"later"}"#);
+/// assert!(later.unwrap_err().to_string().contains("format version 9"));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Versioned")]
+#[non_exhaustive]
 pub struct Position {
     /// Format of this record.
     pub version: u32,
     /// Fingerprint of the data set that it belongs to.
     pub fingerprint: String,
     /// The order that it counts in.
+    #[doc(hidden)]
     pub order: OrderId,
     /// The epoch that is under way, or about to begin.
     pub epoch: u64,
@@ -29,6 +44,41 @@ pub struct Position {
     /// In which form a cache kept images, where there was one: it decides no order, but may change pixels by a little.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_tier: Option<String>,
+}
+
+/// A position as it is read: its version, and the rest not yet looked at, since another version has other fields.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+    #[serde(flatten)]
+    fields: Map<String, serde_json::Value>,
+}
+
+/// The fields of version [`POSITION_VERSION`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fields {
+    fingerprint: String,
+    order: OrderId,
+    epoch: u64,
+    row: u64,
+    #[serde(default)]
+    cache_tier: Option<String>,
+}
+
+impl TryFrom<Versioned> for Position {
+    type Error = String;
+
+    fn try_from(Versioned { version, fields }: Versioned) -> Result<Self, String> {
+        if version != POSITION_VERSION {
+            return Err(format!(
+                "the state has format version {version}, and this release reads version {POSITION_VERSION}"
+            ));
+        }
+        let fields = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
+        let Fields { fingerprint, order, epoch, row, cache_tier } = fields;
+        Ok(Position { version, fingerprint, order, epoch, row, cache_tier })
+    }
 }
 
 /// An order by name: all that decides it beside the data set.

@@ -1,10 +1,19 @@
-//! What a user says about order and shares: small values that exist only if they are right.
+//! Order and shares as a user asks for them: small values that exist only if they are valid.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// The share of one rank: `rank` of `world` training processes.
+/// The share of one rank: `rank` of `world` training processes. Default: the only process.
+///
+/// ```
+/// use forebay::Shard;
+///
+/// let shard = Shard::new(3, 8)?;
+/// assert_eq!((shard.rank(), shard.world()), (3, 8));
+/// assert!(Shard::new(8, 8).is_err(), "ranks count from 0");
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Unchecked")]
 pub struct Shard {
@@ -32,7 +41,7 @@ impl Shard {
     /// Rank `rank` (from 0) of `world` processes.
     ///
     /// # Errors
-    /// `world` is 0, or `rank` is not below it.
+    /// `Invalid` where `world` is 0, or `rank` is not below it.
     pub fn new(rank: u32, world: u32) -> Result<Self> {
         if world == 0 {
             return Err(Error::invalid("world is 0").hint("world counts the training processes: 1 or more"));
@@ -62,20 +71,20 @@ impl Default for Shard {
     }
 }
 
-/// How rows are mixed.
+/// How rows are shuffled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Mixing {
     /// As stored.
     Stored,
-    /// A rolling pool over permuted row groups; what a shuffle means that does not say.
+    /// A shuffle buffer of several row groups, which come in random order; the default of a shuffle that is given.
     #[default]
     Window,
     /// A uniform permutation of all rows.
     Exact,
 }
 
-/// The order of an epoch: stored, mixed through a window, or a uniform permutation.
+/// The order of an epoch: as stored, shuffled within a window, or a uniform permutation. Default: as stored.
 ///
 /// ```
 /// use forebay::Shuffle;
@@ -97,9 +106,10 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
-    /// Row groups in random order, their rows mixed through a rolling pool of [`window_rows`](Self::window_rows).
+    /// Row groups in random order, and their rows shuffled within a window of [`window_rows`](Self::window_rows): a shuffle
+    /// buffer whose draws are planned.
     ///
-    /// In epoch 0 the pool deals while it fills, so that the first batch does not wait for a whole window: the first
+    /// In epoch 0 rows are drawn while the window fills, so that the first batch does not wait for all of it: the first
     /// batches come from few row groups.
     pub fn seeded(seed: u64) -> Self {
         Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None }
@@ -111,12 +121,12 @@ impl Shuffle {
         Shuffle { mixing: Mixing::Exact, ..Shuffle::seeded(seed) }
     }
 
-    /// No mixing: rows come as they are stored, cut into [`lanes`](Self::lanes).
+    /// No shuffle: rows come as they are stored, cut into [`lanes`](Self::lanes).
     pub fn stored() -> Self {
         Shuffle { mixing: Mixing::Stored, ..Shuffle::seeded(0) }
     }
 
-    /// How many rows each lane holds to mix. Rounded to whole row groups of average size, at least one.
+    /// Rows in the window of each lane. Rounded to whole row groups of average size, at least one.
     ///
     /// Default: as many rows as 1 GiB of memory holds once Parquet is decoded (images still compressed): a constant of
     /// the data set and the columns, never of the machine.
@@ -146,11 +156,11 @@ impl Shuffle {
     /// Refuses numbers that can never work.
     pub(crate) fn validate(&self) -> Result<()> {
         if self.window_rows == Some(0) {
-            return Err(Error::invalid("a shuffle window of 0 rows")
+            return Err(Error::invalid("window_rows is 0")
                 .hint("a window has 1 row or more; the stored order has none"));
         }
         if self.lanes == Some(0) {
-            return Err(Error::invalid("0 lanes").hint("leave out `lanes` to have one per rank"));
+            return Err(Error::invalid("lanes is 0").hint("leave out `lanes` to have one for each rank"));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::split::Split;
 
 /// One batch of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Step {
+pub struct PlannedStep {
     /// Parts that are needed from this step on, in the order in which to fetch them.
     pub entering: Vec<Part>,
     /// Parts that rows of the batch come from, in the order of first use.
@@ -27,7 +27,7 @@ pub struct Step {
     pub end: u64,
 }
 
-/// An iterator over the [steps](Step) of one rank.
+/// An iterator over the [steps](PlannedStep) of one rank.
 ///
 /// Two walks over one order give the same steps: a reader runs ahead with a [scout](Walk::scout), which skips the
 /// drawing of rows, while the consumer of its parts follows with a walk of its own.
@@ -85,12 +85,12 @@ impl Walk {
 }
 
 impl Iterator for Walk {
-    type Item = Step;
+    type Item = PlannedStep;
 
-    fn next(&mut self) -> Option<Step> {
+    fn next(&mut self) -> Option<PlannedStep> {
         let share = self.split.share(self.start)?;
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
-        let mut step = Step { rows, padded: share.padded, end: share.end, ..Step::default() };
+        let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
         for span in &share.spans {
             let state = &mut self.lanes[span.lane as usize];
             let lane = state.cursor.lane().clone();
@@ -133,7 +133,7 @@ impl Iterator for Walk {
 }
 
 /// Adds a lane's picks to a step, each with its part's place among the step's parts.
-fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut Step) {
+fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut PlannedStep) {
     const NOT_YET: u32 = u32::MAX;
     let (Some(first), Some(last)) = (picks.iter().map(|p| p.part).min(), picks.iter().map(|p| p.part).max())
     else {

@@ -10,12 +10,12 @@ use bytes::Bytes;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Smaller ones are left to the allocator, which keeps those itself.
-const LEAST_BYTES: usize = 1 << 20;
+const MIN_BYTES: usize = 1 << 20;
 /// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
 /// rows, whose memory it waited for.
-const KEPT_BYTES: usize = 32 << 20;
+const MAX_KEPT_BYTES: usize = 32 << 20;
 /// How many times larger than its read a buffer may be.
-const LARGEST: usize = 2;
+const MAX_SIZE_RATIO: usize = 2;
 
 /// Buffers that nobody uses, the longest unused first.
 #[derive(Debug, Default)]
@@ -28,7 +28,8 @@ impl Buffers {
     /// The machine does not have the memory.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits = |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(LARGEST)).contains(&buffer.capacity());
+        let fits =
+            |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(MAX_SIZE_RATIO)).contains(&buffer.capacity());
         let best = free.iter().filter(fits).map(Vec::capacity).min();
         let kept = best.and_then(|best| free.iter().position(|buffer| buffer.capacity() == best));
         let kept = kept.map(|at| free.remove(at));
@@ -64,7 +65,7 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.capacity() < LEAST_BYTES {
+        if buffer.capacity() < MIN_BYTES {
             return;
         }
         buffer.clear();
@@ -73,7 +74,7 @@ impl Drop for Lent {
         if let Ok(mut free) = self.home.0.try_lock() {
             free.push(buffer);
             let mut kept: usize = free.iter().map(Vec::capacity).sum();
-            while kept > KEPT_BYTES && free.len() > 1 {
+            while kept > MAX_KEPT_BYTES && free.len() > 1 {
                 let longest_unused = free.remove(0);
                 kept -= longest_unused.capacity();
                 surplus.push(longest_unused);

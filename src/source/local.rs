@@ -15,6 +15,7 @@ use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
@@ -73,6 +74,7 @@ fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
 
 /// An absolute path as an object store names it: with `/`, without a root.
 pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
+    paths::text(absolute).map_err(|error| error.at(place(absolute)))?;
     object_store::path::Path::from_absolute_path(absolute)
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }

@@ -25,10 +25,10 @@ const MAGIC: &[u8; 8] = b"FBMETA01";
 const FOLDER: &str = "forebay/metadata";
 
 /// Bytes that the folder may take; the oldest files make room.
-const MOST: u64 = 2 << 30;
+const MAX_BYTES: u64 = 2 << 30;
 
 /// A file that is being written is left behind by a process that ended if it is this old.
-const ABANDONED: Duration = Duration::from_secs(3600);
+const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const SUFFIX: &str = "footers";
 const SUFFIX_WRITING: &str = "writing";
@@ -92,7 +92,7 @@ impl Renewal {
         let Some(file) = &mut self.file else { return };
         let written = entry(file, key, footer);
         // A full disk is no reason to fail: what was kept so far stays.
-        if written.is_err() || self.bytes > MOST {
+        if written.is_err() || self.bytes > MAX_BYTES {
             self.file = None;
         }
     }
@@ -177,7 +177,7 @@ fn make_room(kept: &Path) {
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         match suffix {
             Some(SUFFIX) => files.push((modified, about.len(), path)),
-            Some(SUFFIX_WRITING) if now.duration_since(modified).is_ok_and(|age| age > ABANDONED) => {
+            Some(SUFFIX_WRITING) if now.duration_since(modified).is_ok_and(|age| age > ABANDONED_AFTER) => {
                 let _ = fs::remove_file(path);
             }
             _ => {}
@@ -186,7 +186,7 @@ fn make_room(kept: &Path) {
     files.sort_unstable();
     let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
     for (_, bytes, path) in files {
-        if total <= MOST {
+        if total <= MAX_BYTES {
             break;
         }
         total -= bytes;

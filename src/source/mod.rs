@@ -98,7 +98,7 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
 }
 
 /// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
-pub async fn open_with(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
+pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
     let store = Store::new(vec![Volume::Remote(remote)], traffic);

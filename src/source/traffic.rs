@@ -47,6 +47,7 @@ impl Count {
 }
 
 /// A reading of the stores' counters, since the data set was opened; footers are counted too.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficStats {
     /// Reads that were asked of the stores: ranged requests, or positioned reads of local files.

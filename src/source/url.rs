@@ -148,7 +148,7 @@ mod tests {
         );
         assert_eq!(path("no/such/~"), PathBuf::from("no/such/~"));
         let error = parse("~ann/x").unwrap_err().to_string();
-        assert!(error.contains("the home folder of another user, ~ann, is not looked up"), "{error}");
+        assert!(error.contains("~ann: the home folder of another user is not expanded"), "{error}");
     }
 
     #[test]

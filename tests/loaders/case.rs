@@ -1,7 +1,7 @@
 //! A loader and what is done with it, drawn from a seed.
 
-use forebay::cache::Tier;
-use forebay::decode::{Layout as Channels, PixelType};
+use forebay::internals::cache::Tier;
+use forebay::internals::decode::{Layout as Channels, PixelType};
 use forebay::{Image, Shuffle};
 use parquet::basic::{Compression, ZstdLevel};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::*;
 use arrow::compute::{cast, interleave};
 use arrow::datatypes::{DataType, TimeUnit};
-use forebay::batch::{Selection, gather};
+use forebay::internals::batch::{Selection, gather};
 use forebay::{Dataset, Shuffle};
 use parquet::data_type::{FixedLenByteArrayType, Int64Type};
 use parquet::file::writer::SerializedFileWriter;

@@ -284,7 +284,7 @@ impl Trial<'_> {
             assert_eq!(steps[..], truth[rank as usize][..taken]);
             let mut position = loader.position();
             if taken == 0 {
-                position = Position { epoch: 1, row: 0, ..position };
+                (position.epoch, position.row) = (1, 0);
             }
             states.insert(serde_json::to_string(&position).unwrap());
         }
@@ -379,6 +379,7 @@ impl Trial<'_> {
                     let at = match on_bad_row {
                         OnBadRow::Raise => step.skipped[0],
                         OnBadRow::Skip { .. } => *step.skipped.last().unwrap(),
+                        other => unreachable!("{other:?} has no model"),
                     };
                     assert_eq!(self.table.id_at(error.place()), at);
                     break;

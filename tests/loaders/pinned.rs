@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::Int64Type;
-use forebay::reader::filter::{Op, Term};
-use forebay::shard::{EpochOrder, OrderSpec, Split, Walk};
+use forebay::internals::reader::filter::{Op, Term};
+use forebay::internals::shard::{EpochOrder, OrderSpec, Split, Walk};
 use forebay::{Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
 use xxhash_rust::xxh3::Xxh3;
 

@@ -7,8 +7,8 @@ use arrow::array::{Array, AsArray, Int32Array, RecordBatch, Scalar};
 use arrow::compute::is_not_null;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::Int64Type;
-use forebay::decode::{PixelType, RowKey, decode_into};
-use forebay::shard::row_key;
+use forebay::internals::decode::{PixelType, RowKey, decode_into};
+use forebay::internals::shard::row_key;
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
 
 use crate::case::Case;

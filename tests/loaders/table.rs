@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::*;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema, SchemaRef, TimeUnit};
-use forebay::decode::encode_jpeg;
+use forebay::internals::decode::encode_jpeg;
 use forebay::{Dataset, Place};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;

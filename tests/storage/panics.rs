@@ -122,7 +122,7 @@ fn is_the_panic(error: &Error, case: &str) {
 #[test]
 fn a_store_that_panics_while_a_data_set_is_opened_is_an_error() {
     for place in [Where::List, Where::Head, Where::Body] {
-        let error = Dataset::open_with(Panicking::new(place, 1), PREFIX).unwrap_err();
+        let error = Dataset::from_store(Panicking::new(place, 1), PREFIX).unwrap_err();
         is_the_panic(&error, &format!("{place:?}"));
     }
 }
@@ -131,13 +131,13 @@ fn a_store_that_panics_while_a_data_set_is_opened_is_an_error() {
 fn a_store_that_panics_in_an_epoch_ends_it_with_an_error_and_not_the_next_one() {
     let footers = {
         let counted = Panicking::new(Where::Head, u64::MAX);
-        Dataset::open_with(counted.clone(), PREFIX).unwrap();
+        Dataset::from_store(counted.clone(), PREFIX).unwrap();
         counted.counted.load(Relaxed)
     };
     for place in [Where::Head, Where::Body] {
         for read in 1..=(FILES * GROUPS) as u64 {
             let case = format!("{place:?}, read {read}");
-            let dataset = Dataset::open_with(Panicking::new(place, footers + read), PREFIX).unwrap();
+            let dataset = Dataset::from_store(Panicking::new(place, footers + read), PREFIX).unwrap();
             let loader = shuffled(&dataset).build().unwrap();
             let started = Instant::now();
             let broken = run(loader.epoch(0));

@@ -74,7 +74,7 @@ fn links_planted_inside_lead_nowhere() {
     let cache = open(&dir, PLENTY);
     let (entry, part) = {
         let folder = &cache.0.space.folder;
-        (folder.entry(key(0).name()), folder.part(key(0).name()))
+        (folder.entry(key(0).name()), folder.partial(key(0).name()))
     };
     let (target, subfolder) = (outside.path().join("target"), entry.parent().unwrap());
     fs::write(&target, "untouched").unwrap();

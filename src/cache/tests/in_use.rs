@@ -140,7 +140,7 @@ fn what_lies_where_an_entry_should_be_keeps_only_that_entry_out() {
             assert!(cache.put(&key(1), &rows(1)));
             let space = &cache.0.space;
             let path =
-                if of_part { space.folder.part(key(0).name()) } else { space.folder.entry(key(0).name()) };
+                if of_part { space.folder.partial(key(0).name()) } else { space.folder.entry(key(0).name()) };
             space.folder.make_room_for(key(0).name()).unwrap();
             make(&path);
             space.recount();

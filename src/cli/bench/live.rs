@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn the_stage_that_limits_now_is_named_whatever_limited_before() {
-        let then = Waits { store: 50.0, ..Waits::default() };
-        let now = Waits { store: 50.0, parquet: 0.1, decode: 0.5, ..Waits::default() };
+        let then = Waits { fetch: 50.0, ..Waits::default() };
+        let now = Waits { fetch: 50.0, parquet: 0.1, decode: 0.5, ..Waits::default() };
         assert_eq!(limiting(&then, &now, 1.0), Some("decode"));
-        assert_eq!(limiting(&Waits::default(), &then, 60.0), Some("store"));
+        assert_eq!(limiting(&Waits::default(), &then, 60.0), Some("fetch"));
         assert_eq!(limiting(&now, &now, 1.0), None);
     }
 
@@ -94,7 +94,7 @@ mod tests {
         let mut so_far = SoFar::default();
         let lap = Lap { asked: 0.0, got: 1.0, began: 1.0, ended: 3.0, step: 1.5, rows: 3_000, first: true };
         so_far.add(&lap);
-        assert_eq!(so_far.line(Some("store")), "1,500 rows/s, busy 75.0 %, waits for store");
+        assert_eq!(so_far.line(Some("fetch")), "1,500 rows/s, busy 75.0 %, waits for fetch");
         so_far.busy = 0.0;
         assert_eq!(so_far.line(None), "1,500 rows/s, waits for nothing");
     }

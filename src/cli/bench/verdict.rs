@@ -42,14 +42,14 @@ mod tests {
 
     #[test]
     fn the_stage_that_was_waited_for_most_is_named() {
-        let storage = found(Waits { store: 4.0, ..Waits::default() });
+        let storage = found(Waits { fetch: 4.0, ..Waits::default() });
         assert!(sentence(&storage, None).starts_with("Storage is the bottleneck"), "{storage}");
         assert!(sentence(&found(Waits::default()), None).contains("hardly waited"));
     }
 
     #[test]
     fn a_busy_accelerator_is_the_bottleneck_whatever_was_waited_for() {
-        let storage = found(Waits { store: 4.0, ..Waits::default() });
+        let storage = found(Waits { fetch: 4.0, ..Waits::default() });
         let busy = sentence(&storage, Some((0.995, Some(2.0))));
         assert!(
             busy.starts_with("The accelerator is the bottleneck") && busy.contains("2.0 times"),

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::Catalog;
+use crate::catalog::Catalog;
 use crate::catalog::Group;
 use crate::error::escaped;
 use arrow::datatypes::{DataType, Field};

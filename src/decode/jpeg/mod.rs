@@ -27,7 +27,7 @@ use crate::error::{Error, ErrorKind, Result};
 use baseline::{Baseline, Request};
 use ffi::{Decompressor, Opened, Samples, Stored};
 use markers::Markers;
-use region::Part;
+use region::ReducedRegion;
 
 /// Most scans of a progressive image. Encoders write about 10, and one that sends each coefficient of three components
 /// by itself 192; each may cost a pass over the whole image.
@@ -80,7 +80,7 @@ fn has_its_tables(markers: &Markers<'_>) -> bool {
 /// Decodes a part of an image into `pixels`, as RGB or luma, and hands the decompressor back to `decoder`.
 fn decode(
     opened: Opened<'_>,
-    part: &Part,
+    part: &ReducedRegion,
     markers: &Markers<'_>,
     channels: usize,
     (decoder, pixels): (&mut Decoder, &mut Buffer),
@@ -126,7 +126,7 @@ fn samples(info: &ffi::Info, channels: usize) -> Samples {
 
 /// Bytes that decoding a part takes at most: its pixels, the rows that the library works on, and all coefficients where
 /// several scans make them.
-fn needed(info: &ffi::Info, part: &Part, markers: &Markers<'_>, channels: usize) -> u64 {
+fn needed(info: &ffi::Info, part: &ReducedRegion, markers: &Markers<'_>, channels: usize) -> u64 {
     let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
     let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
     pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans
@@ -215,7 +215,7 @@ fn decode_strictly(
     let buffers = (&mut scratch.decoder, &mut scratch.pixels);
     let orientation = if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
     if orientation != Orientation::NoTransforms {
-        let part = Part::whole(&info);
+        let part = ReducedRegion::whole(&info);
         let whole = Whole { rect: part.rect, orientation };
         let needed = needed(&info, &part, &markers, channels) + bytes_after(image, whole, frame_of);
         let _taken = workspace.take(needed, || named(&info, &markers))?;
@@ -225,14 +225,14 @@ fn decode_strictly(
     let frame = frame_of(info.width, info.height);
     let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
     let part = if markers.one_scan() && info.sequential && croppable {
-        Part::of(&info, &frame.sampling, image.size())
+        ReducedRegion::of(&info, &frame.sampling, image.size())
     } else {
-        Part::whole(&info)
+        ReducedRegion::whole(&info)
     };
     let needed = needed(&info, &part, &markers, channels) + bytes_of_fill(image, &frame, part.reduction);
     let _taken = workspace.take(needed, || named(&info, &markers))?;
     decode(opened, &part, &markers, channels, buffers)?;
-    let Part { rect, reduction, .. } = part;
+    let ReducedRegion { rect, reduction, .. } = part;
     let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);
     Ok(scratch.output.fill(image, Decoded { pixels, rect, reduction, channels }, &frame, slot)?)
 }

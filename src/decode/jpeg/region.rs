@@ -22,7 +22,7 @@ const MARGIN: u32 = 2;
 
 /// Pixels of a reduced image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct ReducedRegion {
     /// In pixels of the reduced image.
     pub(super) rect: Rect,
     pub(super) reduction: u32,
@@ -30,14 +30,14 @@ pub(super) struct Part {
     cropped: bool,
 }
 
-impl Part {
-    pub(super) fn whole(info: &Info) -> Part {
-        Part { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
+impl ReducedRegion {
+    pub(super) fn whole(info: &Info) -> ReducedRegion {
+        ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
     /// What a sampling to `target` needs.
-    pub(super) fn of(info: &Info, sampling: &Sampling, target: Size) -> Part {
-        let Some(mcu_width) = info.mcu_width else { return Part::whole(info) };
+    pub(super) fn of(info: &Info, sampling: &Sampling, target: Size) -> ReducedRegion {
+        let Some(mcu_width) = info.mcu_width else { return ReducedRegion::whole(info) };
         let reduction = reduction(sampling, target);
         let (width, height) = (info.width.div_ceil(reduction), info.height.div_ceil(reduction));
         let needed = reduced(sampling.view, reduction);
@@ -47,7 +47,7 @@ impl Part {
         let right = (needed.x + needed.width + MARGIN).min(width);
         let bottom = (needed.y + needed.height).min(height);
         let rect = Rect { x, y: needed.y, width: right - x, height: bottom - needed.y };
-        Part { rect, reduction, cropped: rect != Rect::whole(width, height) }
+        ReducedRegion { rect, reduction, cropped: rect != Rect::whole(width, height) }
     }
 
     pub(super) fn region(&self) -> Option<Region> {

@@ -44,7 +44,11 @@ fn decode_alone(
     decode_into(image, encoded, frame_of, slot, (scratch, &Workspace::of_one(image.max_pixels)))
 }
 
-fn decoded(encoded: &[u8], channels: usize, part: impl Fn(&ffi::Info) -> Part) -> (Part, Vec<u8>) {
+fn decoded(
+    encoded: &[u8],
+    channels: usize,
+    part: impl Fn(&ffi::Info) -> ReducedRegion,
+) -> (ReducedRegion, Vec<u8>) {
     let mut decoder = Decoder::default();
     let mut pixels = Buffer::default();
     let markers = Markers::read(encoded).unwrap();
@@ -56,7 +60,7 @@ fn decoded(encoded: &[u8], channels: usize, part: impl Fn(&ffi::Info) -> Part) -
 }
 
 /// The pixels of `rect` out of those of `part`.
-fn cut(pixels: &[u8], part: &Part, rect: Rect, channels: usize) -> Vec<u8> {
+fn cut(pixels: &[u8], part: &ReducedRegion, rect: Rect, channels: usize) -> Vec<u8> {
     let stride = part.rect.width as usize * channels;
     let left = (rect.x - part.rect.x) as usize * channels;
     (rect.y..rect.y + rect.height)
@@ -86,7 +90,7 @@ fn a_crop_has_the_pixels_of_the_whole() {
     for (encoded, reduction) in jpegs().iter().flat_map(|encoded| [1, 2, 4, 8].map(|r| (encoded, r))) {
         let all = Rect::whole(WIDTH, HEIGHT);
         let (wide, target) = sampling(all, reduction);
-        let (whole, expected) = decoded(encoded, RGB, |info| Part::of(info, &wide, target));
+        let (whole, expected) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &wide, target));
         for _ in 0..60 {
             let least = 8 * reduction;
             let width = least.min(WIDTH) + draws.below(WIDTH - least.min(WIDTH) + 1);
@@ -98,7 +102,7 @@ fn a_crop_has_the_pixels_of_the_whole() {
                 height,
             };
             let (box_of, target) = sampling(view, reduction);
-            let (part, pixels) = decoded(encoded, RGB, |info| Part::of(info, &box_of, target));
+            let (part, pixels) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &box_of, target));
             if part.reduction != whole.reduction {
                 continue;
             }
@@ -118,7 +122,7 @@ fn reductions_are_taken_where_enough_is_left() {
         let view = Rect::whole(WIDTH, HEIGHT);
         let (sampling, _) = sampling(view, 1);
         let size = Size { height: target, width: target };
-        let (part, _) = decoded(encoded, RGB, |info| Part::of(info, &sampling, size));
+        let (part, _) = decoded(encoded, RGB, |info| ReducedRegion::of(info, &sampling, size));
         assert_eq!(part.reduction, reduction, "to {target}");
     }
 }
@@ -127,15 +131,15 @@ fn reductions_are_taken_where_enough_is_left() {
 fn only_the_needed_columns_and_rows_are_decoded() {
     let view = Rect { x: 100, y: 70, width: 20, height: 10 };
     let (sampling, target) = sampling(view, 1);
-    let (part, _) = decoded(&jpegs()[2], RGB, |info| Part::of(info, &sampling, target));
+    let (part, _) = decoded(&jpegs()[2], RGB, |info| ReducedRegion::of(info, &sampling, target));
     assert_eq!(part.rect, Rect { x: 96, y: 70, width: 26, height: 10 });
 }
 
 #[test]
 fn luma_of_a_grey_jpeg_is_its_only_channel() {
     let grey = &jpegs()[3];
-    let (part, rgb) = decoded(grey, RGB, Part::whole);
-    let (_, luma) = decoded(grey, 1, Part::whole);
+    let (part, rgb) = decoded(grey, RGB, ReducedRegion::whole);
+    let (_, luma) = decoded(grey, 1, ReducedRegion::whole);
     assert_eq!(part.rect, Rect::whole(WIDTH, HEIGHT));
     assert!(rgb.chunks_exact(3).zip(&luma).all(|(rgb, luma)| rgb == [*luma; 3]));
 }
@@ -233,7 +237,7 @@ fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
         let opened = Decoder::default().open(&encoded, &markers, 1 << 20).unwrap();
         let info = opened.info();
         let one_scan = u64::from(WIDTH * HEIGHT) * 3 + u64::from(WIDTH) * BYTES_PER_COLUMN;
-        needed(&info, &Part::whole(&info), &markers, RGB) - one_scan
+        needed(&info, &ReducedRegion::whole(&info), &markers, RGB) - one_scan
     };
     // 26 x 19 blocks of 64 coefficients of two bytes in each of three channels; of 4:2:0 13 x 10 MCUs of six blocks.
     assert_eq!(coefficients(0), 26 * 19 * 128 * 3);
@@ -243,9 +247,9 @@ fn what_a_decode_takes_is_its_part_and_all_coefficients_of_several_scans() {
 #[test]
 fn what_comes_after_the_end_is_ignored() {
     let mut encoded = jpegs().swap_remove(2);
-    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
     encoded.extend([0, 0xFF, 7]);
-    let (_, padded) = decoded(&encoded, RGB, Part::whole);
+    let (_, padded) = decoded(&encoded, RGB, ReducedRegion::whole);
     assert!(padded == expected);
 }
 
@@ -253,7 +257,7 @@ fn what_comes_after_the_end_is_ignored() {
 fn padding_before_the_end_is_harmless() {
     let encoded = jpegs().swap_remove(2);
     let image = Image::resize(HEIGHT, WIDTH);
-    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
     let mut padded = encoded[..encoded.len() - 2].to_vec();
     padded.extend([0x11; 40]);
     padded.extend([0xFF, 0xD9]);
@@ -273,7 +277,7 @@ fn padding_before_the_end_is_harmless() {
 fn stray_bytes_in_the_header_are_harmless_and_a_cut_behind_them_is_not() {
     let encoded = jpegs().swap_remove(2);
     let image = Image::resize(HEIGHT, WIDTH);
-    let (_, expected) = decoded(&encoded, RGB, Part::whole);
+    let (_, expected) = decoded(&encoded, RGB, ReducedRegion::whole);
     let stray = [&encoded[..2], &[1, 2, 3], &encoded[2..]].concat();
     assert!(stray[..2] == [0xFF, 0xD8]);
     let mut slot = vec![0; image.bytes_per_image()];

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use serde::Serialize;
 
 use crate::cache::CacheStats;
-use crate::monitor::{Ledger, Monitor, Stage};
+use crate::monitor::{Monitor, Stage, Timings};
 use crate::source::TrafficStats;
 
 pub use stages::{StageStats, Stages};
@@ -24,6 +24,7 @@ pub use waits::Waits;
 const NANOS: f64 = 1e9;
 
 /// The threads that decode Parquet and images and gather rows, as a whole. All times are seconds, summed over threads.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStats {
     /// How many they are.
@@ -40,6 +41,7 @@ pub struct PoolStats {
 ///
 /// From a log-linear histogram of fixed size, as HdrHistogram has it: percentiles are off by at most 0.8 % of their
 /// value, `max`, `sum` and `first` are exact.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NextStats {
     /// Calls that gave a batch.
@@ -61,6 +63,7 @@ pub struct NextStats {
 }
 
 /// What is on its way. Means are over the time of epochs under way.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct QueueStats {
     /// Batches that are made and not taken, now.
@@ -74,6 +77,7 @@ pub struct QueueStats {
 }
 
 /// Bytes in flight against what they may be.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryStats {
     /// The loader's memory budget.
@@ -87,6 +91,7 @@ pub struct MemoryStats {
 }
 
 /// A reading of what a loader noted since it was built.
+#[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
     /// What each stage did.
@@ -123,28 +128,28 @@ impl Stats {
         traffic: TrafficStats,
         cache: Option<CacheStats>,
     ) -> Self {
-        let books = monitor.books();
-        let over = |sum: u128| sum as f64 / (books.active_nanos.max(1)) as f64;
+        let timings = monitor.timings();
+        let over = |sum: u128| sum as f64 / (timings.active_nanos.max(1)) as f64;
         Stats {
-            stages: Stages::read(&books, list),
+            stages: Stages::read(&timings, list),
             pool: PoolStats {
-                threads: books.threads.into(),
+                threads: timings.threads.into(),
                 working: [Stage::Parquet, Stage::Gather, Stage::Decode, Stage::Keep]
                     .into_iter()
-                    .map(|stage| seconds(books.work[stage as usize].nanos))
+                    .map(|stage| seconds(timings.work[stage as usize].nanos))
                     .sum(),
-                starved: seconds(books.pool.starved),
-                blocked: seconds(books.pool.blocked),
+                starved: seconds(timings.pool.starved),
+                blocked: seconds(timings.pool.blocked),
             },
-            waits: Waits::read(&books.waits),
-            waits_first: books.start.as_ref().map(Waits::read).unwrap_or_default(),
-            consumer: books.waits[Stage::Consumer as usize] / NANOS,
-            next: NextStats::read(&books),
+            waits: Waits::read(&timings.waits),
+            waits_first: timings.start.as_ref().map(Waits::read).unwrap_or_default(),
+            consumer: timings.waits[Stage::Consumer as usize] / NANOS,
+            next: NextStats::read(&timings),
             queues: QueueStats {
-                batches_ready: books.ready(),
-                batches_ready_mean: over(books.ready_nanos),
-                row_groups: books.under_way,
-                row_groups_mean: over(books.under_way_nanos),
+                batches_ready: timings.ready(),
+                batches_ready_mean: over(timings.ready_nanos),
+                row_groups: timings.under_way,
+                row_groups_mean: over(timings.under_way_nanos),
             },
             skipped_rows: monitor.skipped.load(Relaxed),
             padded_rows: monitor.padded.load(Relaxed),
@@ -166,17 +171,17 @@ impl Stats {
 }
 
 impl NextStats {
-    fn read(books: &Ledger) -> Self {
-        let at = |share| seconds(books.next.quantile(share));
+    fn read(timings: &Timings) -> Self {
+        let at = |share| seconds(timings.next.quantile(share));
         NextStats {
-            count: books.next.count(),
-            sum: seconds(books.next.sum()),
+            count: timings.next.count(),
+            sum: seconds(timings.next.sum()),
             p50: at(0.5),
             p95: at(0.95),
             p99: at(0.99),
             p999: at(0.999),
-            max: seconds(books.next.max()),
-            first: seconds(books.first),
+            max: seconds(timings.next.max()),
+            first: seconds(timings.first),
         }
     }
 }

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::seconds;
-use crate::monitor::{Idle, Ledger, Stage};
+use crate::monitor::{Idle, Stage, Timings};
 
 /// What one stage did since the loader was built. All times are seconds.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
     /// What it put out: files, row groups, rows, images or batches, as [`Stages`] says.
@@ -23,6 +24,7 @@ pub struct StageStats {
 }
 
 /// The stages, from storage to the training loop.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stages {
     /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
@@ -42,9 +44,10 @@ pub struct Stages {
     pub shuffle: StageStats,
     /// Gathering rows into batches, on the pool. Items: values' rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding images, on the pool. Items: images; bytes: of pixels.
+    /// Decoding cells, on the pool: images, and what the [`Decoder`](crate::Decoder)s of users decode. Items: cells;
+    /// bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Bringing images into the form in which the cache keeps them, on the pool. Items: images; bytes: of what is kept.
+    /// Bringing cells into the form in which the cache keeps them, on the pool. Items: cells; bytes: of what is kept.
     pub keep: StageStats,
     /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the arrays that were
     /// made. Nothing in Rust.
@@ -57,9 +60,9 @@ pub struct Stages {
 }
 
 impl Stages {
-    pub(super) fn read(books: &Ledger, list: StageStats) -> Self {
+    pub(super) fn read(timings: &Timings, list: StageStats) -> Self {
         let read = |stage: Stage, idle: Option<Idle>| {
-            let work = &books.work[stage as usize];
+            let work = &timings.work[stage as usize];
             StageStats {
                 items: work.items,
                 bytes: work.bytes,
@@ -68,13 +71,13 @@ impl Stages {
                 blocked: idle.map(|idle| seconds(idle.blocked)),
             }
         };
-        let transform = (books.work[Stage::Transform as usize].items > 0).then_some(books.transform);
+        let transform = (timings.work[Stage::Transform as usize].items > 0).then_some(timings.transform);
         Stages {
             list,
-            fetch: read(Stage::Store, Some(books.fetch)),
+            fetch: read(Stage::Fetch, Some(timings.fetch)),
             cache: read(Stage::Cache, None),
             parquet: read(Stage::Parquet, None),
-            shuffle: read(Stage::Shuffle, Some(books.shuffle)),
+            shuffle: read(Stage::Shuffle, Some(timings.shuffle)),
             gather: read(Stage::Gather, None),
             decode: read(Stage::Decode, None),
             keep: read(Stage::Keep, None),

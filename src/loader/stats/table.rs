@@ -5,12 +5,9 @@ use std::fmt;
 use super::{MemoryStats, NextStats, PoolStats, QueueStats, Stats};
 use crate::monitor::Stage;
 
-/// The stage whose waits belong in the row of a stage's work.
+/// The stage called `name`, where there are waits for it.
 fn waited(name: &str) -> Option<Stage> {
-    match name {
-        "fetch" => Some(Stage::Store),
-        _ => Stage::ALL.into_iter().find(|stage| stage.name() == name),
-    }
+    Stage::ALL.into_iter().find(|stage| stage.name() == name)
 }
 
 impl fmt::Display for Stats {

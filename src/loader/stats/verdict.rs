@@ -11,10 +11,11 @@ use crate::monitor::Stage;
 const MIN_WAIT_SHARE: f64 = 0.02;
 
 /// Of the time of fetching, the share that it may wait for memory before that is worth a word.
-const SHORT_OF_MEMORY: f64 = 0.3;
+const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
 /// What holds a training loop up. Its first batch is left out where there are more: that is a start, and says little
 /// about the rest.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// The bottleneck; the [consumer](Stage::Consumer) where it hardly waits.
@@ -73,7 +74,7 @@ impl Verdict {
 /// The stage at the beginning of a sentence.
 fn what(stage: Stage) -> &'static str {
     match stage {
-        Stage::Store => "Storage",
+        Stage::Fetch => "Storage",
         Stage::Memory => "Memory",
         Stage::Cache => "The row cache",
         Stage::Parquet => "Decoding Parquet",
@@ -92,11 +93,11 @@ fn what(stage: Stage) -> &'static str {
 fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
     let each = |seconds: f64, items: u64| seconds * 1e3 / items.max(1) as f64;
     match stage {
-        Stage::Store => {
+        Stage::Fetch => {
             let fetch = &stages.fetch;
             let rate = fetch.bytes as f64 / fetch.working.max(f64::MIN_POSITIVE) / 1e6;
             let short = fetch.blocked.unwrap_or(0.0) / (fetch.working + fetch.blocked.unwrap_or(0.0)).max(1e-9);
-            let memory = if short >= SHORT_OF_MEMORY { ", more memory" } else { "" };
+            let memory = if short >= MIN_MEMORY_WAIT_SHARE { ", more memory" } else { "" };
             format!("it gave {rate:.0} MB/s: a nearer or faster store{memory}, a row cache or fewer columns would help")
         }
         Stage::Memory => "row groups wait until others leave: raise memory, or use a smaller window or fewer lanes".into(),
@@ -163,10 +164,10 @@ mod tests {
     #[test]
     fn the_stage_that_was_waited_for_most_is_named() {
         for (waits, expected, words) in [
-            (Waits { store: 5.0, parquet: 2.0, ..Waits::default() }, Stage::Store, "Storage is"),
+            (Waits { fetch: 5.0, parquet: 2.0, ..Waits::default() }, Stage::Fetch, "Storage is"),
             (Waits { parquet: 5.0, decode: 2.0, ..Waits::default() }, Stage::Parquet, "Decoding Parquet is"),
-            (Waits { decode: 5.0, store: 2.0, ..Waits::default() }, Stage::Decode, "Decoding images is"),
-            (Waits { transform: 5.0, store: 2.0, ..Waits::default() }, Stage::Transform, "The transform is"),
+            (Waits { decode: 5.0, fetch: 2.0, ..Waits::default() }, Stage::Decode, "Decoding images is"),
+            (Waits { transform: 5.0, fetch: 2.0, ..Waits::default() }, Stage::Transform, "The transform is"),
         ] {
             let verdict = waited(waits, 3.0).verdict();
             assert_eq!(verdict.stage, expected, "{verdict}");
@@ -177,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_loop_that_hardly_waits_is_the_bottleneck_itself() {
-        let verdict = waited(Waits { store: 1.0, ..Waits::default() }, 99.0).verdict();
+        let verdict = waited(Waits { fetch: 1.0, ..Waits::default() }, 99.0).verdict();
         assert_eq!((verdict.stage, verdict.share), (Stage::Consumer, 0.99));
         assert!(verdict.to_string().contains("waited for 1.0 % of its time"), "{verdict}");
         assert_eq!(Stats::default().verdict().stage, Stage::Consumer);
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_start_is_left_out() {
-        let start = Waits { store: 9.0, ..Waits::default() };
+        let start = Waits { fetch: 9.0, ..Waits::default() };
         let stats = Stats { waits_first: start, ..waited(Waits { decode: 1.0, ..start }, 1.0) };
         assert_eq!(stats.verdict().stage, Stage::Decode);
     }

@@ -11,10 +11,11 @@ use crate::monitor::{STAGES, Stage};
 /// stage that works between the pipe and the loop; else, while its batch is being made, for what the pool's threads work
 /// on, shared out among them; else, where a batch is ready, for handing it over; else for what the next row group of the
 /// plan is waiting for.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
     /// For the store.
-    pub store: f64,
+    pub fetch: f64,
     /// For memory that other row groups hold.
     pub memory: f64,
     /// For the row cache.
@@ -42,7 +43,7 @@ impl Waits {
     pub(super) fn read(nanos: &[f64; STAGES]) -> Self {
         let of = |stage: Stage| nanos[stage as usize] / NANOS;
         Waits {
-            store: of(Stage::Store),
+            fetch: of(Stage::Fetch),
             memory: of(Stage::Memory),
             cache: of(Stage::Cache),
             parquet: of(Stage::Parquet),
@@ -59,7 +60,7 @@ impl Waits {
     /// The wait for one stage; 0 for [`Stage::Consumer`].
     pub fn of(&self, stage: Stage) -> f64 {
         match stage {
-            Stage::Store => self.store,
+            Stage::Fetch => self.fetch,
             Stage::Memory => self.memory,
             Stage::Cache => self.cache,
             Stage::Parquet => self.parquet,
@@ -82,7 +83,7 @@ impl Waits {
     /// These and others, times `factor`.
     fn plus(&self, factor: f64, other: &Waits) -> Waits {
         Waits {
-            store: self.store + factor * other.store,
+            fetch: self.fetch + factor * other.fetch,
             memory: self.memory + factor * other.memory,
             cache: self.cache + factor * other.cache,
             parquet: self.parquet + factor * other.parquet,

@@ -35,7 +35,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Listing> {
 /// The Parquet files below a folder.
 fn folder(root: &Path) -> Result<Listing> {
     tables::refuse_above(root)?;
-    let walk = Walk::below(root, Tables::Refused)?;
+    let walk = FolderWalk::below(root, Tables::Refused)?;
     let chosen = chosen(&walk.files, |seen| &seen.name);
     if chosen.is_empty() {
         let names: BTreeSet<&str> = walk.files.iter().map(|seen| seen.name.as_str()).collect();
@@ -52,7 +52,7 @@ fn matching(glob: &Glob) -> Result<Listing> {
             .at(place(base)));
     }
     // A table that lies beside what is matched is nobody's business.
-    let walk = Walk::below(base, Tables::Passed)?;
+    let walk = FolderWalk::below(base, Tables::Passed)?;
     let chosen = walk.files.iter().filter(|seen| match glob.reach(&seen.relative) {
         Reach::Whole => glob.names_a_suffix() || has_suffix(&seen.name),
         Reach::Folder(_) => has_suffix(&seen.name),
@@ -88,7 +88,7 @@ enum Tables {
 }
 
 /// The files below a folder that are not passed over by their names.
-struct Walk {
+struct FolderWalk {
     files: Vec<Seen>,
 }
 
@@ -105,9 +105,9 @@ impl Seen {
     }
 }
 
-impl Walk {
+impl FolderWalk {
     /// Walks all folders below `root`, links included; a link that leads back up is not followed again.
-    fn below(root: &Path, tables: Tables) -> Result<Walk> {
+    fn below(root: &Path, tables: Tables) -> Result<FolderWalk> {
         let mut files = Vec::new();
         let mut entered = HashSet::from([canonical(root)?]);
         let mut folders = vec![(root.to_path_buf(), String::new())];
@@ -143,7 +143,7 @@ impl Walk {
                 }
             }
         }
-        Ok(Walk { files })
+        Ok(FolderWalk { files })
     }
 }
 

@@ -19,11 +19,11 @@ use crate::source::wire::{EXCHANGE, Exchange};
 
 /// A body is silent where nothing came for so many times what a first byte takes, and at least this long.
 const SILENCE_TIMES: u32 = 4;
-const SILENCE_LEAST: Duration = Duration::from_millis(500);
+const MIN_SILENCE: Duration = Duration::from_millis(500);
 
 /// A body is slow where it takes so many times what is expected, and at least this long.
 const SLOW_TIMES: u32 = 4;
-const SLOW_LEAST: Duration = Duration::from_secs(2);
+const MIN_SLOW: Duration = Duration::from_secs(2);
 
 /// Why a second request is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub(super) enum Late {
 pub(super) struct Leg {
     pace: Arc<Pace>,
     traffic: Arc<Traffic>,
-    state: State,
+    state: LegState,
     exchange: Exchange,
     pin: Pin,
     range: Range<u64>,
@@ -52,7 +52,7 @@ pub(super) struct Leg {
     stall: Duration,
 }
 
-enum State {
+enum LegState {
     Asking(BoxFuture<'static, object_store::Result<GetResult>>),
     Reading(BoxStream<'static, object_store::Result<Bytes>>),
 }
@@ -79,7 +79,7 @@ impl Leg {
         Leg {
             pace: remote.pace.clone(),
             traffic: remote.traffic.clone(),
-            state: State::Asking(asking),
+            state: LegState::Asking(asking),
             exchange,
             pin: pin.clone(),
             at: range.start,
@@ -96,15 +96,15 @@ impl Leg {
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
         loop {
             let came = match &mut self.state {
-                State::Asking(asking) => {
+                LegState::Asking(asking) => {
                     let answer = timeout_at(self.deadline, asking).await.map_err(|_| self.stalled())?;
                     let answer = answer.map_err(|error| Trouble::of(&error, &self.exchange))?;
                     self.check(&answer)?;
                     self.deadline = Instant::now() + self.stall;
-                    self.state = State::Reading(answer.into_stream());
+                    self.state = LegState::Reading(answer.into_stream());
                     continue;
                 }
-                State::Reading(body) => {
+                LegState::Reading(body) => {
                     timeout_at(self.deadline, EXCHANGE.scope(self.exchange.clone(), body.next())).await
                 }
             };
@@ -142,8 +142,8 @@ impl Leg {
 
     fn stalled(&self) -> Trouble {
         let what = match self.state {
-            State::Asking(_) => "no answer came",
-            State::Reading(_) => "the answer stopped",
+            LegState::Asking(_) => "no answer came",
+            LegState::Reading(_) => "the answer stopped",
         };
         Trouble::Stalled(format!("{what} for {:.0} s", self.stall.as_secs_f64()))
     }
@@ -157,9 +157,9 @@ impl Leg {
     pub(super) fn late(&self) -> (Instant, Late) {
         let on_time = self.pace.late_after();
         let Some(first) = self.first_byte else { return (self.sent + on_time, Late::Silent) };
-        let silent = self.last_byte + SILENCE_LEAST.max(on_time * SILENCE_TIMES);
+        let silent = self.last_byte + MIN_SILENCE.max(on_time * SILENCE_TIMES);
         let expected = self.pace.expected(self.range.end - self.range.start);
-        let slow = first + SLOW_LEAST.max(expected * SLOW_TIMES);
+        let slow = first + MIN_SLOW.max(expected * SLOW_TIMES);
         if silent < slow { (silent, Late::Silent) } else { (slow, Late::Slow) }
     }
 }

@@ -40,16 +40,16 @@ use trouble::{Outage, Trouble};
 pub(super) use trouble::changed;
 
 /// How long an object may be out of reach before that is an error.
-const RETRY: Duration = Duration::from_secs(180);
+const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long a request may bring nothing before it is given up.
-const STALL: Duration = Duration::from_secs(10);
+const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers to a `HEAD` that may be of its method, or say less than they could.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
 
 /// Pages of a list, one after the other, that may bring no key that was not there before: deleted objects leave such.
-const PAGES_WITHOUT_NEWS: usize = 1_000;
+const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
 /// One store, as one data set uses it.
 #[derive(Clone)]
@@ -99,10 +99,10 @@ impl Remote {
         let store = clouds::connect(address, options, &wire)?;
         let origin = Origin::Address(Arc::new((address.clone(), options.clone(), wire)));
         let limits = Limits {
-            retry: options.retry_timeout()?.unwrap_or(RETRY),
-            stall: options.stall_timeout()?.unwrap_or(STALL),
+            retry: options.retry_timeout()?.unwrap_or(DEFAULT_RETRY_TIMEOUT),
+            stall: options.stall_timeout()?.unwrap_or(DEFAULT_STALL_TIMEOUT),
         };
-        let most = options.max_concurrency()?.unwrap_or(pace::SLOTS_MOST);
+        let most = options.max_concurrency()?.unwrap_or(pace::MAX_SLOTS);
         Ok(Remote::new(store, origin, address.root(), limits, most, traffic))
     }
 
@@ -120,8 +120,8 @@ impl Remote {
 
     /// A store that the user brings.
     pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
-        let limits = Limits { retry: RETRY, stall: STALL };
-        Remote::new(Client::whole(store), Origin::User, "", limits, pace::SLOTS_MOST, traffic)
+        let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
+        Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
     }
 
     fn new(
@@ -333,7 +333,7 @@ impl Remote {
             let Some(next) = page.page_token.filter(|token| !token.is_empty()) else {
                 return Ok(found.into_values().collect());
             };
-            if !tokens.insert(next.clone()) || without_news > PAGES_WITHOUT_NEWS {
+            if !tokens.insert(next.clone()) || without_news > MAX_PAGES_WITHOUT_NEWS {
                 return Err(Error::new(
                     ErrorKind::Io,
                     "the store's list does not end: it goes on where it was before",

@@ -18,59 +18,59 @@ use super::leg::Late;
 use crate::source::traffic::Traffic;
 
 /// Requests at once: at first, at least, and at most where the user sets no other limit.
-const SLOTS_AT_FIRST: usize = 8;
-const SLOTS_LEAST: usize = 4;
-pub(super) const SLOTS_MOST: usize = 64;
+const INITIAL_SLOTS: usize = 8;
+const MIN_SLOTS: usize = 4;
+pub(super) const MAX_SLOTS: usize = 64;
 
 /// A round of measuring takes at least this long, and as many requests as may run at once.
-const ROUND: Duration = Duration::from_millis(250);
+const MIN_ROUND: Duration = Duration::from_millis(250);
 
 /// More requests at once must bring this much more to be kept; fewer may cost as much.
-const GAIN: f64 = 1.08;
-const LOSS: f64 = 0.97;
+const MIN_RATE_GAIN: f64 = 1.08;
+const MAX_RATE_LOSS: f64 = 0.97;
 
 /// Rounds between two trials of another number.
 const ROUNDS_OF_REST: u32 = 12;
 
 /// After a store asked for fewer requests, none are added for this long.
-const TRUCE: Duration = Duration::from_secs(3);
+const PAUSE_AFTER_THROTTLE: Duration = Duration::from_secs(3);
 
 /// First bytes that are remembered, and how many are needed to call one late.
 const WAITS_KEPT: usize = 256;
-const WAITS_NEEDED: usize = 16;
+const MIN_WAITS: usize = 16;
 
 /// Of requests, those whose first byte comes before this share are on time.
-const ON_TIME: f64 = 0.95;
+const ON_TIME_SHARE: f64 = 0.95;
 
 /// Late is what takes so many times as long as what is on time.
 const LATE_TIMES: u32 = 2;
 
 /// Before enough is measured, a request is late after this long.
-const LATE_AT_FIRST: Duration = Duration::from_secs(1);
+const INITIAL_LATE_AFTER: Duration = Duration::from_secs(1);
 
 /// A request is never called late before this.
-const LATE_LEAST: Duration = Duration::from_millis(15);
+const MIN_LATE_AFTER: Duration = Duration::from_millis(15);
 
 /// Second requests per request, and how many may be saved up: as many as there are at first.
-const HEDGES: f64 = 0.05;
-const HEDGES_SAVED: f64 = 8.0;
+const HEDGES_PER_REQUEST: f64 = 0.05;
+const MAX_HEDGES_SAVED: f64 = 8.0;
 
 /// Of second requests, those beside a slow body at first: none. Beside a request that is silent a second one costs next to no
 /// bytes, beside a body that comes slowly up to all of it; and on a link that is full every body is slow. Eight ranks that
 /// read little each would ask for much of it twice.
-const SLOW_HEDGES_AT_FIRST: f64 = 0.0;
+const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The measurements of one store, shared by all that read from it.
 #[derive(Debug)]
 pub(super) struct Pace {
     slots: Arc<Semaphore>,
     most: usize,
-    state: Mutex<State>,
+    state: Mutex<PaceState>,
     traffic: Arc<Traffic>,
 }
 
 #[derive(Debug)]
-struct State {
+struct PaceState {
     /// Requests that may run at once.
     limit: usize,
     /// Slots that are to vanish when they are given back.
@@ -136,9 +136,9 @@ impl Pace {
     /// At most `most` requests at once.
     pub(super) fn new(most: usize, traffic: Arc<Traffic>) -> Self {
         let most = most.max(1);
-        let limit = SLOTS_AT_FIRST.min(most);
+        let limit = INITIAL_SLOTS.min(most);
         traffic.slots.set(limit as u64);
-        let state = State {
+        let state = PaceState {
             limit,
             surplus: 0,
             climb: Climb::Up { rate: 0.0, from: limit },
@@ -146,12 +146,12 @@ impl Pace {
             no_more_before: None,
             waits: Vec::new(),
             waited: 0,
-            late_after: LATE_AT_FIRST,
+            late_after: INITIAL_LATE_AFTER,
             seconds: 0.0,
             bytes: 0.0,
             requests: 0.0,
-            hedges: HEDGES_SAVED,
-            slow_hedges: SLOW_HEDGES_AT_FIRST,
+            hedges: MAX_HEDGES_SAVED,
+            slow_hedges: INITIAL_SLOW_HEDGES,
         };
         Pace { slots: Arc::new(Semaphore::new(limit)), most, state: Mutex::new(state), traffic }
     }
@@ -161,7 +161,7 @@ impl Pace {
         self.most
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, PaceState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -186,11 +186,11 @@ impl Pace {
             None => state.waits.push(after),
         }
         state.waited += 1;
-        if state.waits.len() >= WAITS_NEEDED && state.waited.is_multiple_of(WAITS_NEEDED) {
+        if state.waits.len() >= MIN_WAITS && state.waited.is_multiple_of(MIN_WAITS) {
             let mut waits = state.waits.clone();
-            let rank = (waits.len() as f64 * ON_TIME) as usize;
+            let rank = (waits.len() as f64 * ON_TIME_SHARE) as usize;
             let (_, on_time, _) = waits.select_nth_unstable(rank.min(state.waits.len() - 1));
-            state.late_after = (*on_time * LATE_TIMES).max(LATE_LEAST);
+            state.late_after = (*on_time * LATE_TIMES).max(MIN_LATE_AFTER);
             let middle = waits.len() / 2;
             let (_, median, _) = waits.select_nth_unstable(middle);
             self.traffic.first_byte.set(median.as_micros() as u64);
@@ -202,8 +202,8 @@ impl Pace {
         const MEMORY: f64 = 0.9;
         let mut state = self.state();
         let now = Instant::now();
-        state.hedges = (state.hedges + HEDGES).min(HEDGES_SAVED);
-        state.slow_hedges = (state.slow_hedges + HEDGES).min(HEDGES_SAVED);
+        state.hedges = (state.hedges + HEDGES_PER_REQUEST).min(MAX_HEDGES_SAVED);
+        state.slow_hedges = (state.slow_hedges + HEDGES_PER_REQUEST).min(MAX_HEDGES_SAVED);
         state.seconds = state.seconds * MEMORY + took.as_secs_f64();
         state.bytes = state.bytes * MEMORY + bytes as f64;
         state.requests = state.requests * MEMORY + 1.0;
@@ -212,7 +212,7 @@ impl Pace {
         state.round.bytes += bytes;
         state.round.finished += 1;
         let elapsed = now.saturating_duration_since(state.round.began);
-        if elapsed >= ROUND && state.round.finished >= state.limit {
+        if elapsed >= MIN_ROUND && state.round.finished >= state.limit {
             let rate = state.round.bytes as f64 / elapsed.as_secs_f64();
             let contended = state.round.contended;
             state.round = Round::new(now);
@@ -228,17 +228,17 @@ impl Pace {
     pub(super) fn throttled(&self) {
         let mut state = self.state();
         let now = Instant::now();
-        if state.no_more_before.is_some_and(|time| now + TRUCE - time < ROUND) {
+        if state.no_more_before.is_some_and(|time| now + PAUSE_AFTER_THROTTLE - time < MIN_ROUND) {
             return; // Requests that were under way together are one complaint.
         }
-        state.no_more_before = Some(now + TRUCE);
-        let limit = (state.limit * 3 / 4).max(SLOTS_LEAST.min(self.most));
+        state.no_more_before = Some(now + PAUSE_AFTER_THROTTLE);
+        let limit = (state.limit * 3 / 4).max(MIN_SLOTS.min(self.most));
         state.climb = Climb::Rest { rounds: 0, rate: 0.0 };
         state.round = Round::new(now);
         self.set(&mut state, limit);
     }
 
-    fn set(&self, state: &mut State, limit: usize) {
+    fn set(&self, state: &mut PaceState, limit: usize) {
         if limit > state.limit {
             let more = limit - state.limit;
             let kept = more.min(state.surplus);
@@ -279,12 +279,14 @@ impl Pace {
 /// The next number of requests at once, after a round that was held back by `limit` and gave `rate`.
 fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
     let more = (limit + limit.div_ceil(2)).min(most);
-    let fewer = (limit * 3 / 4).max(SLOTS_LEAST.min(most));
+    let fewer = (limit * 3 / 4).max(MIN_SLOTS.min(most));
     match climb {
-        Climb::Up { rate: best, .. } if rate > best * GAIN && more > limit => {
+        Climb::Up { rate: best, .. } if rate > best * MIN_RATE_GAIN && more > limit => {
             (more, Climb::Up { rate, from: limit })
         }
-        Climb::Up { rate: best, .. } if rate > best * GAIN => (limit, Climb::Rest { rounds: 0, rate }),
+        Climb::Up { rate: best, .. } if rate > best * MIN_RATE_GAIN => {
+            (limit, Climb::Rest { rounds: 0, rate })
+        }
         Climb::Up { rate: best, from } => (from, Climb::Rest { rounds: 0, rate: best }),
         Climb::Rest { rounds, rate: average } if rounds < ROUNDS_OF_REST => {
             let rate = if average == 0.0 { rate } else { (average + rate) / 2.0 };
@@ -292,7 +294,9 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         }
         Climb::Rest { rate, .. } if fewer < limit => (fewer, Climb::Down { rate, from: limit }),
         Climb::Rest { rate, .. } => (more, Climb::Up { rate, from: limit }),
-        Climb::Down { rate: before, .. } if rate >= before * LOSS => (limit, Climb::Rest { rounds: 0, rate }),
+        Climb::Down { rate: before, .. } if rate >= before * MAX_RATE_LOSS => {
+            (limit, Climb::Rest { rounds: 0, rate })
+        }
         // Fewer cost too much, so that more may even bring something.
         Climb::Down { rate: before, from } => {
             ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })
@@ -306,10 +310,10 @@ mod tests {
 
     /// Runs the climb against a store whose rate is a function of the number of requests.
     fn settled(rate: impl Fn(usize) -> f64) -> usize {
-        let (mut limit, mut climb) = (SLOTS_AT_FIRST, Climb::Up { rate: 0.0, from: SLOTS_AT_FIRST });
-        let mut rested = vec![0usize; SLOTS_MOST + 1];
+        let (mut limit, mut climb) = (INITIAL_SLOTS, Climb::Up { rate: 0.0, from: INITIAL_SLOTS });
+        let mut rested = vec![0usize; MAX_SLOTS + 1];
         for round in 0..400 {
-            (limit, climb) = next(climb, limit, rate(limit), SLOTS_MOST);
+            (limit, climb) = next(climb, limit, rate(limit), MAX_SLOTS);
             if round > 100 && matches!(climb, Climb::Rest { .. }) {
                 rested[limit] += 1;
             }
@@ -325,13 +329,13 @@ mod tests {
     #[test]
     fn a_long_way_gets_many() {
         let limit = settled(|limit| limit.min(40) as f64);
-        assert!((38..=SLOTS_MOST).contains(&limit), "{limit}");
+        assert!((38..=MAX_SLOTS).contains(&limit), "{limit}");
         // What is left above it is less than a gain that would show.
-        assert!(settled(|limit| limit as f64) as f64 > SLOTS_MOST as f64 / GAIN);
+        assert!(settled(|limit| limit as f64) as f64 > MAX_SLOTS as f64 / MIN_RATE_GAIN);
     }
 
     fn pace() -> Pace {
-        Pace::new(SLOTS_MOST, Arc::default())
+        Pace::new(MAX_SLOTS, Arc::default())
     }
 
     #[test]
@@ -339,14 +343,14 @@ mod tests {
         let pace = pace();
         pace.throttled();
         pace.throttled();
-        assert_eq!(pace.state().limit, SLOTS_AT_FIRST * 3 / 4);
-        assert_eq!(pace.slots.available_permits(), SLOTS_AT_FIRST * 3 / 4);
+        assert_eq!(pace.state().limit, INITIAL_SLOTS * 3 / 4);
+        assert_eq!(pace.slots.available_permits(), INITIAL_SLOTS * 3 / 4);
     }
 
     #[test]
     fn late_is_what_takes_twice_as_long_as_most() {
         let pace = pace();
-        assert_eq!(pace.late_after(), LATE_AT_FIRST);
+        assert_eq!(pace.late_after(), INITIAL_LATE_AFTER);
         for i in 0..WAITS_KEPT as u64 {
             let wait = if i % 50 == 0 { 2_000 } else { 30 + i % 10 };
             pace.first_byte(Duration::from_millis(wait));

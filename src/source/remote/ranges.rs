@@ -4,14 +4,14 @@ use std::ops::Range;
 
 /// Bytes between two column chunks that are read along rather than asked around: what a request costs in round trips,
 /// on a fast link.
-const GAP: u64 = 256 << 10;
+const MAX_GAP: u64 = 256 << 10;
 
 /// Bytes read along are at most this share of the wanted ones.
-const WASTE: u64 = 16;
+const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
 /// A longer run is asked for in pieces of about this size: large enough that the first byte's wait is small beside the
 /// rest, small enough to use several connections and to lose little when one of them dies.
-const PIECE: u64 = 8 << 20;
+const PIECE_BYTES: u64 = 8 << 20;
 
 /// A contiguous run of a file that is read whole.
 #[derive(Debug, PartialEq)]
@@ -26,12 +26,12 @@ pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
     let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|range| range.start < range.end).collect();
     sorted.sort_unstable_by_key(|range| (range.start, range.end));
     let wanted: u64 = sorted.iter().map(|range| range.end - range.start).sum();
-    let mut waste = wanted / WASTE;
+    let mut waste = wanted / MIN_BYTES_PER_GAP_BYTE;
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in sorted {
         if let Some(last) = joined.last_mut() {
             let gap = range.start.saturating_sub(last.end);
-            if gap <= GAP.min(waste) {
+            if gap <= MAX_GAP.min(waste) {
                 waste -= gap;
                 last.end = last.end.max(range.end);
                 continue;
@@ -42,10 +42,10 @@ pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
     joined.into_iter().map(|range| Run { pieces: pieces(&range), range }).collect()
 }
 
-/// Cuts a range into equal pieces of about [`PIECE`].
+/// Cuts a range into equal pieces of about [`PIECE_BYTES`].
 fn pieces(range: &Range<u64>) -> Vec<Range<u64>> {
     let length = range.end - range.start;
-    let count = ((length + PIECE / 2) / PIECE).max(1);
+    let count = ((length + PIECE_BYTES / 2) / PIECE_BYTES).max(1);
     let border =
         |piece: u64| range.start + (u128::from(length) * u128::from(piece) / u128::from(count)) as u64;
     (0..count).map(|piece| border(piece)..border(piece + 1)).collect()
@@ -68,7 +68,7 @@ mod tests {
         let chunk = 4 << 20;
         let close = chunk + (100 << 10);
         assert_eq!(joined(&[0..chunk, close..2 * chunk]), [0..2 * chunk]);
-        assert_eq!(joined(&[0..chunk, chunk + GAP + 1..3 * chunk]).len(), 2);
+        assert_eq!(joined(&[0..chunk, chunk + MAX_GAP + 1..3 * chunk]).len(), 2);
     }
 
     #[test]
@@ -82,17 +82,17 @@ mod tests {
         let ranges: Vec<_> = (0..100u64).map(|i| i * 200_000..i * 200_000 + 100_000).collect();
         let read: u64 = joined(&ranges).iter().map(|range| range.end - range.start).sum();
         let wanted = 100 * 100_000;
-        assert!((wanted..=wanted + wanted / WASTE).contains(&read), "{read}");
+        assert!((wanted..=wanted + wanted / MIN_BYTES_PER_GAP_BYTE).contains(&read), "{read}");
     }
 
     #[test]
     fn pieces_cover_their_run() {
-        for length in [1, PIECE, PIECE * 3 / 2, PIECE * 7 + 13] {
+        for length in [1, PIECE_BYTES, PIECE_BYTES * 3 / 2, PIECE_BYTES * 7 + 13] {
             let run = &runs(&[10..10 + length])[0];
             assert_eq!(run.pieces.first().map(|piece| piece.start), Some(10));
             assert_eq!(run.pieces.last().map(|piece| piece.end), Some(10 + length));
             assert!(run.pieces.windows(2).all(|pair| pair[0].end == pair[1].start));
-            assert!(run.pieces.iter().all(|piece| piece.end - piece.start <= PIECE * 3 / 2));
+            assert!(run.pieces.iter().all(|piece| piece.end - piece.start <= PIECE_BYTES * 3 / 2));
         }
     }
 }

@@ -21,7 +21,7 @@ use super::{Client, Pin, Remote};
 use crate::error::Error;
 
 /// Leave to send a second request that was not given is asked for again after this.
-const LEAVE_AGAIN: Duration = Duration::from_millis(20);
+const HEDGE_RETRY: Duration = Duration::from_millis(20);
 
 /// A range on its way into memory that was set aside for it.
 pub(super) struct Transfer<'a> {
@@ -108,7 +108,7 @@ impl<'a> Transfer<'a> {
                         second = Some((self.leg(client, stall), why));
                     }
                     // Others may use up the leave that there is; this one stays late until something comes.
-                    false => ask_from = Instant::now() + LEAVE_AGAIN,
+                    false => ask_from = Instant::now() + HEDGE_RETRY,
                 },
             }
         }

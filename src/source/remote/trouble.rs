@@ -9,14 +9,14 @@ use crate::error::{Error, ErrorKind};
 use crate::source::wire::{Exchange, FailureKind, is_region};
 
 /// The first wait before asking again is up to this; each further one up to twice as much, but never more than the last.
-const BACKOFF_FIRST: Duration = Duration::from_millis(100);
-const BACKOFF_MOST: Duration = Duration::from_secs(15);
+const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
+const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
 /// An answer that a store would give again, such as the whole file for a range, is asked for anew this many times.
-const ODD_ANSWERS: u32 = 6;
+const MAX_ODD_ANSWERS: u32 = 6;
 
 /// However little time is left, the last request gets this.
-const SILENCE_LEAST: Duration = Duration::from_secs(1);
+const MIN_SILENCE: Duration = Duration::from_secs(1);
 
 /// Codes with which S3 says, under status 400, what others say with 403 or 408.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
@@ -24,7 +24,7 @@ const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
 /// Statuses that no waiting changes, though most of their hundred are a store's trouble: what was asked for is not known
 /// there, or somebody on the way wants a login.
-const NEVER_BETTER: [u16; 6] = [501, 505, 506, 508, 510, 511];
+const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
 /// Codes with which stores say why they refuse, and what to do about it.
 const REFUSALS: [(&str, &str); 9] = [
@@ -43,7 +43,7 @@ const REFUSALS: [(&str, &str); 9] = [
 ];
 
 /// How long a word in an error's body may be, to be repeated.
-const WORD_LENGTH: usize = 64;
+const MAX_WORD_LENGTH: usize = 64;
 
 /// Why a request failed.
 #[derive(Debug)]
@@ -95,7 +95,7 @@ impl Trouble {
             Some(400) if coded(&EXPIRED) => return Trouble::Denied(denied(said(400), code.as_deref())),
             Some(404) => return Trouble::Final(not_there(code.as_deref())),
             Some(412 | 416) => return Trouble::Final(changed("its content was replaced")),
-            Some(status) if NEVER_BETTER.contains(&status) => {
+            Some(status) if PERMANENT.contains(&status) => {
                 return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(advice(status)));
             }
             Some(status @ (408 | 425 | 429 | 500..)) => {
@@ -219,7 +219,8 @@ fn no_credentials(words: String) -> Error {
 fn element(text: &str, name: &str) -> Option<String> {
     let (_, rest) = text.split_once(&format!("<{name}>"))?;
     let (word, _) = rest.split_once(&format!("</{name}>"))?;
-    let is_word = word.len() <= WORD_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    let is_word =
+        word.len() <= MAX_WORD_LENGTH && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     is_word.then(|| word.to_string())
 }
 
@@ -256,7 +257,7 @@ impl Outage {
     /// How long the next request may be silent, where it otherwise is `stall`: the last one is not waited for longer than
     /// the outage may last.
     pub(super) fn silence(&self, stall: Duration) -> Duration {
-        stall.min(self.patience.saturating_sub(self.since.elapsed()).max(SILENCE_LEAST))
+        stall.min(self.patience.saturating_sub(self.since.elapsed()).max(MIN_SILENCE))
     }
 
     /// How long to wait before asking again, or the failure that it has become.
@@ -267,7 +268,7 @@ impl Outage {
             Trouble::Stalled(words) => (words, Duration::ZERO),
             Trouble::Odd { words, hint } => {
                 self.odd += 1;
-                if self.odd > ODD_ANSWERS {
+                if self.odd > MAX_ODD_ANSWERS {
                     let error = Error::new(ErrorKind::Io, format!("{words}, {} times", self.odd));
                     return Err(error.hint(hint));
                 }
@@ -290,7 +291,7 @@ impl Outage {
 
 /// A wait drawn evenly from zero to a bound that doubles: "full jitter" (Brooker, *Exponential Backoff and Jitter*, 2015).
 fn jittered(tries: u32) -> Duration {
-    let bound = BACKOFF_FIRST.saturating_mul(1 << (tries - 1).min(16)).min(BACKOFF_MOST);
+    let bound = INITIAL_BACKOFF.saturating_mul(1 << (tries - 1).min(16)).min(MAX_BACKOFF);
     let drawn = RandomState::new().hash_one(tries) as f64 / u64::MAX as f64;
     bound.mul_f64(drawn)
 }
@@ -304,9 +305,9 @@ mod tests {
     #[test]
     fn waits_grow_to_a_bound() {
         for tries in 1..100 {
-            assert!(jittered(tries) <= BACKOFF_MOST);
+            assert!(jittered(tries) <= MAX_BACKOFF);
         }
-        assert!(jittered(1) <= BACKOFF_FIRST);
+        assert!(jittered(1) <= INITIAL_BACKOFF);
         let mean: f64 = (0..1000).map(|_| jittered(20).as_secs_f64()).sum::<f64>() / 1000.0;
         assert!((6.5..8.5).contains(&mean), "{mean}");
     }

@@ -111,7 +111,7 @@ pub(super) fn stages(report: &Report) -> String {
         ("decode", stages.decode.working),
         ("keep", stages.keep.working),
     ];
-    let always = [Stage::Store, Stage::Parquet, Stage::Gather, Stage::Decode];
+    let always = [Stage::Fetch, Stage::Parquet, Stage::Gather, Stage::Decode];
     let waits = Stage::ALL.into_iter().map(|stage| (stage, report.waited.of(stage)));
     let waits = waits.filter(|(stage, seconds)| *seconds > 0.0 || always.contains(stage));
     let waits: Vec<(&str, f64)> = waits.map(|(stage, seconds)| (stage.name(), seconds)).collect();

@@ -17,11 +17,11 @@ const MCU: usize = 10 * 64 * 27 / 8 + WORD;
 const FILLED: u32 = 56;
 
 /// Memory for the bits that come next, to be kept from one scan to the next.
-pub(super) struct Window(Box<[u8; BYTES]>);
+pub(super) struct BitBuffer(Box<[u8; BYTES]>);
 
-impl Default for Window {
+impl Default for BitBuffer {
     fn default() -> Self {
-        Window(Box::new([0; BYTES]))
+        BitBuffer(Box::new([0; BYTES]))
     }
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Bits<'a> {
     scan: &'a [u8],
     /// Next byte of the scan to copy.
     next: usize,
-    window: &'a mut Window,
+    window: &'a mut BitBuffer,
     /// Bytes of the window that are the scan's.
     filled: usize,
     /// A marker stands at `next`, or what ends the scan before its time; zeros follow what is filled.
@@ -50,7 +50,7 @@ pub(super) struct Head {
 }
 
 impl<'a> Bits<'a> {
-    pub(super) fn new(scan: &'a [u8], window: &'a mut Window) -> Bits<'a> {
+    pub(super) fn new(scan: &'a [u8], window: &'a mut BitBuffer) -> Bits<'a> {
         Bits { scan, next: 0, window, filled: 0, ended: false, head: Head::default() }
     }
 
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn all_bits_are_read_wherever_the_scan_ends() {
-        let (mut window, mut draws) = (Window::default(), Draws::new(RowKey(1)));
+        let (mut window, mut draws) = (BitBuffer::default(), Draws::new(RowKey(1)));
         for length in (0..40).chain(MOST - 30..MOST + 30).chain(2 * MOST - 30..2 * MOST + 30) {
             for _ in 0..8 {
                 let (mut scan, plain) = stuffed(length, &mut draws);
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_scan_without_a_marker_behind_it_is_not_sound() {
-        let mut window = Window::default();
+        let mut window = BitBuffer::default();
         for end in [&[][..], &[PREFIX], &[PREFIX, PREFIX]] {
             let scan = [&[1, 2, 3], end].concat();
             let mut bits = Bits::new(&scan, &mut window);
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn more_bits_than_there_are_is_not_sound() {
-        let mut window = Window::default();
+        let mut window = BitBuffer::default();
         let mut bits = Bits::new(&[1, 2, PREFIX, EOI], &mut window);
         bits.prepare();
         for (count, sound) in [(16, true), (1, false)] {

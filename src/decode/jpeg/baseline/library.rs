@@ -168,7 +168,7 @@ impl<'a> Scan<'a> {
         if !inside || out.len() != bytes {
             return false;
         }
-        let mut state = State { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
+        let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
         // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
         // which has room for exactly these, and calls back only during this call and with this state.
         let read = unsafe {
@@ -191,14 +191,14 @@ impl Drop for Scan<'_> {
     }
 }
 
-struct State<'a, F> {
+struct ReadState<'a, F> {
     decode: &'a mut F,
     blocks_in_mcu: usize,
 }
 
 unsafe extern "C" fn call<F: FnMut(Option<&mut [&mut Block]>)>(state: *mut c_void, blocks: *mut *mut Block) {
     // SAFETY: `read` has handed in this state, of the same `F`, and waits.
-    let State { decode, blocks_in_mcu } = unsafe { &mut *state.cast::<State<'_, F>>() };
+    let ReadState { decode, blocks_in_mcu } = unsafe { &mut *state.cast::<ReadState<'_, F>>() };
     let blocks = NonNull::new(blocks).map(|blocks| {
         // SAFETY: the library hands in as many pointers as an MCU has blocks, to blocks that lie one behind the other.
         unsafe { std::slice::from_raw_parts_mut(blocks.as_ptr().cast::<&mut Block>(), *blocks_in_mcu) }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::bits::{Bits, Reader, Window};
+use super::bits::{BitBuffer, Bits, Reader};
 use super::library::{Block, COMPONENTS, Scan};
 use super::tables::{AcTable, DcTable, Known};
 use crate::decode::jpeg::markers::{EOI, RST};
@@ -74,7 +74,7 @@ impl<'a> Mcus<'a> {
         scan: &Scan<'a>,
         blocks: &'a [u8],
         tables: &'a Tables,
-        window: &'a mut Window,
+        window: &'a mut BitBuffer,
     ) -> Option<Mcus<'a>> {
         let component = |index: usize| {
             let (dc, ac) = tables.0.get(index).or(tables.0.first())?;

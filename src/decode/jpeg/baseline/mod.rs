@@ -12,7 +12,7 @@ mod tables;
 mod tests;
 
 use super::ffi::Region;
-use bits::Window;
+use bits::BitBuffer;
 use library::Library;
 use mcus::{Mcus, Tables};
 use tables::{AcTable, DcTable, Known};
@@ -35,7 +35,7 @@ pub(super) struct Baseline {
     library: Option<Library>,
     dc: Known<DcTable>,
     ac: Known<AcTable>,
-    window: Window,
+    window: BitBuffer,
 }
 
 impl Baseline {

@@ -145,7 +145,7 @@ impl Codes {
 }
 
 /// What is made of a definition.
-pub(super) trait Table: Sized {
+pub(super) trait CodeTable: Sized {
     /// `None` if it is not of a baseline JPEG.
     fn new(definition: &Definition) -> Option<Self>;
 }
@@ -155,7 +155,7 @@ pub(super) struct DcTable {
     short: Box<[Symbol; 1 << DIFFERENCE]>,
 }
 
-impl Table for DcTable {
+impl CodeTable for DcTable {
     fn new(definition: &Definition) -> Option<DcTable> {
         if definition.symbols.iter().any(|size| *size > LARGEST_DC) {
             return None;
@@ -184,7 +184,7 @@ pub(super) struct AcTable {
     pairs: Box<[Pair; 1 << PAIR]>,
 }
 
-impl Table for AcTable {
+impl CodeTable for AcTable {
     fn new(definition: &Definition) -> Option<AcTable> {
         if definition.symbols.iter().any(|symbol| symbol & 15 > LARGEST_AC) {
             return None;
@@ -246,7 +246,7 @@ impl<T> Default for Known<T> {
     }
 }
 
-impl<T: Table> Known<T> {
+impl<T: CodeTable> Known<T> {
     /// The table of a definition, made if it was not used lately; `None` if it is not of a baseline JPEG.
     pub(super) fn table(&mut self, definition: &Definition) -> Option<Rc<T>> {
         match self.0.iter().position(|(known, _)| known == definition) {

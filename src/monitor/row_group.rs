@@ -1,13 +1,13 @@
-//! A row group on its way, in the books: each phase that it is in lasts until the next one, or until it is dropped.
+//! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is dropped.
 
-use super::ledger::Phase;
 use super::stage::Stage;
+use super::timings::Phase;
 use super::trace::Track;
 use super::watch::{Watch, places};
 
-/// A phase that a row group is in.
+/// A row group on its way, and the phase that it is in.
 #[derive(Debug)]
-pub(crate) struct Stay {
+pub(crate) struct RowGroupWatch {
     pub(super) watch: Watch,
     pub(super) number: u64,
     pub(super) group: u32,
@@ -17,16 +17,16 @@ pub(crate) struct Stay {
     pub(super) place: Option<u32>,
 }
 
-impl Stay {
+impl RowGroupWatch {
     /// The row group goes on to another phase.
     pub(crate) fn go_on(&mut self, phase: Phase) {
         let id = self.watch.id();
-        let now = self.watch.enter(|ledger, now| {
-            ledger.settle(now);
-            ledger.leaves(self.phase);
-            ledger.enters(id, self.number, phase);
+        let now = self.watch.enter(|timings, now| {
+            timings.settle(now);
+            timings.leaves(self.phase);
+            timings.enters(id, self.number, phase);
             if self.phase == Phase::Memory && phase != Phase::Memory {
-                ledger.under_way += 1;
+                timings.under_way += 1;
             }
             now
         });
@@ -34,7 +34,7 @@ impl Stay {
         (self.phase, self.since) = (phase, now);
     }
 
-    /// One row group of so many bytes came from a stage.
+    /// Counts one row group of `bytes` bytes that came from a stage.
     pub(crate) fn count(&self, stage: Stage, bytes: u64) {
         self.watch.count(stage, 1, bytes);
     }
@@ -43,7 +43,7 @@ impl Stay {
         let name = match self.phase {
             Phase::Memory => "wait for memory",
             Phase::Cache => "look up in the cache",
-            Phase::Store => "fetch",
+            Phase::Fetch => "fetch",
             Phase::Writing => "write to the cache",
             Phase::Fetched | Phase::Pool | Phase::Ready => return,
         };
@@ -54,7 +54,7 @@ impl Stay {
     }
 }
 
-impl Drop for Stay {
+impl Drop for RowGroupWatch {
     fn drop(&mut self) {
         self.go_on(Phase::Ready);
         if let (Some(tracing), Some(place)) = (&self.watch.monitor().trace, self.place) {

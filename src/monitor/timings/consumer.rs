@@ -1,6 +1,6 @@
-//! The consumer's side of the books: when it waits, and what its own time is.
+//! The consumer's side of the timings: when it waits, and how much time is its own.
 
-use super::{Had, Ledger};
+use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
 /// Work on a batch that somebody looks at.
@@ -12,28 +12,28 @@ pub(in crate::monitor) enum Look {
     Near { before: Option<Stage>, waiting: bool },
 }
 
-impl Ledger {
+impl Timings {
     /// The consumer asks for a batch; the time since it got the last one of this epoch was its own.
-    pub(in crate::monitor) fn asks(&mut self, road: u64, now: u64) {
+    pub(in crate::monitor) fn asks(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if self.waiting {
             return;
         }
-        self.own_time(road, now);
+        self.own_time(epoch, now);
         (self.waiting, self.asked) = (true, now);
     }
 
     /// It stops waiting, for now, without a batch.
-    pub(in crate::monitor) fn pauses(&mut self, road: u64, now: u64) {
+    pub(in crate::monitor) fn pauses(&mut self, epoch: u64, now: u64) {
         self.settle(now);
         if std::mem::take(&mut self.waiting) {
             self.so_far += now.saturating_sub(self.asked);
-            self.had = Some(Had { road, at: now });
+            self.had = Some(Had { epoch, at: now });
         }
     }
 
     /// It has a batch. Returns how long it waited, and how many batches of the epoch it had before.
-    pub(in crate::monitor) fn has(&mut self, road: u64, now: u64) -> Option<(u64, u64)> {
+    pub(in crate::monitor) fn has(&mut self, epoch: u64, now: u64) -> Option<(u64, u64)> {
         self.settle(now);
         if !std::mem::take(&mut self.waiting) {
             return None;
@@ -46,10 +46,10 @@ impl Ledger {
                 self.start = Some(self.waits);
             }
         }
-        self.had = Some(Had { road, at: now });
-        let road = self.road(road)?;
-        road.taken += 1;
-        Some((waited, road.taken - 1))
+        self.had = Some(Had { epoch, at: now });
+        let epoch = self.epoch(epoch)?;
+        epoch.taken += 1;
+        Some((waited, epoch.taken - 1))
     }
 
     /// There is no batch for it, and will be none.
@@ -61,30 +61,30 @@ impl Ledger {
     /// The consumer's own thread works for a stage on its way to a batch; what it did before, and since when.
     pub(in crate::monitor) fn nears(
         &mut self,
-        road: u64,
+        epoch: u64,
         now: u64,
         near: Option<Stage>,
     ) -> Option<(Stage, u64)> {
         self.settle(now);
-        let road = self.road(road)?;
-        let before = std::mem::replace(&mut road.near, near);
-        let since = std::mem::replace(&mut road.neared, now);
+        let epoch = self.epoch(epoch)?;
+        let before = std::mem::replace(&mut epoch.near, near);
+        let since = std::mem::replace(&mut epoch.neared, now);
         near.into_iter().for_each(|stage| self.begins(stage));
         before.into_iter().for_each(|stage| self.ends(stage));
         before.map(|stage| (stage, since))
     }
 
     /// Somebody looks at a batch, so that a stage works on it. The consumer waits meanwhile, if it is who looks.
-    pub(in crate::monitor) fn looks(&mut self, road: u64, now: u64, stage: Stage) -> Look {
+    pub(in crate::monitor) fn looks(&mut self, epoch: u64, now: u64, stage: Stage) -> Look {
         self.settle(now);
-        let had = self.had.is_some_and(|had| had.road == road);
+        let had = self.had.is_some_and(|had| had.epoch == epoch);
         let waiting = self.waiting;
-        match self.road(road) {
+        match self.epoch(epoch) {
             Some(found) if !found.apart && (waiting || had) => {
                 let before = found.near;
-                self.nears(road, now, Some(stage));
+                self.nears(epoch, now, Some(stage));
                 if !waiting {
-                    self.own_time(road, now);
+                    self.own_time(epoch, now);
                     self.waiting = true;
                 }
                 Look::Near { before, waiting }
@@ -97,22 +97,22 @@ impl Ledger {
     }
 
     /// It was looked at.
-    pub(in crate::monitor) fn looked(&mut self, road: u64, now: u64, stage: Stage, look: Look) {
+    pub(in crate::monitor) fn looked(&mut self, epoch: u64, now: u64, stage: Stage, look: Look) {
         self.settle(now);
         match look {
             Look::Aside => self.ends(stage),
             Look::Near { before, waiting } => {
-                self.nears(road, now, before);
+                self.nears(epoch, now, before);
                 if !waiting {
                     self.waiting = false;
-                    self.had = Some(Had { road, at: now });
+                    self.had = Some(Had { epoch, at: now });
                 }
             }
         }
     }
 
-    fn own_time(&mut self, road: u64, now: u64) {
-        if let Some(had) = self.had.take_if(|had| had.road == road) {
+    fn own_time(&mut self, epoch: u64, now: u64) {
+        if let Some(had) = self.had.take_if(|had| had.epoch == epoch) {
             self.waits[Stage::Consumer as usize] += now.saturating_sub(had.at) as f64;
         }
     }

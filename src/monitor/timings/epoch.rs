@@ -24,7 +24,7 @@ pub(crate) enum Phase {
     /// It is looked up in the cache.
     Cache,
     /// It is read from the store.
-    Store,
+    Fetch,
     /// It waits for a place among those that are decoded.
     Fetched,
     /// It waits for the pool, or is worked on there.
@@ -41,7 +41,7 @@ impl Phase {
         match self {
             Phase::Memory => Some(Stage::Memory),
             Phase::Cache | Phase::Writing => Some(Stage::Cache),
-            Phase::Store => Some(Stage::Store),
+            Phase::Fetch => Some(Stage::Fetch),
             Phase::Fetched | Phase::Pool | Phase::Ready => None,
         }
     }
@@ -60,7 +60,7 @@ pub(in crate::monitor) enum Front {
 
 /// What goes on for one epoch.
 #[derive(Debug)]
-pub(in crate::monitor) struct Road {
+pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) id: u64,
     /// Whether what takes batches from the pipe is another thread than the consumer's.
     pub(in crate::monitor) apart: bool,
@@ -89,9 +89,9 @@ pub(super) enum Owner {
     Pool(Stage),
 }
 
-impl Road {
+impl EpochTimings {
     pub(in crate::monitor) fn new(id: u64) -> Self {
-        Road {
+        EpochTimings {
             id,
             apart: false,
             front: Front::Waiting,
@@ -126,7 +126,7 @@ impl Road {
             (Front::Waiting, Assembly::Working) => Owner::One(Stage::Shuffle),
             (Front::Waiting, Assembly::Blocked | Assembly::Over) => Owner::Pool(otherwise),
             (Front::Waiting, Assembly::Starved) => match self.parts.front() {
-                Some(Phase::Fetched) => Owner::Pool(Stage::Store),
+                Some(Phase::Fetched) => Owner::Pool(Stage::Fetch),
                 Some(phase) => phase.stage().map_or(Owner::Pool(Stage::Parquet), Owner::One),
                 // The plan of an epoch is being made.
                 None => Owner::One(Stage::Shuffle),

@@ -21,7 +21,7 @@ use super::space::{Declined, Space};
 const ATTEMPTS: usize = 8;
 
 /// A part that is ours. Dropping it removes the file, then the lock.
-pub(super) struct Part {
+pub(super) struct Writer {
     space: Arc<Space>,
     name: Name,
     pub(super) file: File,
@@ -31,10 +31,10 @@ pub(super) struct Part {
     reserved: Option<u64>,
 }
 
-impl Part {
+impl Writer {
     /// Begins a part, unless another thread or process has: then it is busy.
-    pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Part, Declined> {
-        let path = space.folder.part(name);
+    pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Writer, Declined> {
+        let path = space.folder.partial(name);
         space.folder.make_room_for(name)?;
         if folder::clear(&path)? || folder::clear(&space.folder.entry(name))? {
             return Err(Declined::Blocked);
@@ -45,7 +45,7 @@ impl Part {
                     Lock::Ours => {
                         points::pass(Point::Created);
                         let (space, path) = (space.clone(), Some(path));
-                        return Ok(Part { space, name, file, path, reserved: None });
+                        return Ok(Writer { space, name, file, path, reserved: None });
                     }
                     Lock::Theirs => return Err(Declined::Busy),
                     Lock::Gone => {}
@@ -90,7 +90,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for Writer {
     fn drop(&mut self) {
         if let Some(path) = self.path.take() {
             let _ = match self.reserved {
@@ -151,7 +151,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
 
 /// Removes all parts whose owners are gone.
 pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
-    for part in &scan.parts {
-        let _ = remove_orphan(space, &space.folder.part(part.name));
+    for part in &scan.partials {
+        let _ = remove_orphan(space, &space.folder.partial(part.name));
     }
 }

@@ -1,20 +1,20 @@
-//! The books: what every part of the pipe is doing now, and what it came to so far.
+//! Timings: what each stage is doing now, and how long it worked and waited so far.
 //!
-//! Every change of what goes on is an entry. Before it is made, the time since the last one is [settled](Ledger::settle)
+//! Every change of what goes on is an entry. Before it is made, the time since the last one is [settled](Timings::settle)
 //! under what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only;
 //! times are nanoseconds since the loader was built.
 
 mod consumer;
-mod road;
+mod epoch;
 #[cfg(test)]
 mod tests;
 
 use super::histogram::Histogram;
 use super::stage::Stage;
 pub(super) use consumer::Look;
-use road::Owner;
-pub(crate) use road::Phase;
-pub(super) use road::{Assembly, Front, Road};
+use epoch::Owner;
+pub(crate) use epoch::Phase;
+pub(super) use epoch::{Assembly, EpochTimings, Front};
 
 /// How many stages there are.
 pub(crate) const STAGES: usize = Stage::ALL.len();
@@ -42,12 +42,12 @@ pub(crate) struct Idle {
 /// When the consumer had something, so that the time until it asks again is its own.
 #[derive(Clone, Copy, Debug)]
 struct Had {
-    road: u64,
+    epoch: u64,
     at: u64,
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct Timings {
     settled: u64,
     /// Threads of the pool.
     pub(crate) threads: u32,
@@ -60,7 +60,7 @@ pub(crate) struct Ledger {
     fetched: u32,
     /// Row groups on their way, but for those that wait for memory.
     pub(crate) under_way: u64,
-    pub(super) roads: Vec<Road>,
+    pub(super) epochs: Vec<EpochTimings>,
     /// The epoch that the consumer takes batches of.
     pub(super) current: Option<u64>,
     /// Whether there are batches of it to come.
@@ -83,13 +83,13 @@ pub(crate) struct Ledger {
     pub(crate) next: Histogram,
 }
 
-impl Ledger {
-    /// The books of a loader with so many threads in its pool.
+impl Timings {
+    /// The timings of a loader with `threads` threads in its pool.
     pub(super) fn new(threads: u32) -> Self {
-        Ledger { threads, ..Ledger::default() }
+        Timings { threads, ..Timings::default() }
     }
 
-    /// Books the time until `now` under what goes on.
+    /// Adds the time until `now` to what goes on.
     pub(super) fn settle(&mut self, now: u64) {
         let nanos = now.saturating_sub(self.settled);
         if nanos == 0 {
@@ -101,7 +101,7 @@ impl Ledger {
             work.nanos += nanos * u64::from(work.running);
         }
         for stage in
-            [Stage::Store, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Transform, Stage::Device]
+            [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Transform, Stage::Device]
         {
             let work = &mut self.work[stage as usize];
             work.nanos += if work.running > 0 { nanos } else { 0 };
@@ -117,11 +117,11 @@ impl Ledger {
     fn settle_idle(&mut self, nanos: u64) {
         let running = |stage: Stage| self.work[stage as usize].running;
         let busy: u32 = Stage::POOL.into_iter().map(running).sum();
-        let fetching = running(Stage::Store) + running(Stage::Cache) > 0;
+        let fetching = running(Stage::Fetch) + running(Stage::Cache) > 0;
         let held_up = running(Stage::Memory) + self.fetched > 0;
-        let Some(road) = self.roads.iter().find(|road| Some(road.id) == self.current) else { return };
+        let Some(epoch) = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current) else { return };
         let idle = nanos * u64::from(self.threads.saturating_sub(busy));
-        match road.assembly {
+        match epoch.assembly {
             Assembly::Working => {
                 self.work[Stage::Shuffle as usize].nanos += nanos;
                 self.pool.starved += idle;
@@ -141,20 +141,20 @@ impl Ledger {
             (false, true) => self.fetch.blocked += nanos,
             (false, false) => self.fetch.starved += nanos,
         }
-        match road.front {
+        match epoch.front {
             Front::Waiting => self.transform.starved += nanos,
             Front::At(_) => {}
             Front::Full => self.transform.blocked += nanos,
         }
         self.active_nanos += nanos;
-        self.ready_nanos += u128::from(nanos) * u128::from(road.ready);
+        self.ready_nanos += u128::from(nanos) * u128::from(epoch.ready);
         self.under_way_nanos += u128::from(nanos) * u128::from(self.under_way);
     }
 
-    /// Books a wait of the consumer under what holds it up.
+    /// Adds a wait of the consumer to the stage that holds it up.
     fn charge(&mut self, nanos: f64) {
-        let road = self.roads.iter().find(|road| Some(road.id) == self.current);
-        match road.map_or(Owner::One(Stage::Shuffle), Road::owner) {
+        let epoch = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current);
+        match epoch.map_or(Owner::One(Stage::Shuffle), EpochTimings::owner) {
             Owner::One(stage) => self.waits[stage as usize] += nanos,
             Owner::Pool(otherwise) => {
                 let running = |stage: Stage| f64::from(self.work[stage as usize].running);
@@ -170,8 +170,8 @@ impl Ledger {
         }
     }
 
-    pub(super) fn road(&mut self, id: u64) -> Option<&mut Road> {
-        self.roads.iter_mut().find(|road| road.id == id)
+    pub(super) fn epoch(&mut self, id: u64) -> Option<&mut EpochTimings> {
+        self.epochs.iter_mut().find(|epoch| epoch.id == id)
     }
 
     pub(super) fn begins(&mut self, stage: Stage) {
@@ -184,8 +184,8 @@ impl Ledger {
     }
 
     /// A row group enters a phase, and is counted among those in it until it leaves it.
-    pub(super) fn enters(&mut self, road: u64, number: u64, phase: Phase) {
-        if let Some(part) = self.road(road).and_then(|road| road.part(number)) {
+    pub(super) fn enters(&mut self, epoch: u64, number: u64, phase: Phase) {
+        if let Some(part) = self.epoch(epoch).and_then(|epoch| epoch.part(number)) {
             *part = phase;
         }
         match phase {
@@ -202,11 +202,11 @@ impl Ledger {
     }
 
     /// What lies before the consumer does something else; what it did before, and since when.
-    pub(super) fn turns(&mut self, road: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
+    pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
-        let road = self.road(road)?;
-        let before = std::mem::replace(&mut road.front, front);
-        let since = std::mem::replace(&mut road.turned, now);
+        let epoch = self.epoch(epoch)?;
+        let before = std::mem::replace(&mut epoch.front, front);
+        let since = std::mem::replace(&mut epoch.turned, now);
         if let Front::At(stage) = front {
             self.begins(stage);
         }
@@ -220,11 +220,11 @@ impl Ledger {
     }
 
     /// A batch leaves the pipe.
-    pub(super) fn takes(&mut self, road: u64, now: u64) {
+    pub(super) fn takes(&mut self, epoch: u64, now: u64) {
         self.settle(now);
-        if let Some(road) = self.road(road) {
-            road.ready = road.ready.saturating_sub(1);
-            road.making = false;
+        if let Some(epoch) = self.epoch(epoch) {
+            epoch.ready = epoch.ready.saturating_sub(1);
+            epoch.making = false;
         }
     }
 
@@ -232,8 +232,8 @@ impl Ledger {
     pub(super) fn forget(&mut self, id: u64, now: u64) {
         self.nears(id, now, None);
         self.turns(id, now, Front::Waiting);
-        if let Some(at) = self.roads.iter().position(|road| road.id == id) {
-            let gone = self.roads.swap_remove(at);
+        if let Some(at) = self.epochs.iter().position(|epoch| epoch.id == id) {
+            let gone = self.epochs.swap_remove(at);
             let waiting = gone.parts.iter().filter(|phase| **phase == Phase::Memory).count();
             self.under_way = self.under_way.saturating_sub((gone.parts.len() - waiting) as u64);
         }
@@ -244,6 +244,6 @@ impl Ledger {
 
     /// Batches that were made and not taken, of the epoch under way.
     pub(crate) fn ready(&self) -> u64 {
-        self.roads.iter().find(|road| Some(road.id) == self.current).map_or(0, |road| road.ready)
+        self.epochs.iter().find(|epoch| Some(epoch.id) == self.current).map_or(0, |epoch| epoch.ready)
     }
 }
