@@ -5,9 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Int64Array, RecordBatch};
-use forebay::CacheSpec;
 use forebay::filter::{Op, Term};
-use forebay::{Dataset, DiskCache, Filter, LoaderSpec, Shard, Shuffle};
+use forebay::{CacheSpec, Dataset, DiskCache, Filter, LoaderSpec, Shard, Shuffle, Tier};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -104,10 +103,10 @@ fn a_cache_that_is_open_is_shown_by_its_folder() {
     let folder = dir.path().join("cache");
     let dataset = dataset(dir.path());
     let cache = DiskCache::open(&folder, 1 << 20).unwrap();
-    let loader = dataset.loader().cache_tier(forebay::Tier::Rows).cache(cache).build().unwrap();
+    let loader = dataset.loader().cache_tier(Tier::Rows).cache(cache).build().unwrap();
     let shown = loader.spec().cache.clone().unwrap();
     assert_eq!((shown.path.as_path(), shown.max_bytes), (folder.as_path(), 1 << 20));
-    assert_eq!(shown.tier, forebay::Tier::Rows);
+    assert_eq!(shown.tier, Tier::Rows);
     let mut spec = LoaderSpec::default();
     spec.cache = Some(CacheSpec::new(&folder, 1 << 20));
     let opened = dataset.loader().spec(spec).build().unwrap();

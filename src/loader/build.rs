@@ -68,7 +68,7 @@ const MAX_THREADS: usize = 1024;
 pub struct LoaderBuilder {
     dataset: Dataset,
     spec: LoaderSpec,
-    /// Decoders of the user's own, which a spec cannot hold.
+    /// Decoders of the user's, which no spec can hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
     /// The cache of the spec, where it is open already.
     cache: Option<DiskCache>,
@@ -84,6 +84,8 @@ struct Settled {
     open: Open,
     threads: usize,
     codecs: Vec<Arc<dyn ColumnCodec>>,
+    /// Columns that are decoded.
+    decoded: usize,
     schema: SchemaRef,
     fetcher: Fetcher,
     selected: SampleIndex,
@@ -91,7 +93,6 @@ struct Settled {
     split: Split,
     sizing: Sizing,
     lengths: RowBytes,
-    tiers: Option<Arc<Tiers>>,
 }
 
 impl LoaderBuilder {
@@ -105,7 +106,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// Replaces all options.
+    /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
     pub fn spec(mut self, spec: LoaderSpec) -> Self {
         self.tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
         (self.spec, self.cache) = (spec, None);
@@ -248,18 +249,25 @@ impl LoaderBuilder {
     pub fn build(self) -> Result<Loader> {
         let (border, store) = self.dataset.here()?;
         let settled = self.settle(&border, store)?;
-        let Settled { spec, threads, fetcher, selected, order, sizing, lengths, .. } = settled;
+        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
         let engine = Engine::start(border, threads)?;
-        let decoded = settled.codecs.iter().filter(|codec| decodes(codec)).count();
+        let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
+            // Where entries are read into memory, it is planned for cells as they are stored.
+            let forms = match row_cache.cache().is_mapped() {
+                true => CacheForm::all(&codecs, fetcher.projection.schema()),
+                false => Vec::new(),
+            };
+            Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
+        });
         let collator = Collator {
             catalog: self.dataset.catalog.clone(),
-            codecs: settled.codecs,
+            codecs,
             schema: settled.schema,
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
-            buffers: BufferPool::new((sizing.ahead + 3) * decoded),
+            buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
             seed: spec.shuffle.seed(),
@@ -283,7 +291,7 @@ impl LoaderBuilder {
             rows: settled.split.rows,
             filter: spec.filter.as_ref().map(Filter::canonical),
             spec,
-            tiers: settled.tiers,
+            tiers,
         };
         Ok(Loader { inner: Arc::new(inner) })
     }
@@ -331,8 +339,10 @@ impl LoaderBuilder {
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
-        fetcher.row_cache = self.row_cache(&selected, sizing.row_groups)?;
-        let tiers = self.tiers(&codecs, decoded, &fetcher);
+        let filter = spec.filter.as_ref().map(Filter::canonical);
+        fetcher.row_cache = self
+            .open_cache()?
+            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
         let split = Split {
             rows,
             lanes: order.lanes(),
@@ -348,6 +358,7 @@ impl LoaderBuilder {
             open,
             threads,
             codecs,
+            decoded,
             schema,
             fetcher,
             selected,
@@ -355,35 +366,16 @@ impl LoaderBuilder {
             split,
             sizing,
             lengths,
-            tiers,
         })
     }
 
-    /// The cache, opened if it is not open yet, for the rows of this loader.
-    fn row_cache(&self, selected: &SampleIndex, limit: u64) -> Result<Option<RowCache>> {
-        let Some(spec) = &self.spec.cache else { return Ok(None) };
-        let cache = match &self.cache {
-            Some(open) => open.clone(),
-            None => DiskCache::open(&spec.path, spec.max_bytes)?,
-        };
-        let filter = self.spec.filter.as_ref().map(Filter::canonical);
-        Ok(Some(RowCache::new(cache, filter.as_deref(), selected.counts.clone(), limit)))
-    }
-
-    /// The choice of the form in which the cache keeps decoded cells.
-    fn tiers(
-        &self,
-        codecs: &[Arc<dyn ColumnCodec>],
-        decoded: usize,
-        fetcher: &Fetcher,
-    ) -> Option<Arc<Tiers>> {
-        let row_cache = fetcher.row_cache.as_ref()?;
-        // Where entries are read into memory, it is planned for cells as they are stored.
-        let forms = match row_cache.cache().is_mapped() {
-            true => CacheForm::all(codecs, fetcher.projection.schema()),
-            false => Vec::new(),
-        };
-        Some(Arc::new(Tiers::new(self.tier, forms, decoded as u64, fetcher)))
+    /// The cache, opened if it is not open yet.
+    fn open_cache(&self) -> Result<Option<DiskCache>> {
+        match (&self.cache, &self.spec.cache) {
+            (Some(open), _) => Ok(Some(open.clone())),
+            (None, Some(spec)) => DiskCache::open(&spec.path, spec.max_bytes).map(Some),
+            (None, None) => Ok(None),
+        }
     }
 
     fn check_numbers(&self) -> Result<()> {
@@ -427,8 +419,11 @@ impl LoaderBuilder {
             .hint("use a smaller `batch_size`, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
-            return Err(Error::invalid(format!("{rows} rows for {} lanes", order.lanes()))
-                .hint("a lane, and so a rank, needs at least one row"));
+            let lanes = order.lanes();
+            return Err(Error::invalid(format!(
+                "{lanes} lanes need at least {lanes} rows; the selection has {rows}"
+            ))
+            .hint("use fewer `lanes` or fewer ranks"));
         }
         Ok(())
     }

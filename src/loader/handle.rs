@@ -164,9 +164,8 @@ impl Loader {
                         next_at: inner.sizing.next_at(split.steps(start)),
                     }
                 };
-                let following = number
-                    .checked_add(1)
-                    .filter(|next| inner.spec.epochs.is_none_or(|epochs| *next < epochs));
+                let last = inner.spec.epochs;
+                let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
                 let plans = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
                 Ok(Work {
                     plans: plans.map(|(epoch, start)| planned(epoch, start)).collect(),

@@ -77,7 +77,7 @@ impl Default for Shard {
 pub(crate) enum Mixing {
     /// As stored.
     Stored,
-    /// A shuffle buffer of several row groups, which come in random order; what a shuffle means that does not say.
+    /// A shuffle buffer of several row groups, which come in random order; the default of a shuffle that is given.
     #[default]
     Window,
     /// A uniform permutation of all rows.
