@@ -59,7 +59,7 @@ dist: setup ## What users install, into dist/: wheel and program for each level 
 # -- Testing ------------------------------------------------------------------------------------------------------
 
 .PHONY: test
-test: setup lint deny test-rust test-python ## Everything that CI runs
+test: setup lint deny test-rust test-python docs ## Everything that CI runs
 
 .PHONY: lint
 lint: setup ## rustfmt, clippy and rustdoc, warnings denied
@@ -90,6 +90,13 @@ test-python: wheel ## The tests of the Python package, the examples and the READ
 	@cd python && ../$(STEP) "types of the Python package" python -m mypy
 	@$(STEP) -v "pytest" python -m pytest $(PYTHON_TESTS)
 
+# -- Documentation ------------------------------------------------------------------------------------------------
+
+.PHONY: docs
+docs: setup ## The site with guide, recipes and API reference, into site/
+	@$(STEP) "MkDocs" tools/setup docs
+	@$(STEP) "site" tools/site
+
 # -- Measuring ----------------------------------------------------------------------------------------------------
 
 .PHONY: bench-peers
@@ -101,4 +108,4 @@ bench-peers: wheel ## forebay beside what people use instead (PEERS="w1 --only f
 
 .PHONY: clean
 clean: ## Remove what was built, installed and drawn
-	rm -rf target .venv .tools .demo .bench
+	rm -rf target .venv .tools .demo .bench site

@@ -69,7 +69,7 @@
 //! |---|---|
 //! | open | [`Dataset`], [`Locations`] |
 //! | choose rows | [`Filter`], with its terms in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Fill`] for nulls |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Decoder`] with [`RowKey`]; [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
@@ -137,6 +137,7 @@ mod catalog;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
 pub mod cli;
+mod column;
 mod decode;
 mod error;
 #[doc(hidden)]
@@ -146,6 +147,8 @@ mod monitor;
 mod panics;
 mod paths;
 mod reader;
+mod row_set;
+mod samples;
 mod shard;
 mod shuffle;
 mod sizes;
@@ -157,7 +160,8 @@ pub use parquet;
 
 pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
-pub use decode::{Image, Layout, PixelType, Size};
+pub use column::Decoder;
+pub use decode::{Image, Layout, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
     BadRow, Dataset, Epoch, Loader, LoaderBuilder, Locations, OnBadRow, RankPlan, Receipt, Stats, Step, Wait,

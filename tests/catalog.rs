@@ -22,7 +22,7 @@ use arrow::buffer::NullBuffer;
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Int8Type, Int16Type, i256};
 use forebay::internals::catalog::Catalog;
-use forebay::internals::reader::filter::{Filter, Op, Term, Value, Verdict};
+use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
 use forebay::internals::reader::rows::read_part;
 use forebay::internals::source::{Store, open};
 use forebay::{Error, ErrorKind, Result};
@@ -774,9 +774,9 @@ fn a_filter_finds_the_same_rows_with_and_without_statistics() {
                 let (selection, count) = filter.select(&rows).unwrap();
                 assert_eq!(selection.row_count() as u64, count);
                 match filter.prune(&catalog, index) {
-                    Verdict::None => assert_eq!(count, 0, "{}", filter.canonical()),
-                    Verdict::All => assert_eq!(count, group.rows, "{}", filter.canonical()),
-                    Verdict::Some => continue,
+                    RowGroupMatch::None => assert_eq!(count, 0, "{}", filter.canonical()),
+                    RowGroupMatch::All => assert_eq!(count, group.rows, "{}", filter.canonical()),
+                    RowGroupMatch::Some => continue,
                 }
                 decided += 1;
             }

@@ -18,7 +18,7 @@ use arrow::array::{
 use arrow::datatypes::Int32Type;
 use forebay::ErrorKind;
 use forebay::internals::catalog::Catalog;
-use forebay::internals::reader::filter::{Filter, Op, Term, Value, Verdict};
+use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
 use forebay::internals::reader::rows::read_part;
 use forebay::internals::source::{Store, open};
 use parquet::arrow::ArrowWriter;
@@ -123,9 +123,9 @@ fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) 
             assert_eq!(got, expected, "{} over {rows:?}", filter.canonical());
             let verdict = filter.prune(&catalog, group);
             match verdict {
-                Verdict::None => assert!(!got.contains(&true), "{} over {rows:?}", filter.canonical()),
-                Verdict::All => assert!(!got.contains(&false), "{} over {rows:?}", filter.canonical()),
-                Verdict::Some => continue,
+                RowGroupMatch::None => assert!(!got.contains(&true), "{} over {rows:?}", filter.canonical()),
+                RowGroupMatch::All => assert!(!got.contains(&false), "{} over {rows:?}", filter.canonical()),
+                RowGroupMatch::Some => continue,
             }
             decided += 1;
         }

@@ -7,11 +7,14 @@ use std::path::{Path, PathBuf};
 
 /// Rooms by floor, lowest first. A room may import from floors below its own. `bin` and `python` are the two that start the
 /// program, which is `cli`.
-const FLOORS: [&[&str]; 8] = [
+const FLOORS: [&[&str]; 11] = [
     &["panics"],
-    &["error"],
+    &["error", "row_set"],
+    &["snapshot"],
     &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
+    &["samples"],
     &["source", "cache", "decode"],
+    &["column"],
     &["reader"],
     &["loader"],
     &["cli", "internals"],

@@ -1,4 +1,5 @@
-//! What README.md says can be typed in: its Rust is an example that runs, and its commands are run.
+//! What README.md says can be typed in: its Rust is an example that runs, and its commands are run. The Rust in docs/ is part
+//! of an example too; `python/tests/test_docs.py` runs the rest of docs/.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::fs;
@@ -11,11 +12,30 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The fenced blocks of `language`, in order.
-fn blocks(language: &str) -> Vec<String> {
-    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+/// The fenced blocks of `language` in a page, in order.
+fn blocks_of(page: &Path, language: &str) -> Vec<String> {
+    let text = fs::read_to_string(page).unwrap();
     let fence = format!("\n```{language}\n");
-    readme.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_string()).collect()
+}
+
+/// Those of README.md.
+fn blocks(language: &str) -> Vec<String> {
+    blocks_of(&root().join("README.md"), language)
+}
+
+/// The files below `folder` that end in `suffix`.
+fn files(folder: &Path, suffix: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, suffix));
+        } else if path.to_string_lossy().ends_with(suffix) {
+            found.push(path);
+        }
+    }
+    found
 }
 
 /// Runs a program in `dir`, and returns what it printed.
@@ -32,6 +52,23 @@ fn the_rust_block_is_the_example_word_for_word() {
     let example = fs::read_to_string(root().join("examples/train.rs")).unwrap();
     let [block] = &blocks("rust")[..] else { panic!("README.md has one Rust block") };
     assert!(example.contains(block), "examples/train.rs and README.md differ:\n{block}");
+}
+
+#[test]
+fn every_rust_block_of_the_documentation_is_part_of_an_example() {
+    let examples: Vec<String> = files(&root().join("examples"), ".rs")
+        .iter()
+        .map(|example| fs::read_to_string(example).unwrap())
+        .collect();
+    let mut seen = 0;
+    for page in files(&root().join("docs"), ".md") {
+        for block in blocks_of(&page, "rust") {
+            seen += 1;
+            let is_part = examples.iter().any(|example| example.contains(&block));
+            assert!(is_part, "{}: no example has this block:\n{block}", page.display());
+        }
+    }
+    assert!(seen > 0, "docs/ has a Rust block");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-"""The Python in README.md, as it stands there."""
+"""The Python in README.md runs as written."""
 
 from __future__ import annotations
 

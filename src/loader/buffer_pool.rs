@@ -1,6 +1,6 @@
-//! Buffers for pixels that are used again.
+//! Buffers for decoded columns that are used again.
 //!
-//! A batch of pixels is tens of megabytes. Taken from the allocator each time, its pages are mapped, faulted in, zeroed
+//! A batch of images is tens of megabytes. Taken from the allocator each time, its pages are mapped, faulted in, zeroed
 //! and unmapped once per batch; kept, they are written and nothing else.
 //!
 //! While a batch is made its buffer is [split](PooledBuffer::split) among tasks, each of which owns its rows' slots, and

@@ -5,21 +5,19 @@ mod columns;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use arrow::datatypes::{FieldRef, Schema};
-
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
-use super::collate::{Collator, Lengths, Treatment};
+use super::collate::{Collator, Lengths};
 use super::dataset::Dataset;
 use super::handle::{Inner, Loader, Open};
-use super::images::tensor_field;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
 use super::threads::Border;
 use super::tiers::Tiers;
-use crate::batch::{Fill, delivered};
+use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
+use crate::column::{CacheForm, Decoder};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -28,9 +26,10 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::Fetcher;
 use crate::reader::row_cache::RowCache;
-use crate::reader::select::Selected;
+use crate::reader::select;
+use crate::samples::{SampleIndex, SingleRows};
 use crate::shard::{OrderSpec, Shard, Shuffle, Split};
-use columns::{has_images, is_flat, window_row_bytes};
+use columns::{decodes, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -65,6 +64,7 @@ pub struct LoaderBuilder {
     dataset: Dataset,
     columns: Option<Vec<String>>,
     decode: Vec<(String, Image)>,
+    decoders: Vec<(String, Arc<dyn Decoder>)>,
     fill_null: Vec<(String, Fill)>,
     filter: Option<Filter>,
     shard: Shard,
@@ -89,6 +89,7 @@ impl LoaderBuilder {
             dataset,
             columns: None,
             decode: Vec::new(),
+            decoders: Vec::new(),
             fill_null: Vec::new(),
             filter: None,
             shard: Shard::default(),
@@ -114,6 +115,13 @@ impl LoaderBuilder {
     /// Decodes the encoded images of a column to pixels.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.decode.push((column.into(), image));
+        self
+    }
+
+    /// Decodes the cells of a column with a [`Decoder`] of your own: binary values, text, or `struct<bytes, path>`. They are
+    /// delivered as tensors of one shape, as images are.
+    pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
+        self.decoders.push((column.into(), decoder));
         self
     }
 
@@ -231,28 +239,20 @@ impl LoaderBuilder {
         self.check_numbers()?;
         let catalog = self.dataset.catalog.clone();
         let projection = Arc::new(self.projection()?);
-        let treatments = self.treatments(&projection)?;
+        let (codecs, schema) = self.codecs(&projection)?;
         let (border, store) = self.dataset.here()?;
         let threads = self.threads.unwrap_or_else(processors);
         let trace = self.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Arc::new(Engine::start(border.clone(), threads)?);
+        let engine = Engine::start(border.clone(), threads)?;
 
         let memory = self.memory.unwrap_or_else(default_memory);
-        let fields =
-            projection.schema().fields().iter().zip(&treatments).map(|(field, treatment)| match treatment {
-                Treatment::Image(image) => Arc::new(tensor_field(field.name(), image)),
-                Treatment::Plain { fill: None } => delivered(field),
-                Treatment::Plain { fill: Some(_) } => {
-                    Arc::new(delivered(field).as_ref().clone().with_nullable(false))
-                }
-            });
-        let schema = Arc::new(Schema::new(fields.collect::<Vec<FieldRef>>()));
         let row_bytes = window_row_bytes(&catalog, &projection);
-        let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&treatments, &projection)?);
-        let may_group =
-            schema.fields().iter().all(|field| is_flat(field.data_type())) && !has_images(&treatments);
-        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_group, has_images(&treatments))?;
+        let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
+        let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
+        let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
+        let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
+        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_group, uses_workspace)?;
 
         let mut fetcher = Fetcher {
             store,
@@ -268,11 +268,17 @@ impl LoaderBuilder {
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
         self.check_rows(rows, &order)?;
         let filter = self.filter.as_ref().map(Filter::canonical);
-        let images = self.images(&treatments, fetcher.projection.schema());
-        fetcher.row_cache = self.cache.clone().map(|cache| {
-            RowCache::new(cache, filter.as_deref(), images, selected.counts.clone(), sizing.row_groups)
-        });
-        let tiers = fetcher.row_cache.is_some().then(|| Arc::new(Tiers::new(self.tier, &fetcher)));
+        fetcher.row_cache = self
+            .cache
+            .clone()
+            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
+        // Where entries are read into memory, it is planned for cells as they are stored.
+        let forms = match &self.cache {
+            Some(cache) if cache.is_mapped() => CacheForm::all(&codecs, fetcher.projection.schema()),
+            _ => Vec::new(),
+        };
+        let tiers = fetcher.row_cache.is_some();
+        let tiers = tiers.then(|| Arc::new(Tiers::new(self.tier, forms, decoded as u64, &fetcher)));
         let split = Split {
             rows,
             lanes: order.lanes(),
@@ -280,18 +286,17 @@ impl LoaderBuilder {
             batch: self.batch_size,
             drop_last: self.drop_last,
         };
-        let lengths = self.lengths(&treatments, &fetcher.projection)?;
+        let lengths = self.lengths(&codecs, &fetcher.projection)?;
         let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
 
-        let images = treatments.iter().filter(|treatment| matches!(treatment, Treatment::Image(_))).count();
         let collator = Collator {
             catalog,
-            treatments,
+            codecs,
             schema,
             group: sizing.group,
             on_bad_row: self.on_bad_row,
-            buffers: BufferPool::new((sizing.ahead + 3) * images),
+            buffers: BufferPool::new((sizing.ahead + 3) * decoded),
             workspace: Workspace::of_loader(memory, threads),
             monitor: monitor.clone(),
             seed: self.shuffle.seed(),
@@ -319,7 +324,6 @@ impl LoaderBuilder {
             rows,
             filter,
             tiers,
-            closed: false.into(),
         };
         Ok(Loader { inner: Arc::new(inner) })
     }
@@ -374,10 +378,11 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<Selected> {
+    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
+        let live = select::live_rows(catalog)?;
         let Some(filter) = &self.filter else {
-            return Selected::all(catalog.groups.iter().map(|group| group.rows));
+            return Ok(SampleIndex::new(Arc::new(SingleRows), live));
         };
         filter.validate(catalog)?;
         let columns = filter.columns();
@@ -386,6 +391,7 @@ impl LoaderBuilder {
         // Which rows there are must be known for sure.
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
-        border.wait_for(async move { Selected::by(&filter, &fetcher, limit).await })?
+        let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
+        Ok(SampleIndex::new(Arc::new(SingleRows), border.wait_for(matching)??))
     }
 }

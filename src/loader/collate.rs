@@ -1,4 +1,4 @@
-//! One batch: rows gathered, images decoded into the batch's own slots.
+//! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
 
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -13,40 +13,31 @@ use rayon::ThreadPool;
 
 use super::bad_rows::{BadRow, OnBadRow};
 use super::buffer_pool::{BufferPool, PooledBuffer};
-use super::images::{Encoded, tensor};
 use super::queue::Sender;
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
-use crate::batch::{Fill, Selection, fill, gather, longest, needs_values, null_rows, weigh};
+use crate::batch::{Selection, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
-use crate::decode::{Image, RowKey, Workspace, decode_within, needs_stable};
+use crate::column::{Cell, Cells, ColumnCodec, Slot, tensor};
+use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
-use crate::monitor::{Monitor, Stage, Watch};
+use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::row_key;
-
-/// What becomes of one column.
-#[derive(Clone, Debug)]
-pub(crate) enum Treatment {
-    /// Gathered as it is; nulls are replaced where a fill is given.
-    Plain { fill: Option<Fill> },
-    /// Decoded to pixels.
-    Image(Image),
-}
 
 /// How the batches of a loader are made.
 #[derive(Debug)]
 pub(crate) struct Collator {
     pub(crate) catalog: Arc<Catalog>,
     /// One for each column of the projection.
-    pub(crate) treatments: Vec<Treatment>,
+    pub(crate) codecs: Vec<Arc<dyn ColumnCodec>>,
     pub(crate) schema: SchemaRef,
     /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
     /// instead of once for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
     pub(crate) buffers: BufferPool,
-    /// Memory for images while they are decoded.
+    /// Memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
     pub(crate) monitor: Arc<Monitor>,
     /// Seed of the augmentation.
@@ -65,9 +56,9 @@ pub(crate) struct Lengths {
     pub(crate) largest: u64,
 }
 
-/// The rows of one batch, or of several that are made together.
+/// The rows of one batch, or of several that are collated together.
 #[derive(Clone)]
-pub(crate) struct Job {
+pub(crate) struct BatchRows {
     pub(crate) collator: Arc<Collator>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
@@ -76,7 +67,7 @@ pub(crate) struct Job {
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
-    /// Says, while it lives, that the job holds row groups.
+    /// Says, while it lives, that row groups are held.
     pub(crate) _running: Arc<()>,
 }
 
@@ -86,41 +77,45 @@ pub(crate) struct Collated {
     pub(crate) skipped: Vec<BadRow>,
 }
 
-/// All rows of a job but the bad ones, which are told by their places among the job's.
-type Finished = (RecordBatch, Vec<(usize, Error)>);
+/// All rows but the bad ones, and these by their place among the rows.
+type Complete = (RecordBatch, Vec<(usize, Error)>);
 
-/// Images that one task decodes: few, so that a slow one holds up few others, yet enough that tiny ones do not pay for a
+/// Cells that one task decodes: few, so that a slow one holds up few others, yet enough that tiny ones do not pay for a
 /// task each.
-const IMAGES_PER_TASK: usize = 8;
+const CELLS_PER_TASK: usize = 8;
 
-/// A batch in the making: tasks of equal standing, of which the last to finish puts the batch together.
+/// A batch that is being collated: tasks of equal standing, of which the last to finish puts the batch together.
 ///
 /// Tasks wait for nothing, so the pool works through batches in the order in which they were started. (With a join per
 /// batch, a thread that waits for a stolen half begins the next batch meanwhile, on top of its stack, and the first
 /// one is handed over when all are done.)
 struct Collation {
-    job: Job,
-    /// The rows of each source, as they were when the job began.
+    request: BatchRows,
+    /// The rows of each source, as they were at the beginning.
     rows: Vec<Arc<Rows>>,
     selection: Selection,
-    state: Mutex<State>,
-    left: AtomicUsize,
+    results: Mutex<TaskResults>,
+    /// Tasks that are not finished.
+    unfinished: AtomicUsize,
     /// The rows of each batch, and who waits for it.
-    done: Vec<(usize, Sender<Result<Collated>>)>,
+    outputs: Vec<(usize, Sender<Result<Collated>>)>,
 }
 
+/// What the tasks have put out so far.
 #[derive(Default)]
-struct State {
+struct TaskResults {
     columns: Vec<Option<ArrayRef>>,
-    pixels: Vec<Pixels>,
+    decoded: Vec<Slots>,
     /// Bad rows, as they were found.
     bad: Vec<(usize, Error)>,
     failure: Option<Error>,
 }
 
-/// The slots of an image column: taken apart among tasks, put back by each.
-struct Pixels {
+/// The slots of a decoded column: taken apart among tasks, put back by each.
+struct Slots {
     column: usize,
+    /// Bytes of one slot.
+    bytes: usize,
     /// Taken by the first task. Batches that only wait for their turn then need none, and a buffer that was just let go
     /// is used again at once.
     buffer: Option<PooledBuffer>,
@@ -130,35 +125,35 @@ struct Pixels {
 enum Task {
     /// Gathers a column.
     Gather(usize),
-    /// Decodes the images of a piece of a column's slots: place of the column among the image columns, number of the
+    /// Decodes the cells of a piece of a column's slots: place of the column among the decoded ones, number of the
     /// piece.
     Decode(usize, usize),
 }
 
-impl Job {
-    /// Hands the tasks to the pool. `done` says how many rows make a batch and who waits for it, batch by batch.
-    pub(crate) fn start(self, pool: &ThreadPool, done: Vec<(usize, Sender<Result<Collated>>)>) {
-        let (making, tasks) = Collation::new(self, done);
-        let making = Arc::new(making);
+impl BatchRows {
+    /// Hands the tasks to the pool. `outputs` says how many rows make a batch and who waits for it, batch by batch.
+    pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
+        let (collation, tasks) = Collation::new(self, outputs);
+        let collation = Arc::new(collation);
         for task in tasks {
-            let making = making.clone();
-            pool.spawn_fifo(move || making.work(task));
+            let collation = collation.clone();
+            pool.spawn_fifo(move || collation.work(task));
         }
     }
 
-    /// Decodes images `from..` into their slots; the failures come back with their rows.
+    /// Decodes the cells of rows `from..` into their slots of so many bytes; the failures come back with their rows.
     fn decode(
         &self,
         rows: &[Arc<Rows>],
         column: usize,
-        image: &Image,
         from: usize,
-        slots: &mut [u8],
+        (slots, bytes): (&mut [u8], usize),
     ) -> Result<Vec<(usize, Error)>> {
         let collator = &self.collator;
+        let codec = &*collator.codecs[column];
         let mut bad = Vec::new();
-        let mut stable = Vec::new();
-        for (at, slot) in slots.chunks_exact_mut(image.bytes_per_image()).enumerate() {
+        let mut copy = Vec::new();
+        for (at, slot) in slots.chunks_exact_mut(bytes).enumerate() {
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
             }
@@ -169,14 +164,12 @@ impl Job {
             }
             let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, row)));
             let rows = &rows[source as usize];
-            let decoded = match Encoded::of(rows.batch.column(column).as_ref())?.get(row as usize) {
-                Some(bytes) if rows.is_mapped() && needs_stable(bytes) => {
-                    stable.clear();
-                    stable.extend_from_slice(bytes);
-                    decode_within(&collator.workspace, image, &stable, key, slot)
+            let decoded = match Cells::of(rows.batch.column(column).as_ref())?.get(row as usize) {
+                Some(bytes) => {
+                    let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
+                    codec.decode(cell, key, &collator.workspace, slot)
                 }
-                Some(bytes) => decode_within(&collator.workspace, image, bytes, key, slot),
-                None => Err(Error::new(ErrorKind::BadRow, "null where an image is needed")),
+                None => Err(codec.noun().null()),
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, row, column))));
@@ -186,7 +179,7 @@ impl Job {
     }
 }
 
-impl Job {
+impl BatchRows {
     /// The rows of a gathered column that miss a value, where such rows are to be left out. Otherwise nulls are delivered
     /// as such, and refused where the consumer has no permits for them.
     fn nulls(&self, column: usize, gathered: &dyn Array) -> Vec<(usize, Error)> {
@@ -219,110 +212,108 @@ impl Job {
 }
 
 impl Collation {
-    fn new(job: Job, done: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
-        let treatments = &job.collator.treatments;
+    fn new(request: BatchRows, outputs: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
+        let codecs = &request.collator.codecs;
         let mut tasks = Vec::new();
-        let mut state = State { columns: vec![None; treatments.len()], ..State::default() };
-        for (column, treatment) in treatments.iter().enumerate() {
-            match treatment {
-                Treatment::Plain { .. } => tasks.push(Task::Gather(column)),
-                Treatment::Image(_) => {
-                    let (place, pieces) = (state.pixels.len(), job.picks.len().div_ceil(IMAGES_PER_TASK));
-                    state.pixels.push(Pixels { column, buffer: None, pieces: Vec::new() });
+        let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
+        for (column, codec) in codecs.iter().enumerate() {
+            match codec.slot() {
+                Slot::Gathered => tasks.push(Task::Gather(column)),
+                Slot::Fixed(bytes) => {
+                    let (place, pieces) =
+                        (results.decoded.len(), request.picks.len().div_ceil(CELLS_PER_TASK));
+                    results.decoded.push(Slots { column, bytes, buffer: None, pieces: Vec::new() });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
         }
-        let making = Collation {
-            selection: Selection::new(job.picks.clone()),
-            rows: job.sources.iter().map(|source| source.rows()).collect(),
-            job,
-            state: Mutex::new(state),
-            left: AtomicUsize::new(tasks.len()),
-            done,
+        let collation = Collation {
+            selection: Selection::new(request.picks.clone()),
+            rows: request.sources.iter().map(|source| source.rows()).collect(),
+            request,
+            results: Mutex::new(results),
+            unfinished: AtomicUsize::new(tasks.len()),
+            outputs,
         };
-        (making, tasks)
+        (collation, tasks)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, TaskResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self, task: Task) {
         if let Err(error) = caught(|| self.perform(task)) {
             self.lock().failure.get_or_insert(error);
         }
-        if self.left.fetch_sub(1, AcqRel) == 1 {
-            self.hand_over(caught(|| self.settle()));
+        if self.unfinished.fetch_sub(1, AcqRel) == 1 {
+            self.send(caught(|| self.complete()));
         }
     }
 
-    /// The column of a decoding task, what becomes of its images, and the task's slots.
-    fn slots(&self, place: usize, piece: usize) -> Option<(usize, &Image, BytesMut)> {
-        let Job { collator, picks, .. } = &self.job;
-        let mut state = self.lock();
-        let Pixels { column, buffer, pieces } = &mut state.pixels[place];
-        let Treatment::Image(image) = &collator.treatments[*column] else { return None };
+    /// The column of a decoding task, the task's slots, and the bytes of each.
+    fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
+        let BatchRows { collator, picks, .. } = &self.request;
+        let mut results = self.lock();
+        let Slots { column, bytes, buffer, pieces } = &mut results.decoded[place];
         if buffer.is_none() {
-            let slot = image.bytes_per_image();
-            let taken = buffer.insert(collator.buffers.take(slot * picks.len()));
-            *pieces = taken.split(slot * IMAGES_PER_TASK).into_iter().map(Some).collect();
+            let taken = buffer.insert(collator.buffers.take(*bytes * picks.len()));
+            *pieces = taken.split(*bytes * CELLS_PER_TASK).into_iter().map(Some).collect();
         }
-        Some((*column, image, pieces[piece].take()?))
+        Some((*column, pieces[piece].take()?, *bytes))
     }
 
     fn perform(&self, task: Task) -> Result<()> {
-        let collator = &self.job.collator;
+        let collator = &self.request.collator;
         match task {
             Task::Gather(column) => {
-                let Treatment::Plain { fill } = &collator.treatments[column] else { return Ok(()) };
-                let work = collator.monitor.task(Stage::Gather, Some(("column", column as u64)));
+                let codec = &*collator.codecs[column];
+                let work = collator.monitor.task(codec.stage(), Some(("column", column as u64)));
                 let arrays: Vec<&dyn Array> =
                     self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
                 let name = collator.schema.field(column).name();
-                let gathered = gather(&arrays, &self.selection, fill.as_ref());
+                let gathered = codec.gather(&arrays, &self.selection);
                 let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
                 let bytes = gathered.get_buffer_memory_size() as u64;
-                let bad = self.job.nulls(column, gathered.as_ref());
-                work.done(self.job.picks.len() as u64, bytes);
-                let mut state = self.lock();
-                state.columns[column] = Some(gathered);
-                state.bad.extend(bad);
+                let bad = self.request.nulls(column, gathered.as_ref());
+                work.done(self.request.picks.len() as u64, bytes);
+                let mut results = self.lock();
+                results.columns[column] = Some(gathered);
+                results.bad.extend(bad);
             }
             Task::Decode(place, piece) => {
-                let Some((column, image, mut slots)) = self.slots(place, piece) else { return Ok(()) };
-                let work = collator
-                    .monitor
-                    .task(Stage::Decode, Some(("first_image", (piece * IMAGES_PER_TASK) as u64)));
-                let bad = self.job.decode(&self.rows, column, image, piece * IMAGES_PER_TASK, &mut slots)?;
-                let images = slots.len() / image.bytes_per_image();
-                work.done(images as u64, slots.len() as u64);
-                let mut state = self.lock();
-                state.pixels[place].pieces[piece] = Some(slots);
-                state.bad.extend(bad);
+                let Some((column, mut slots, bytes)) = self.slots(place, piece) else { return Ok(()) };
+                let first = piece * CELLS_PER_TASK;
+                let stage = collator.codecs[column].stage();
+                let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
+                let bad = self.request.decode(&self.rows, column, first, (&mut slots, bytes))?;
+                work.done((slots.len() / bytes) as u64, slots.len() as u64);
+                let mut results = self.lock();
+                results.decoded[place].pieces[piece] = Some(slots);
+                results.bad.extend(bad);
             }
         }
         Ok(())
     }
 
-    /// Cuts what was made into batches. Nobody listens any more where the epoch was left.
-    fn hand_over(&self, finished: Result<Finished>) {
-        self.job.watch.made(self.done.len() as u64);
-        let (batch, bad) = match finished {
-            Ok(finished) => finished,
+    /// Cuts all rows into batches and sends each to who waits for it. Nobody listens any more where the epoch was left.
+    fn send(&self, complete: Result<Complete>) {
+        self.request.watch.made(self.outputs.len() as u64);
+        let (batch, bad) = match complete {
+            Ok(complete) => complete,
             Err(error) => {
-                return self.done.iter().for_each(|(_, done)| drop(done.send(Err(error.clone()))));
+                return self.outputs.iter().for_each(|(_, output)| drop(output.send(Err(error.clone()))));
             }
         };
         let mut bad = bad.into_iter().peekable();
         let (mut end, mut from) = (0, 0);
-        for (rows, done) in &self.done {
+        for (rows, output) in &self.outputs {
             end += rows;
             let skipped: Vec<BadRow> = std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end))
                 .map(|(_, error)| BadRow { error })
                 .collect();
             let kept = rows - skipped.len();
-            drop(done.send(Ok(Collated { batch: batch.slice(from, kept), skipped })));
+            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped })));
             from += kept;
         }
     }
@@ -352,28 +343,28 @@ impl Collation {
 
     /// Puts the batch together; once more, of rows that nobody can change, where some were changed while they were used.
     /// Whatever came of those, a failure too, is worth nothing.
-    fn settle(&self) -> Result<Finished> {
+    fn complete(&self) -> Result<Complete> {
         let mut changed = self.changed();
         if changed.is_empty() {
             return self.finish();
         }
         // What was made lets its slots go first.
         drop(std::mem::take(&mut *self.lock()));
-        let mut job = self.job.clone();
+        let mut request = self.request.clone();
         let mut rows = self.rows.clone();
         loop {
             for source in changed {
-                if job.cancelled.load(Relaxed) {
+                if request.cancelled.load(Relaxed) {
                     return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
                 }
                 let mut wanted = Vec::new();
-                for pick in job.picks.iter_mut().filter(|pick| pick.0 as usize == source) {
+                for pick in request.picks.iter_mut().filter(|pick| pick.0 as usize == source) {
                     wanted.push(pick.1);
                     pick.1 = wanted.len() as u32 - 1;
                 }
-                job.sources[source] = Arc::new(job.sources[source].renewed(&rows[source], &wanted)?);
+                request.sources[source] = Arc::new(request.sources[source].renewed(&rows[source], &wanted)?);
             }
-            let (again, tasks) = Collation::new(job.clone(), Vec::new());
+            let (again, tasks) = Collation::new(request.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));
             // Others may have been changed since.
             changed = again.changed();
@@ -385,13 +376,13 @@ impl Collation {
     }
 
     /// Puts the batch together.
-    fn finish(&self) -> Result<Finished> {
-        let State { mut columns, pixels, mut bad, failure } = std::mem::take(&mut *self.lock());
+    fn finish(&self) -> Result<Complete> {
+        let TaskResults { mut columns, decoded, mut bad, failure } = std::mem::take(&mut *self.lock());
         if let Some(failure) = failure {
             return Err(failure);
         }
-        let collator = &self.job.collator;
-        bad.extend(self.job.lost());
+        let collator = &self.request.collator;
+        bad.extend(self.request.lost());
         bad.sort_by_key(|(row, _)| *row);
         if matches!(collator.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
@@ -399,25 +390,22 @@ impl Collation {
             return Err(first.clone().hint_also("to count and skip such rows, say so with `on_bad_row`"));
         }
         bad.dedup_by_key(|(row, _)| *row);
-        let rows = self.job.picks.len();
+        let rows = self.request.picks.len();
         let is_bad = |row: usize| bad.binary_search_by_key(&row, |(row, _)| *row).is_ok();
-        for Pixels { column, buffer, pieces } in pixels {
-            let (Treatment::Image(image), Some(mut buffer)) = (&collator.treatments[column], buffer) else {
-                continue;
-            };
-            buffer.join(pieces.into_iter().flatten());
-            if !bad.is_empty() {
-                buffer.retain(image.bytes_per_image(), |row| !is_bad(row));
-            }
-            columns[column] = Some(tensor(collator.schema.field(column), image, buffer, rows - bad.len())?);
-        }
         if !bad.is_empty() {
             let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
-            for (column, treatment) in columns.iter_mut().zip(&collator.treatments) {
-                if let (Some(gathered), Treatment::Plain { .. }) = (&column, treatment) {
-                    *column = Some(filter(gathered, &kept).or_fail()?);
-                }
+            for gathered in columns.iter_mut().flatten() {
+                *gathered = filter(gathered, &kept).or_fail()?;
             }
+        }
+        for Slots { column, bytes, buffer, pieces } in decoded {
+            let Some(mut buffer) = buffer else { continue };
+            buffer.join(pieces.into_iter().flatten());
+            if !bad.is_empty() {
+                buffer.retain(bytes, |row| !is_bad(row));
+            }
+            let field = collator.schema.field(column);
+            columns[column] = Some(tensor(field, buffer.into_buffer(), rows - bad.len())?);
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
@@ -428,14 +416,10 @@ impl Collation {
 }
 
 impl Collator {
-    /// The rows of a row group with nulls replaced already, where that is asked for and nobody else has the rows: once
-    /// for a row group is less work than for each batch, which then gathers no validity.
-    pub(super) fn filled(&self, rows: RecordBatch) -> Result<RecordBatch> {
+    /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch.
+    pub(super) fn prepared(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
-        let columns = columns.into_iter().zip(&self.treatments).map(|(column, treatment)| match treatment {
-            Treatment::Plain { fill: Some(value) } => fill(column, value),
-            _ => Ok(column),
-        });
+        let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| codec.prepare(column));
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()?)
     }

@@ -196,7 +196,7 @@ impl Dataset {
 
     /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
     pub(super) fn here(&self) -> Result<(Arc<Border>, Store)> {
-        if !self.border.is_foreign() {
+        if !self.border.is_forked() {
             return Ok((self.border.clone(), self.store.clone()));
         }
         let (border, store) = (Border::start()?, self.store.clone());

@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use crossbeam_channel::RecvTimeoutError;
 
-use super::assembly::Pending;
 use super::bad_rows::{BadRow, OnBadRow};
 use super::collate::Collated;
 use super::consumer::Consumer;
-use super::pipe::Flow;
+use super::hand_over::PendingBatch;
+use super::lifecycle::Reason;
+use super::pipe::BatchReceiver;
 use super::progress::{Progress, Receipt};
-use super::threads::forked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
@@ -79,8 +79,8 @@ pub struct Epoch {
     /// Steps that are still to come: an epoch that ends before is an error.
     pub(super) owed: u64,
     /// The pipe; once it is gone, what has still to be said about that, if anything.
-    pub(super) flow: Result<Flow, Option<Error>>,
-    pub(super) pending: Option<Pending>,
+    pub(super) receiver: Result<BatchReceiver, Option<Error>>,
+    pub(super) pending: Option<PendingBatch>,
     pub(super) progress: Arc<Progress>,
     pub(super) generation: u64,
     pub(super) monitor: Arc<Monitor>,
@@ -112,30 +112,30 @@ impl Epoch {
     #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.counted = false;
-        Some(Consumer::new(self.flow.as_ref().ok()?.watch.clone(), apart))
+        Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))
     }
 
     /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
     /// [`Loader::handed_over`](super::Loader::handed_over).
     pub fn next_step(&mut self, timeout: Duration) -> Wait {
-        let flow = match &mut self.flow {
-            Ok(flow) => flow,
+        let receiver = match &mut self.receiver {
+            Ok(receiver) => receiver,
             Err(failure) => return failure.take().map_or(Wait::Finished, |failure| Wait::Step(Err(failure))),
         };
-        if flow.is_foreign() {
-            self.flow = Err(None);
-            return Wait::Step(Err(forked()));
+        if let Err(forked) = receiver.check_process() {
+            self.receiver = Err(None);
+            return Wait::Step(Err(forked));
         }
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.
             if self.counted {
-                flow.watch.asks();
-                flow.watch.gets_nothing();
+                receiver.watch.asks();
+                receiver.watch.gets_nothing();
             }
-            self.flow = Err(None);
+            self.receiver = Err(None);
             return Wait::Finished;
         }
-        let watch = flow.watch.clone();
+        let watch = receiver.watch.clone();
         match self.counted {
             true => watch.asks(),
             false => watch.works(None),
@@ -150,9 +150,9 @@ impl Epoch {
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
         };
-        // Its place is given back last: who waits for it gets to work at once, and would take the processor from us.
-        let (end, _place) = match self.pending.take() {
-            Some(Pending { end, padded, place, load, .. }) => ((end, padded), (place, load)),
+        // Its permit is given back last: who waits for it gets to work at once, and would take the processor from us.
+        let (end, _permit) = match self.pending.take() {
+            Some(PendingBatch { end, padded, permit, memory, .. }) => ((end, padded), (permit, memory)),
             None => ((0, 0), (None, None)),
         };
         match received.and_then(|made| self.accept(made, end)) {
@@ -168,7 +168,10 @@ impl Epoch {
                 if self.counted {
                     watch.gets_nothing();
                 }
-                self.flow = Err(None);
+                if let Ok(receiver) = &self.receiver {
+                    receiver.failed();
+                }
+                self.receiver = Err(None);
                 Wait::Step(Err(error))
             }
         }
@@ -176,17 +179,19 @@ impl Epoch {
 
     /// Waits for the next pending batch, and then until it is made.
     fn receive(&mut self, timeout: Duration) -> Result<Result<Collated>, RecvTimeoutError> {
-        let Ok(flow) = &self.flow else { return Err(RecvTimeoutError::Disconnected) };
+        let Ok(receiver) = &self.receiver else { return Err(RecvTimeoutError::Disconnected) };
         let began = Instant::now();
         let left = || timeout.saturating_sub(began.elapsed());
         if self.pending.is_none() {
-            self.pending = Some(flow.batches.recv_timeout(left())?);
+            self.pending = Some(receiver.batches.recv_timeout(left())?);
         }
-        let Some(Pending { made, .. }) = &self.pending else { return Err(RecvTimeoutError::Disconnected) };
+        let Some(PendingBatch { made, .. }) = &self.pending else {
+            return Err(RecvTimeoutError::Disconnected);
+        };
         match made.try_recv() {
             Some(made) => Ok(made),
             None => {
-                flow.watch.making();
+                receiver.watch.making();
                 made.recv_timeout(left())
             }
         }
@@ -209,8 +214,8 @@ impl Epoch {
             .hint("raise at_most, or mend the rows"));
         }
         self.owed -= 1;
-        if let (0, Ok(flow)) = (self.owed, &self.flow) {
-            flow.finished();
+        if let (0, Ok(receiver)) = (self.owed, &self.receiver) {
+            receiver.finished();
         }
         let after =
             Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
@@ -218,9 +223,14 @@ impl Epoch {
     }
 
     fn cut_short(&self) -> Error {
-        match self.flow.as_ref().is_ok_and(Flow::is_closed) {
-            true => Error::new(ErrorKind::Closed, "the loader was closed"),
-            false => Error::new(
+        let abandoned = self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned);
+        let ended =
+            |why: &str| Error::new(ErrorKind::Closed, format!("epoch {} was ended: {why}", self.number));
+        match abandoned {
+            Some(Reason::Closed) => Error::new(ErrorKind::Closed, "the loader was closed"),
+            Some(Reason::Superseded) => ended("the loader began another one"),
+            Some(Reason::Reset) => ended("the loader was restored, or its cache was warmed"),
+            Some(Reason::Left | Reason::Failed) | None => Error::new(
                 ErrorKind::Internal,
                 format!("epoch {} ended {} steps early", self.number, self.owed),
             ),

@@ -15,12 +15,11 @@ use super::progress::Receipt;
 use super::row_groups::Source;
 use super::sizing::Sizing;
 use super::stats::{MemoryStats, StageStats, Stats};
-use super::threads::forked;
 use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
-use crate::reader::select::Selected;
+use crate::samples::SampleIndex;
 use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
@@ -55,7 +54,7 @@ pub struct Loader {
 pub(super) struct Inner {
     pub(super) engine: Arc<Engine>,
     pub(super) fetcher: Fetcher,
-    pub(super) selected: Arc<Selected>,
+    pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
     /// What opening the data set came to.
@@ -75,7 +74,6 @@ pub(super) struct Inner {
     pub(super) filter: Option<String>,
     /// In which form the cache keeps images, where there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
-    pub(super) closed: std::sync::atomic::AtomicBool,
 }
 
 impl Drop for Inner {
@@ -96,7 +94,7 @@ impl Inner {
     pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
-        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form));
+        let row_cache = self.fetcher.row_cache.as_ref().map(|row_cache| row_cache.in_form(form.clone()));
         Ok(Source {
             runtime,
             pool,
@@ -133,7 +131,7 @@ impl Loader {
         let mut epoch = Epoch {
             number: 0,
             owed: 0,
-            flow: Err(None),
+            receiver: Err(None),
             pending: None,
             progress: inner.progress.clone(),
             generation: 0,
@@ -142,44 +140,39 @@ impl Loader {
             on_bad_row: inner.collator.on_bad_row,
             skipped: Vec::new(),
         };
-        epoch.flow = self
-            .check_alive()
-            .and_then(|()| {
-                inner.engine.run(&inner.closed, || {
-                    // Not before it is sure that the epoch begins: a position does not move for one that does not.
-                    let (number, start, generation) = inner.progress.begin(number);
-                    let spec = self.order();
-                    if let Some((row_cache, tiers)) =
-                        inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref())
-                    {
-                        row_cache.cache().epoch_begins();
-                        tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
-                    }
-                    let split = self.split(&spec);
-                    (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
-                    let planned = |epoch: u64, start: u64| {
-                        let order = {
-                            let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
-                            move || EpochOrder::new(&counts, &spec, epoch)
-                        };
-                        let key = PrefetchKey { epoch, start, order: spec.clone() };
-                        let scout = order.clone();
-                        Planned {
-                            key,
-                            scout: Box::new(move || Walk::scout(&scout(), split, start)),
-                            walk: Box::new(move || Walk::new(&order(), split, start)),
-                            next_at: inner.sizing.next_at(split.steps(start)),
-                        }
+        epoch.receiver = inner
+            .engine
+            .begin(|| {
+                // Not before it is sure that the epoch begins: a position does not move for one that does not.
+                let (number, start, generation) = inner.progress.begin(number);
+                let spec = self.order();
+                if let Some((row_cache, tiers)) = inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref()) {
+                    row_cache.cache().epoch_begins();
+                    tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
+                }
+                let split = self.split(&spec);
+                (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
+                let planned = |epoch: u64, start: u64| {
+                    let order = {
+                        let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
+                        move || EpochOrder::new(&counts, &spec, epoch)
                     };
-                    Ok(Work {
-                        epoch: planned(number, start),
-                        next: number
-                            .checked_add(1)
-                            .filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs))
-                            .map(|next| planned(next, 0)),
-                        source: inner.source(spec.is_exact())?,
-                        batches: inner.sizing.batches,
-                    })
+                    let key = PrefetchKey { epoch, start, order: spec.clone() };
+                    let scout = order.clone();
+                    Planned {
+                        key,
+                        scout: Box::new(move || Walk::scout(&scout(), split, start)),
+                        walk: Box::new(move || Walk::new(&order(), split, start)),
+                        next_at: inner.sizing.next_at(split.steps(start)),
+                    }
+                };
+                let following =
+                    number.checked_add(1).filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs));
+                let plans = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
+                Ok(Work {
+                    plans: plans.map(|(epoch, start)| planned(epoch, start)).collect(),
+                    source: inner.source(spec.is_exact())?,
+                    batches: inner.sizing.batches,
                 })
             })
             .map_err(Some);
@@ -236,7 +229,7 @@ impl Loader {
     /// The position belongs to another data set, seed, filter or order, or its window does not fit the budget.
     pub fn restore(&self, position: &Position) -> Result<()> {
         let inner = &*self.inner;
-        self.check_alive()?;
+        self.check_usable()?;
         position.check(&inner.fetcher.catalog.fingerprint.to_string(), &self.order_id())?;
         let saved = &position.order;
         let mut order = self.order();
@@ -258,7 +251,7 @@ impl Loader {
         if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
             tiers.restore(saved)?;
         }
-        inner.engine.stop();
+        inner.engine.reset();
         let split = self.split(&order);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
         match split.steps(position.row) {
@@ -282,21 +275,13 @@ impl Loader {
 
     /// Ends the epoch that is under way, at once. Every later use is an error.
     pub fn close(&self) {
-        self.inner.closed.store(true, std::sync::atomic::Ordering::Relaxed);
-        if !self.inner.engine.is_foreign() {
-            self.inner.engine.stop();
-            self.inner.monitor.flush();
-        }
+        self.inner.engine.close();
+        self.inner.monitor.flush();
     }
 
-    pub(super) fn check_alive(&self) -> Result<()> {
-        if self.inner.engine.is_foreign() {
-            return Err(forked());
-        }
-        if self.inner.closed.load(std::sync::atomic::Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another"));
-        }
-        Ok(())
+    /// Fails once the loader was closed, and in a forked child.
+    pub(super) fn check_usable(&self) -> Result<()> {
+        self.inner.engine.check_usable()
     }
 
     fn order(&self) -> OrderSpec {

@@ -2,23 +2,29 @@
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
-//! * `threads` starts them, `pipe` runs an epoch on them: `prefetch` fetches its
-//!   row groups and `row_groups` decodes them, `assembly` follows the plan, `collate`
-//!   makes one batch of rows and `images`, `buffer_pool` keeps its buffers,
-//! * `warm` fills the cache, `tiers` chooses the form in which it keeps images,
+//! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
+//!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
+//!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
+//!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
+//!   of its columns, `buffer_pool` keeps its buffers,
+//! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
 //!   was, [`stats`](Stats) tells who worked and who waited for whom.
 
+mod admission;
+mod arrivals;
 mod assembly;
 mod bad_rows;
+mod batch_group;
 mod buffer_pool;
 mod build;
 mod collate;
 mod consumer;
 mod dataset;
 mod epoch;
+mod hand_over;
 mod handle;
-mod images;
+mod lifecycle;
 mod machine;
 mod pipe;
 mod plan;

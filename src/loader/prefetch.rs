@@ -1,4 +1,4 @@
-//! The feed of one epoch: its row groups, fetched in plan order and decoded a little ahead.
+//! Prefetching of one epoch: its row groups, fetched in plan order and decoded a little ahead.
 //!
 //! The last async file: [`RowGroupQueue`] is where tasks end and threads begin.
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
 use futures::{StreamExt, stream};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::row_groups::{PendingRowGroup, RowGroupDecoder, Source};
@@ -22,7 +22,7 @@ use crate::source::Store;
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
-/// Which row groups a feed brings.
+/// Which row groups are prefetched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrefetchKey {
     pub(crate) epoch: u64,
@@ -38,52 +38,87 @@ pub(crate) type Scout = Box<dyn FnOnce() -> Walk + Send>;
 pub(super) struct Prefetch {
     pub(super) arriving: RowGroupQueue,
     pub(super) gauge: Arc<Gauge>,
-    /// Bounds what is fetched before the epoch begins.
-    pub(super) lead: Arc<HeadStart>,
-    /// Ends the feed and all that it asked for.
-    pub(super) end: Cancel,
-    /// Ends the fetching alone: rows that are in use already may still have to be fetched once more.
-    pub(super) enough: Cancel,
-    /// Closed when nothing of it is fetched any more: all is, or what is left is not wanted.
-    pub(super) over: oneshot::Receiver<()>,
+    pub(super) control: PrefetchControl,
 }
 
-/// Ends a feed from its other end.
+/// Says how much is fetched. Cheap to clone; clones are the same.
 #[derive(Clone)]
-pub(super) struct Cancel(CancellationToken);
+pub(super) struct PrefetchControl {
+    head_start: Arc<HeadStart>,
+    /// Ends the fetching alone.
+    fetching: CancellationToken,
+    /// Ends all that is asked of the store.
+    all: CancellationToken,
+}
 
-impl Cancel {
+impl PrefetchControl {
+    /// Lets row groups be fetched as far as the first batches need them.
+    pub(super) fn start(&self) {
+        self.head_start.raise(FetchLimit::HeadStart);
+    }
+
+    /// Lets all of them be fetched. What was fetched before is needed now.
+    pub(super) fn fetch_all(&self) {
+        self.head_start.fetch_all();
+    }
+
+    /// Ends the fetching. Rows that are in use already may still be fetched once more.
+    pub(super) fn cancel_fetching(&self) {
+        self.fetching.cancel();
+    }
+
+    /// Ends all that is asked of the store.
     pub(super) fn cancel(&self) {
-        self.0.cancel();
+        self.all.cancel();
     }
 
-    /// Hangs up when the guard is dropped.
-    pub(super) fn guard(self) -> DropGuard {
-        self.0.drop_guard()
+    /// Ends all that is asked of the store when the guard is dropped.
+    pub(super) fn cancel_on_drop(&self) -> DropGuard {
+        self.all.clone().drop_guard()
     }
+}
+
+/// How much of an epoch may be fetched. Only ever rises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum FetchLimit {
+    Nothing,
+    HeadStart,
+    All,
 }
 
 /// How far fetching runs ahead of an epoch that has not begun, and may never: far enough for the batches that can be made
 /// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
-pub(super) struct HeadStart {
-    /// Cancelled when the epoch begins.
-    begun: CancellationToken,
+struct HeadStart {
+    limit: watch::Sender<FetchLimit>,
     store: Store,
-    /// Bytes that were fetched before; `None` once the epoch has begun.
+    /// Bytes that were fetched before; `None` once all may be.
     bytes: Mutex<Option<u64>>,
 }
 
 impl HeadStart {
     fn new(store: Store) -> Self {
-        HeadStart { begun: CancellationToken::new(), store, bytes: Mutex::new(Some(0)) }
+        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), store, bytes: Mutex::new(Some(0)) }
     }
 
-    /// Lets all of it be fetched. What was fetched before is needed now.
-    pub(super) fn ends(&self) {
+    fn raise(&self, limit: FetchLimit) {
+        self.limit.send_if_modified(|now| {
+            let rises = limit > *now;
+            *now = limit.max(*now);
+            rises
+        });
+    }
+
+    fn fetch_all(&self) {
         if let Some(bytes) = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.store.needs(bytes);
         }
-        self.begun.cancel();
+        self.raise(FetchLimit::All);
+    }
+
+    /// Waits until so much may be fetched.
+    async fn reached(&self, limit: FetchLimit) {
+        // The sender is our own: it is not closed.
+        drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
     /// Takes note of a row group that was fetched.
@@ -108,10 +143,10 @@ impl HeadStart {
             if at >= ahead {
                 more = more.saturating_sub(1);
             }
-            let begun = held_back.then(|| self.begun.clone());
+            let head_start = held_back.then(|| self.clone());
             async move {
-                if let Some(begun) = begun {
-                    begun.cancelled().await;
+                if let Some(head_start) = head_start {
+                    head_start.reached(FetchLimit::All).await;
                 }
                 part
             }
@@ -119,12 +154,12 @@ impl HeadStart {
     }
 }
 
-/// The failure of a feed that ends although nobody ended it.
+/// The failure of a prefetch that ends although nobody ended it.
 pub(super) fn ended_early() -> Error {
     Error::new(ErrorKind::Internal, "fetching ended before its plan did")
 }
 
-/// The blocking end of the feed: parts in plan order.
+/// The blocking end of a prefetch: parts in plan order.
 pub(super) struct RowGroupQueue {
     parts: Receiver<Result<PendingRowGroup>>,
 }
@@ -137,57 +172,67 @@ impl RowGroupQueue {
 }
 
 /// A part that was fetched.
-enum Begun {
-    /// It waits for a place.
+enum Arrival {
+    /// It is decoded when few others wait.
     Fetched(Box<Fetched>),
-    /// It is being decoded.
-    RowGroupDecoder(PendingRowGroup),
+    Decoding(PendingRowGroup),
+}
+
+/// Calls a function when it is dropped: at the end of a task, however that ends.
+struct AtEnd<F: FnOnce()>(Option<F>);
+
+impl<F: FnOnce()> Drop for AtEnd<F> {
+    fn drop(&mut self) {
+        if let Some(call) = self.0.take() {
+            call();
+        }
+    }
 }
 
 impl Prefetch {
-    /// Begins to fetch what `scout` finds, once it is `due`, and notes it with `watch`.
+    /// Begins to prefetch what `scout` finds, as far as its control allows, which is nothing at first, and notes it with
+    /// `watch`. Calls `ended` when nothing is fetched any more, however that came about.
     pub(super) fn start(
         source: &Source,
         scout: Scout,
-        due: impl Future<Output = ()> + Send + 'static,
+        ended: impl FnOnce() + Send + 'static,
         watch: Watch,
     ) -> Self {
         let (arrive, parts) = unbounded();
-        let places = Arc::new(Semaphore::new(READ_AHEAD));
+        let waiting = Arc::new(Semaphore::new(READ_AHEAD));
         let arriving = RowGroupQueue { parts };
         let behind = source.fetcher.row_cache.as_ref().map(RowCache::behind);
         let gauge = Arc::new(Gauge::new(watch).beside(behind));
-        let (fetching, over) = oneshot::channel::<()>();
-        let end = CancellationToken::new();
-        let fetching_ends = end.child_token();
-        let lead = Arc::new(HeadStart::new(source.fetcher.store.clone()));
-        let (leading, counted, ahead) = (lead.clone(), lead.clone(), source.ahead);
-        let reading = RowGroupDecoder { source: source.clone(), end: end.clone() };
-        let (fetcher, watched, stopped) = (source.fetcher.clone(), gauge.clone(), fetching_ends.clone());
+        let all = CancellationToken::new();
+        let fetching = all.child_token();
+        let head_start = Arc::new(HeadStart::new(source.fetcher.store.clone()));
+        let (limited, counted, ahead) = (head_start.clone(), head_start.clone(), source.ahead);
+        let decoder = RowGroupDecoder { source: source.clone(), end: all.clone() };
+        let (fetcher, watched, cancelled) = (source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
-            due.await;
-            let parts = leading.parts(scout(), ahead, fetcher.store.row_groups_at_once());
-            let (reader, turns) = (reading.clone(), Arc::new(Semaphore::new(reading.at_once())));
+            limited.reached(FetchLimit::HeadStart).await;
+            let parts = limited.parts(scout(), ahead, fetcher.store.row_groups_at_once());
+            let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Fetched| {
-                let (reader, turns) = (reader.clone(), turns.clone());
+                let (decoder, turns) = (at_once.clone(), turns.clone());
                 counted.fetched(fetched.found.bytes());
                 async move {
                     match fetched.found {
                         // Others wait for rows that are ours to keep, however slow our own consumer is.
                         Found::Bytes(_, Some(_)) | Found::Rows(_, Some(_)) => {
                             let turn = turns.acquire_owned().await.ok();
-                            Begun::RowGroupDecoder(reader.start(fetched, None, turn))
+                            Arrival::Decoding(decoder.start(fetched, None, turn))
                         }
-                        _ => Begun::Fetched(Box::new(fetched)),
+                        _ => Arrival::Fetched(Box::new(fetched)),
                     }
                 }
             };
-            let pass_on = async move |begun: Result<Begun>| {
-                let arriving = match begun {
-                    Ok(Begun::RowGroupDecoder(arriving)) => Ok(arriving),
-                    // A place first: what waits for one has not been decoded yet.
-                    Ok(Begun::Fetched(fetched)) => match places.clone().acquire_owned().await {
-                        Ok(place) => Ok(reading.start(*fetched, Some(place), None)),
+            let pass_on = async move |arrival: Result<Arrival>| {
+                let arriving = match arrival {
+                    Ok(Arrival::Decoding(arriving)) => Ok(arriving),
+                    // A permit first: what waits for one has not been decoded yet.
+                    Ok(Arrival::Fetched(fetched)) => match waiting.clone().acquire_owned().await {
+                        Ok(permit) => Ok(decoder.start(*fetched, Some(permit), None)),
                         Err(_) => return false,
                     },
                     Err(error) => Err(error),
@@ -197,10 +242,10 @@ impl Prefetch {
             fetcher.run(parts, watched, begin, pass_on).await;
         };
         source.runtime.spawn(async move {
-            stopped.run_until_cancelled_owned(fetch).await;
-            // However it ended: whoever comes after it waits for no more than that.
-            drop(fetching);
+            // Made here, so that a task that never ran calls nothing.
+            let _at_end = AtEnd(Some(ended));
+            cancelled.run_until_cancelled_owned(fetch).await;
         });
-        Prefetch { arriving, gauge, lead, end: Cancel(end), enough: Cancel(fetching_ends), over }
+        Prefetch { arriving, gauge, control: PrefetchControl { head_start, fetching, all } }
     }
 }

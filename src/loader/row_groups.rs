@@ -13,28 +13,27 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
-use super::images;
 use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
-use crate::reader::select::Selected;
 use crate::reader::{self, Renew, Resident};
+use crate::samples::SampleIndex;
 use crate::shard::Part;
 
-/// Of the memory for row groups, the share that one may take with its images in another form; larger ones are kept as
-/// files.
+/// Of the memory for row groups, the share that one may take with its cells in another form; larger ones are kept as they
+/// are stored.
 const FORM_SHARE: u64 = 8;
 
-/// What feeds read from, and with.
+/// What row groups are read from, and with.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) runtime: Handle,
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
-    pub(super) selected: Arc<Selected>,
+    pub(super) selected: Arc<SampleIndex>,
     /// What becomes of the rows.
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
@@ -45,7 +44,7 @@ pub(super) struct Source {
     /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
     /// hand.
     pub(super) exchange: bool,
-    /// Looks at what the images of the data set are like.
+    /// Looks at what the cells of the data set are like.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
@@ -70,7 +69,7 @@ impl PendingRowGroup {
     }
 }
 
-/// Turns the fetched bytes of one feed into rows, on the pool.
+/// Turns the fetched bytes of one epoch into rows, on the pool.
 #[derive(Clone)]
 pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
@@ -93,29 +92,29 @@ impl RowGroupDecoder {
         let (send, rows) = bounded(1);
         let part = fetched.part;
         let longest = Arc::<AtomicU64>::default();
-        let (reading, found_longest) = (self.clone(), longest.clone());
+        let (decoder, found_longest) = (self.clone(), longest.clone());
         self.source.pool.spawn_fifo(move || {
             let Fetched { part, found, permit, mut watch } = fetched;
             watch.go_on(Phase::Pool);
             let task = match found {
                 Found::Bytes(..) => {
-                    Some(reading.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
+                    Some(decoder.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
                 }
                 // From the cache, as they are.
                 Found::Rows(..) | Found::Lost(_) => None,
             };
-            let read = caught(|| reading.read(part, found, permit));
+            let read = caught(|| decoder.read(part, found, permit));
             let rows = read.as_ref().ok().map(|read| read.resident.rows());
             let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
             if let Some(rows) = rows {
-                found_longest.store(reading.source.collator.longest(&rows.batch), Relaxed);
+                found_longest.store(decoder.source.collator.longest(&rows.batch), Relaxed);
             }
             if let Some(task) = task {
                 task.done(u64::from(part.rows), bytes);
             }
             match read {
                 Ok(Read { resident, keep: Some((writer, whole)) }) => {
-                    reading.keep((resident, send), writer, whole, turn, watch);
+                    decoder.keep((resident, send), writer, whole, turn, watch);
                 }
                 // Nobody listens any more where the epoch was left.
                 read => drop(send.send(read.map(|read| read.resident))),
@@ -160,26 +159,21 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Rows with their images in the form in which they are kept.
+    /// Rows with their cells in the form in which they are kept.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let Source { fetcher, monitor, limit, collator, .. } = &self.source;
-        let Some((row_cache, form)) =
-            fetcher.row_cache.as_ref().and_then(|row_cache| Some((row_cache, row_cache.form()?)))
-        else {
+        let Some(form) = fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.form()) else {
             return Ok(rows);
         };
         let task = monitor.task(Stage::Keep, None);
-        let Some(kept) =
-            images::kept(&rows, row_cache.images(), form, (limit / FORM_SHARE, &collator.workspace))?
-        else {
+        let Some(kept) = form.make(&rows, limit / FORM_SHARE, &collator.workspace)? else {
             return Ok(rows);
         };
-        let images = (rows.num_rows() * row_cache.images().len()) as u64;
-        task.done(images, kept.get_array_memory_size() as u64);
+        task.done((rows.num_rows() * form.columns()) as u64, kept.get_array_memory_size() as u64);
         Ok(kept)
     }
 
-    /// The bytes of a row group once more. Ends with the feed, however the store hangs.
+    /// The bytes of a row group once more. Ends with the epoch, however the store hangs.
     fn fetch_again(&self, group: usize) -> Result<Chunks> {
         let (send, receive) = bounded(1);
         let (fetcher, end) = (self.source.fetcher.clone(), self.end.clone());
@@ -224,7 +218,7 @@ impl RowGroupDecoder {
         }
         match (read, writer) {
             (Ok(rows), None) => {
-                Ok(Resident::new(fetcher, selected, part, collator.filled(rows)?, permit).into())
+                Ok(Resident::new(fetcher, selected, part, collator.prepared(rows)?, permit).into())
             }
             (Ok(whole), Some((writer, _))) => {
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);

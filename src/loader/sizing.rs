@@ -276,7 +276,7 @@ impl Needed {
     /// Epochs deal row groups to lanes and windows in any order, so the largest are taken to meet.
     ///
     /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
-    /// needs of parts that leave with it out of them ([`Assembly::make_room`](super::assembly)): then a lane holds no more
+    /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](super::assembly)): then a lane holds no more
     /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
     /// part more, so that a batch that straddles two row groups does not wait.
     fn for_groups(mut groups: Vec<Weight>, is_exact: bool, pool: u64, split: Split) -> Self {

@@ -37,8 +37,13 @@ impl Border {
     }
 
     /// Whether this is a forked child of the process that has the threads.
-    pub(crate) fn is_foreign(&self) -> bool {
+    pub(crate) fn is_forked(&self) -> bool {
         self.process != std::process::id()
+    }
+
+    /// Fails in a forked child, which has none of the threads: to wait for one would never end.
+    pub(crate) fn check_process(&self) -> Result<()> {
+        if self.is_forked() { Err(forked()) } else { Ok(()) }
     }
 
     /// Runs a future to its end on these threads, from any thread of the user's: one of another runtime included.
@@ -55,9 +60,10 @@ impl Border {
     }
 
     pub(crate) fn handle(&self) -> Result<&Handle> {
-        let runtime = self.runtime.as_ref().filter(|_| !self.is_foreign());
+        self.check_process()?;
+        let runtime = self.runtime.as_ref();
         let runtime =
-            runtime.ok_or_else(|| Error::new(ErrorKind::Closed, "the fetching threads are gone"))?;
+            runtime.ok_or_else(|| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
         Ok(runtime.handle())
     }
 }
@@ -65,7 +71,7 @@ impl Border {
 impl Drop for Border {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        if self.is_foreign() {
+        if self.is_forked() {
             // The threads are the parent's; waiting for them here would never end.
             std::mem::forget(runtime);
             return;
@@ -98,7 +104,7 @@ fn not_started(what: &str, error: &dyn Display) -> Error {
     Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
 }
 
-/// The failure of a loader that is used in a forked child.
+/// The error of a loader that is used in a forked child.
 pub(super) fn forked() -> Error {
     Error::new(
         ErrorKind::Closed,

@@ -21,12 +21,12 @@ impl Loader {
     /// # Errors
     /// There is no cache; a row group cannot be read; the loader was closed.
     pub fn warm(&self, mut done: impl FnMut(u64, u64)) -> Result<CacheStats> {
-        self.check_alive()?;
+        self.check_usable()?;
         let inner = &*self.inner;
         let row_cache = inner.fetcher.row_cache.as_ref();
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
-        inner.engine.stop();
+        inner.engine.reset();
         let counts = inner.selected.counts.clone();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
@@ -39,13 +39,13 @@ impl Loader {
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
-        let feed = Prefetch::start(&inner.source(true)?, Box::new(scout), async {}, watch.clone());
-        let _ended_with_this = feed.end.clone().guard();
-        feed.lead.ends();
+        let prefetch = Prefetch::start(&inner.source(true)?, Box::new(scout), || {}, watch.clone());
+        let _ended_with_this = prefetch.control.cancel_on_drop();
+        prefetch.control.fetch_all();
         let mut passed = 0;
         while passed < total {
-            self.check_alive()?;
-            let arrived = match feed.arriving.next(STALL_CHECK_INTERVAL) {
+            self.check_usable()?;
+            let arrived = match prefetch.arriving.next(STALL_CHECK_INTERVAL) {
                 Ok(arrived) => arrived?,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),

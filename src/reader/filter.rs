@@ -180,7 +180,7 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
 
 /// What a row group's statistics tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum RowGroupMatch {
     /// No row matches.
     None,
     /// Every row matches.
@@ -238,22 +238,22 @@ impl Filter {
     /// What the statistics of a row group, an index into [`Catalog::groups`], tell. The filter must be valid for the
     /// catalogue.
     #[doc(hidden)]
-    pub fn prune(&self, catalog: &Catalog, group: usize) -> Verdict {
+    pub fn prune(&self, catalog: &Catalog, group: usize) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
-            return Verdict::Some;
+            return RowGroupMatch::Some;
         };
         let lists = self.any_of.iter().map(|terms| {
-            let verdicts = terms.iter().map(|term| prune::term(catalog, group, term));
-            verdicts.fold(Verdict::All, |all, one| match (all, one) {
-                (Verdict::None, _) | (_, Verdict::None) => Verdict::None,
-                (Verdict::All, Verdict::All) => Verdict::All,
-                _ => Verdict::Some,
+            let matches = terms.iter().map(|term| prune::term(catalog, group, term));
+            matches.fold(RowGroupMatch::All, |all, one| match (all, one) {
+                (RowGroupMatch::None, _) | (_, RowGroupMatch::None) => RowGroupMatch::None,
+                (RowGroupMatch::All, RowGroupMatch::All) => RowGroupMatch::All,
+                _ => RowGroupMatch::Some,
             })
         });
-        lists.fold(Verdict::None, |any, one| match (any, one) {
-            (Verdict::All, _) | (_, Verdict::All) => Verdict::All,
-            (Verdict::None, Verdict::None) => Verdict::None,
-            _ => Verdict::Some,
+        lists.fold(RowGroupMatch::None, |any, one| match (any, one) {
+            (RowGroupMatch::All, _) | (_, RowGroupMatch::All) => RowGroupMatch::All,
+            (RowGroupMatch::None, RowGroupMatch::None) => RowGroupMatch::None,
+            _ => RowGroupMatch::Some,
         })
     }
 

@@ -27,6 +27,7 @@ use arrow::datatypes::{DataType, Fields, Schema};
 
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::samples::{PartRows, SampleIndex};
 use crate::shard::Part;
 
 pub use filter::Filter;
@@ -34,7 +35,6 @@ pub use filter::Filter;
 use budget::{ALONE_BEYOND, Permit};
 use fetch::{Chunks, Fetcher};
 use row_cache::Kept;
-use select::Selected;
 
 /// The rows of one part at hand, with the permit that covers them.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ pub(crate) struct Resident {
     rows: Mutex<Arc<Rows>>,
     /// Why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
-    numbers: Numbers,
+    numbers: RowNumbers,
     /// Shared with who writes the rows to disk.
     permit: Option<Arc<Permit>>,
     /// Who gets mapped rows once more.
@@ -89,34 +89,24 @@ pub(crate) trait Renew: fmt::Debug + Send + Sync {
 
 /// Which row of its row group each row is.
 #[derive(Clone, Debug)]
-enum Numbers {
-    /// Consecutive rows from this one on.
-    From(u64),
-    /// These rows.
-    Listed(Arc<[u32]>),
-}
-
-impl Numbers {
-    fn of(part: &Part, selected: &Selected) -> Self {
-        match selected.listed(part) {
-            Some(listed) => Numbers::Listed(listed.into()),
-            None => Numbers::From(u64::from(part.start)),
-        }
-    }
+enum RowNumbers {
+    /// Those of a part.
+    Part(PartRows),
+    /// Of a few that were taken out of a part, in any order.
+    Taken(Arc<[u32]>),
 }
 
 /// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, and a little more for a row group that
 /// passes alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
-    selected: &Selected,
+    samples: &SampleIndex,
     part: &Part,
     chunks: Chunks,
     limit: u64,
 ) -> Result<RecordBatch> {
     let Fetcher { catalog, projection, .. } = fetcher;
-    let group = &catalog.groups[part.group as usize];
-    let selection = selected.of_part(part, group.rows);
+    let selection = samples.rows_of(part).selection();
     let limit = limit_for(limit);
     rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)
 }
@@ -130,32 +120,32 @@ impl Resident {
     /// The rows that a part was decoded to.
     pub(crate) fn new(
         fetcher: &Fetcher,
-        selected: &Selected,
+        samples: &SampleIndex,
         part: Part,
         rows: RecordBatch,
         mut permit: Permit,
     ) -> Self {
         // The plan counts on the estimate, not on what this row group happens to take.
         permit.shrink(fetcher.held(part.group as usize));
-        Resident { permit: Some(Arc::new(permit)), ..Resident::alone(selected, part, rows) }
+        Resident { permit: Some(Arc::new(permit)), ..Resident::alone(samples, part, rows) }
     }
 
     /// The same without a permit.
-    pub(crate) fn alone(selected: &Selected, part: Part, rows: RecordBatch) -> Self {
-        let (rows, numbers) = (Mutex::new(Rows::new(rows, None)), Numbers::of(&part, selected));
+    pub(crate) fn alone(samples: &SampleIndex, part: Part, rows: RecordBatch) -> Self {
+        let (rows, numbers) = (Mutex::new(Rows::new(rows, None)), RowNumbers::Part(samples.rows_of(&part)));
         Resident { part, rows, lost: None, numbers, permit: None, renewer: None }
     }
 
     /// The rows that were kept of a part's row group; `renewer` gets them once more if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
-        selected: &Selected,
+        samples: &SampleIndex,
         part: Part,
         kept: &Kept,
         permit: Permit,
         renewer: Arc<dyn Renew>,
     ) -> Self {
-        Resident::new(fetcher, selected, part, kept.rows.clone(), permit).exchanged(kept, renewer)
+        Resident::new(fetcher, samples, part, kept.rows.clone(), permit).exchanged(kept, renewer)
     }
 
     /// The same rows, from the cache.
@@ -217,7 +207,7 @@ impl Resident {
     }
 
     /// In the place of a part that cannot be read.
-    pub(crate) fn lost(fetcher: &Fetcher, selected: &Selected, part: Part, error: Error) -> Result<Self> {
+    pub(crate) fn lost(fetcher: &Fetcher, samples: &SampleIndex, part: Part, error: Error) -> Result<Self> {
         let fields = fetcher.projection.schema().fields().iter();
         let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
         let rows = part.rows as usize;
@@ -225,15 +215,15 @@ impl Resident {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows =
             RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options).or_fail()?;
-        Ok(Resident { lost: Some(error), ..Resident::alone(selected, part, rows) })
+        Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 
     /// The ordinal of a row in its row group.
     pub(crate) fn row_in_group(&self, row: u32) -> u64 {
-        match &self.numbers {
-            Numbers::From(first) => first + u64::from(row),
-            Numbers::Listed(rows) => u64::from(rows[row as usize]),
-        }
+        u64::from(match &self.numbers {
+            RowNumbers::Part(rows) => rows.row_in_group(row),
+            RowNumbers::Taken(rows) => rows[row as usize],
+        })
     }
 
     /// The given rows in memory of their own, so that the row group's can be given back. Not of mapped rows, which take none.
@@ -249,7 +239,7 @@ impl Resident {
             part: self.part,
             rows: Mutex::new(Rows::new(rows, None)),
             lost: self.lost.clone(),
-            numbers: Numbers::Listed(numbers.into()),
+            numbers: RowNumbers::Taken(numbers.into()),
             permit: None,
             renewer: None,
         })
@@ -280,14 +270,16 @@ mod tests {
     use arrow::datatypes::{Field, Int64Type};
 
     use super::*;
+    use crate::row_set::RowSet;
+    use crate::samples::SingleRows;
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {
-        let selected = Selected::all([10].into_iter()).unwrap();
+        let samples = SampleIndex::new(Arc::new(SingleRows), vec![RowSet::all(10)]);
         let part = Part { group: 0, start: 3, rows: 5 };
         let schema = Arc::new(Schema::new(vec![Field::new("place", DataType::Int64, false)]));
         let places: ArrayRef = Arc::new(Int64Array::from_iter_values(3..8));
-        let resident = Resident::alone(&selected, part, RecordBatch::try_new(schema, vec![places]).unwrap());
+        let resident = Resident::alone(&samples, part, RecordBatch::try_new(schema, vec![places]).unwrap());
         let detached = resident.detach(&[4, 0, 2]).unwrap();
         let again = detached.detach(&[2, 0]).unwrap();
         for (resident, expected) in

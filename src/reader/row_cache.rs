@@ -1,8 +1,9 @@
 //! The row cache, as one loader uses it: under one selection of columns and rows.
 //!
 //! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. Which file a row group
-//! lies in is told by its address, size, version and footer. Images in them may have been brought into another [`Form`];
-//! where rows are not kept in the form that is wanted, those that hold files are used to make it.
+//! is in is known by its address, size, version and footer. Cells in them may have been brought into another
+//! [form](CacheForm); where rows are not kept in the form that is wanted, those with cells as they are stored are used to
+//! make it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,7 +15,7 @@ use arrow::array::RecordBatch;
 use super::budget::Permit;
 use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::catalog::{Catalog, Projection};
-use crate::decode::{Form, Image};
+use crate::column::CacheForm;
 use crate::shard::Part;
 use crate::source::Store;
 
@@ -34,10 +35,8 @@ pub(crate) struct RowCache {
     cache: DiskCache,
     /// Which rows: the filter, where there is one.
     content: Arc<str>,
-    /// Columns of images that can be kept in another form than as files, and what for.
-    images: Arc<[(usize, Image)]>,
-    /// How they are; `None`: as files.
-    form: Option<Form>,
+    /// How cells are kept; `None`: as they are stored.
+    form: Option<Arc<CacheForm>>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
@@ -62,33 +61,21 @@ pub(crate) struct CacheWriter {
 }
 
 impl RowCache {
-    /// `filter` tells which of the rows are kept, `images` which columns of them may be in another form; `memory` is what
-    /// the loader has for row groups.
-    pub(crate) fn new(
-        cache: DiskCache,
-        filter: Option<&str>,
-        images: Arc<[(usize, Image)]>,
-        counts: Arc<[u32]>,
-        memory: u64,
-    ) -> Self {
+    /// `filter` says which of the rows are kept; `memory` is what the loader has for row groups.
+    pub(crate) fn new(cache: DiskCache, filter: Option<&str>, counts: Arc<[u32]>, memory: u64) -> Self {
         let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
         let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
-        RowCache { cache, content: content.into(), images, form: None, counts, behind }
+        RowCache { cache, content: content.into(), form: None, counts, behind }
     }
 
     /// The same rows in another form.
-    pub(crate) fn in_form(&self, form: Option<Form>) -> Self {
+    pub(crate) fn in_form(&self, form: Option<Arc<CacheForm>>) -> Self {
         RowCache { form, ..self.clone() }
     }
 
-    /// How images are kept.
-    pub(crate) fn form(&self) -> Option<Form> {
-        self.form
-    }
-
-    /// Columns of images that can be kept in another form than as files, and what for.
-    pub(crate) fn images(&self) -> &[(usize, Image)] {
-        &self.images
+    /// How cells are kept; `None`: as they are stored.
+    pub(crate) fn form(&self) -> Option<&CacheForm> {
+        self.form.as_deref()
     }
 
     /// Whose turn it is to fetch a row group. Waits for another thread or process that fetches it, so not to be called on
@@ -137,8 +124,9 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// It is ours to keep a row group: from the files that are kept of it, where images are to be in another form. Those
-    /// are read into memory, since what is made of them gets a checksum of its own, which would seal a change for good.
+    /// It is ours to keep a row group: from the rows that are kept of it as they are stored, where cells are to be in another
+    /// form. Those are read into memory, since what is made of them gets a checksum of its own, which would seal a change
+    /// for good.
     fn ours(
         &self,
         guard: Guard,
@@ -148,8 +136,8 @@ impl RowCache {
         group: usize,
     ) -> Lookup {
         let writer = CacheWriter { guard, behind: self.behind.clone() };
-        let files = self.form.map(|_| self.in_form(None).key(store, catalog, projection, group));
-        match files.and_then(|key| self.cache.get_copy(&key)) {
+        let stored = self.form.as_ref().map(|_| self.in_form(None).key(store, catalog, projection, group));
+        match stored.and_then(|key| self.cache.get_copy(&key)) {
             Some(entry) => Lookup::Hit(Kept::new(entry), Some(writer)),
             None => Lookup::Miss(Some(writer)),
         }
@@ -160,12 +148,8 @@ impl RowCache {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
         let version = format!("{} footer:{:016x}", file.version, file.footer_hash);
-        let mut rows = format!("{} of {}{}", self.counts[group], found.rows, self.content);
-        if let Some(form) = self.form {
-            for (column, image) in &*self.images {
-                rows += &format!("; column {column}: {}", image.kept_as(form));
-            }
-        }
+        let form = self.form.as_ref().map_or("", |form| form.key());
+        let rows = format!("{} of {}{}{form}", self.counts[group], found.rows, self.content);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
     }
 

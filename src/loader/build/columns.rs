@@ -3,15 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
-use crate::batch::{Fill, is_variable};
+use crate::batch::is_variable;
 use crate::catalog::{Catalog, Projection, check_plain};
-use crate::decode::Image;
+use crate::column::{ColumnCodec, DecoderCodec, ImageCodec, PlainCodec, Slot};
 use crate::error::{Error, Place, Result};
-use crate::loader::collate::Treatment;
-use crate::loader::images::{can_be_kept, holds_images};
 
 impl LoaderBuilder {
     pub(super) fn projection(&self) -> Result<Projection> {
@@ -40,89 +38,81 @@ impl LoaderBuilder {
         }
     }
 
-    /// Pairs columns with what was said about them, and refuses what cannot be.
-    pub(super) fn treatments(&self, projection: &Projection) -> Result<Vec<Treatment>> {
-        let mut images: HashMap<&str, &Image> = HashMap::new();
+    /// The codec of each column, and the schema of batches. Refuses what cannot be.
+    pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
+        let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, image) in &self.decode {
             let field = self.read_column(projection, name, "decode")?;
-            image.validate().map_err(|error| error.at(Place::default().column(name.as_str())))?;
-            if !holds_images(field.data_type()) {
-                return Err(Error::invalid(format!("holds {}, not encoded images", field.data_type()))
-                    .at(Place::default().column(name.as_str()))
-                    .hint("images are binary values, or struct<bytes, path>"));
-            }
-            images.insert(name, image);
+            codecs.insert(name, delivered(ImageCodec::new(image.clone()), field)?);
         }
-        let mut fills: HashMap<&str, &Fill> = HashMap::new();
+        for (name, decoder) in &self.decoders {
+            let field = self.read_column(projection, name, "decode_with")?;
+            if codecs.insert(name, delivered(DecoderCodec::new(decoder.clone()), field)?).is_some() {
+                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+            }
+        }
+        let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
-            let place = || Place::default().column(name.as_str());
-            if images.contains_key(name.as_str()) {
-                return Err(Error::invalid("fill_null gives a value for images, which have none")
-                    .at(place())
-                    .hint("rows without an image are left out with `on_bad_row`"));
+            if let Some((codec, _)) = codecs.get(name.as_str()) {
+                return Err(codec.noun().no_fill().at(of_column(name)));
             }
-            value.check(field.data_type()).map_err(|error| error.at(place()))?;
-            fills.insert(name, value);
+            fills.insert(name, delivered(PlainCodec { fill: Some(value.clone()) }, field)?);
         }
         let fields = projection.schema().fields();
         check_plain(
-            fields.iter().map(AsRef::as_ref).filter(|field| !images.contains_key(field.name().as_str())),
+            fields.iter().map(AsRef::as_ref).filter(|field| !codecs.contains_key(field.name().as_str())),
         )?;
-        let treatment = |field: &FieldRef| match images.get(field.name().as_str()) {
-            Some(image) => Treatment::Image((*image).clone()),
-            None => Treatment::Plain { fill: fills.get(field.name().as_str()).copied().cloned() },
-        };
-        Ok(fields.iter().map(treatment).collect())
-    }
-
-    /// The columns whose images the cache can keep in another form than as files.
-    pub(super) fn images(&self, treatments: &[Treatment], schema: &Schema) -> Arc<[(usize, Image)]> {
-        let columns = treatments.iter().zip(schema.fields()).enumerate();
-        let images = columns.filter_map(|(column, (treatment, field))| match treatment {
-            Treatment::Image(image) if can_be_kept(field.data_type()) => Some((column, image.clone())),
-            _ => None,
+        codecs.extend(fills);
+        let each = fields.iter().map(|field| match codecs.remove(field.name().as_str()) {
+            Some(codec) => Ok(codec),
+            None => delivered(PlainCodec::default(), field),
         });
-        match &self.cache {
-            // Where entries are read into memory, it is planned for files.
-            Some(cache) if cache.is_mapped() => images.collect(),
-            _ => Arc::new([]),
-        }
+        let (codecs, fields): (Vec<_>, Vec<_>) = each.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
-    /// Bytes of a row in a batch: its pixels, and about what its other columns take.
-    pub(super) fn batch_row_bytes(&self, treatments: &[Treatment], projection: &Projection) -> Result<u64> {
-        let lengths = self.lengths(treatments, projection)?;
+    /// Bytes of a row in a batch: its slots, and about what its other columns take.
+    pub(super) fn batch_row_bytes(
+        &self,
+        codecs: &[Arc<dyn ColumnCodec>],
+        projection: &Projection,
+    ) -> Result<u64> {
+        let lengths = self.lengths(codecs, projection)?;
         Ok(lengths.others + lengths.of_values)
     }
 
-    /// What the footers tell of the bytes of a row in a batch.
-    pub(super) fn lengths(&self, treatments: &[Treatment], projection: &Projection) -> Result<Told> {
+    /// What is known of the bytes of a row in a batch before its cells are read.
+    pub(super) fn lengths(
+        &self,
+        codecs: &[Arc<dyn ColumnCodec>],
+        projection: &Projection,
+    ) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
-        let mut told = Told { are_known: true, ..Told::default() };
+        let mut bytes_of_row = RowBytes { are_known: true, ..RowBytes::default() };
         let (mut alike, mut variable) = (Vec::new(), Vec::new());
-        for (column, (field, treatment)) in projection.schema().fields().iter().zip(treatments).enumerate() {
-            match treatment {
-                Treatment::Image(image) => told.others += image.bytes_per_image() as u64,
-                Treatment::Plain { .. } if is_variable(field.data_type()) => {
-                    told.columns.push(column);
+        for (column, (field, codec)) in projection.schema().fields().iter().zip(codecs).enumerate() {
+            match codec.slot() {
+                Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
+                Slot::Gathered if is_variable(field.data_type()) => {
+                    bytes_of_row.columns.push(column);
                     variable.push(field.name().as_str());
                 }
-                Treatment::Plain { .. } => alike.push(field.name().as_str()),
+                Slot::Gathered => alike.push(field.name().as_str()),
             }
         }
         if !alike.is_empty() {
-            told.others += row_bytes(catalog, &catalog.project(&alike)?);
+            bytes_of_row.others += row_bytes(catalog, &catalog.project(&alike)?);
         }
         if !variable.is_empty() {
             let projection = catalog.project(&variable)?;
             let lengths = catalog.groups.iter().map(|group| catalog.values_bytes(group, &projection));
             let (bytes, are_known) = lengths
                 .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
-            told.of_values = (bytes / catalog.rows().max(1)).max(1);
-            told.are_known = are_known;
+            bytes_of_row.of_values = (bytes / catalog.rows().max(1)).max(1);
+            bytes_of_row.are_known = are_known;
         }
-        Ok(told)
+        Ok(bytes_of_row)
     }
 
     /// The field of a column that is both in the data set and read.
@@ -137,9 +127,9 @@ impl LoaderBuilder {
     }
 }
 
-/// What the footers tell of the bytes of a row in a batch.
+/// What is known of the bytes of a row in a batch before its cells are read.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct RowBytes {
     /// Columns whose values differ in length.
     pub(super) columns: Vec<usize>,
     /// Bytes of all others.
@@ -162,9 +152,19 @@ pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u6
     (bytes / catalog.rows().max(1)).max(1)
 }
 
-/// Whether any column is decoded to pixels.
-pub(super) fn has_images(treatments: &[Treatment]) -> bool {
-    treatments.iter().any(|treatment| matches!(treatment, Treatment::Image(_)))
+/// A codec with the field that it delivers for a stored one.
+fn delivered(codec: impl ColumnCodec + 'static, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+    let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
+    Ok((Arc::new(codec), field))
+}
+
+fn of_column(name: &str) -> Place {
+    Place::default().column(name)
+}
+
+/// Whether the cells of a column are decoded one by one.
+pub(super) fn decodes(codec: &Arc<dyn ColumnCodec>) -> bool {
+    matches!(codec.slot(), Slot::Fixed(_))
 }
 
 /// Whether a slice of a column is as good as a column: its values lie at multiples of a width.

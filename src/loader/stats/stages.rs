@@ -43,9 +43,10 @@ pub struct Stages {
     pub shuffle: StageStats,
     /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding images, on the pool. Items: images; bytes: of pixels.
+    /// Decoding cells, on the pool: images, and what the [`Decoder`](crate::Decoder)s of users decode. Items: cells;
+    /// bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Bringing images into the form in which the cache keeps them, on the pool. Items: images; bytes: of that form.
+    /// Bringing cells into the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.
     pub keep: StageStats,
     /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays. Zero in Rust.
     pub hand_over: StageStats,

@@ -6,35 +6,37 @@ use arrow::datatypes::DataType;
 use parquet::basic::ColumnOrder;
 use parquet::file::statistics::Statistics;
 
-use super::{Op, Term, Value, Verdict, evaluate};
+use super::{Op, RowGroupMatch, Term, Value, evaluate};
 use crate::catalog::{Catalog, Group};
 
 /// What the statistics tell of one term.
-pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> Verdict {
+pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMatch {
     let Ok(projection) = catalog.project(&[&term.column]) else {
-        return Verdict::Some;
+        return RowGroupMatch::Some;
     };
     let Some((leaf, chunk)) = catalog.leaves(group, &projection).next() else {
-        return Verdict::Some;
+        return RowGroupMatch::Some;
     };
     let Some(statistics) = chunk.statistics() else {
-        return Verdict::Some;
+        return RowGroupMatch::Some;
     };
     let nulls = statistics.null_count_opt();
     if nulls == Some(group.rows) {
-        return Verdict::None;
+        return RowGroupMatch::None;
     }
     let data_type = projection.schema().field(0).data_type();
     let order = catalog.files[group.file].metadata.file_metadata().column_order(leaf);
     let Some(bounds) = Bounds::of(statistics, order, data_type) else {
-        return Verdict::Some;
+        return RowGroupMatch::Some;
     };
     let descriptor = chunk.column_descr();
     let no_nulls = descriptor.max_def_level() == 0 || nulls == Some(0);
-    match bounds.verdict(term) {
+    match bounds.matching(term) {
         // NaN is in no bounds, and holds for != and not in.
-        Verdict::None if data_type.is_floating() && matches!(term.op, Op::NotEq | Op::NotIn) => Verdict::Some,
-        Verdict::All if data_type.is_floating() || !no_nulls => Verdict::Some,
+        RowGroupMatch::None if data_type.is_floating() && matches!(term.op, Op::NotEq | Op::NotIn) => {
+            RowGroupMatch::Some
+        }
+        RowGroupMatch::All if data_type.is_floating() || !no_nulls => RowGroupMatch::Some,
         verdict => verdict,
     }
 }
@@ -104,28 +106,28 @@ impl Bounds {
 
     /// Whether all values between the bounds, both included, fulfil a term. `All` and `None` must also be true of any
     /// narrower bounds, for these may be truncated.
-    fn verdict(&self, term: &Term) -> Verdict {
+    fn matching(&self, term: &Term) -> RowGroupMatch {
         let of = |value: &Value, op: Op| match self.compare(value) {
             Some((min, max)) => between(op, min, max),
-            None => Verdict::Some,
+            None => RowGroupMatch::Some,
         };
         match (&term.value, term.op) {
             (Value::List(values), Op::In) => {
-                let mut verdicts = values.iter().map(|value| of(value, Op::Eq));
-                match verdicts.try_fold(Verdict::None, |any, one| match one {
-                    Verdict::All => Err(Verdict::All),
-                    Verdict::Some => Ok(Verdict::Some),
-                    Verdict::None => Ok(any),
+                let mut matches = values.iter().map(|value| of(value, Op::Eq));
+                match matches.try_fold(RowGroupMatch::None, |any, one| match one {
+                    RowGroupMatch::All => Err(RowGroupMatch::All),
+                    RowGroupMatch::Some => Ok(RowGroupMatch::Some),
+                    RowGroupMatch::None => Ok(any),
                 }) {
                     Ok(verdict) | Err(verdict) => verdict,
                 }
             }
             (Value::List(values), Op::NotIn) => {
                 let in_list = Term::new("", Op::In, Value::List(values.clone()));
-                match self.verdict(&in_list) {
-                    Verdict::None => Verdict::All,
-                    Verdict::All => Verdict::None,
-                    Verdict::Some => Verdict::Some,
+                match self.matching(&in_list) {
+                    RowGroupMatch::None => RowGroupMatch::All,
+                    RowGroupMatch::All => RowGroupMatch::None,
+                    RowGroupMatch::Some => RowGroupMatch::Some,
                 }
             }
             (value, op) => of(value, op),
@@ -134,7 +136,7 @@ impl Bounds {
 }
 
 /// How a comparison comes out if the least and the greatest value compare so with the term's.
-fn between(op: Op, min: Ordering, max: Ordering) -> Verdict {
+fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
     let (all, none) = match op {
         Op::Less => (max.is_lt(), min.is_ge()),
         Op::LessEq => (max.is_le(), min.is_gt()),
@@ -144,9 +146,9 @@ fn between(op: Op, min: Ordering, max: Ordering) -> Verdict {
         Op::NotEq | Op::NotIn => (min.is_gt() || max.is_lt(), min.is_eq() && max.is_eq()),
     };
     match (all, none) {
-        (true, _) => Verdict::All,
-        (_, true) => Verdict::None,
-        _ => Verdict::Some,
+        (true, _) => RowGroupMatch::All,
+        (_, true) => RowGroupMatch::None,
+        _ => RowGroupMatch::Some,
     }
 }
 
@@ -157,14 +159,14 @@ mod tests {
     const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
 
     /// What looking at every value between two bounds tells.
-    fn by_hand(term: &Term, min: i64, max: i64) -> Verdict {
+    fn by_hand(term: &Term, min: i64, max: i64) -> RowGroupMatch {
         let holds = (min..=max)
             .map(|stored| evaluate::holds(term, |value| evaluate::integer(i128::from(stored), value)));
         let (all, count) = ((max - min + 1) as usize, holds.filter(|holds| *holds).count());
         match count {
-            0 => Verdict::None,
-            count if count == all => Verdict::All,
-            _ => Verdict::Some,
+            0 => RowGroupMatch::None,
+            count if count == all => RowGroupMatch::All,
+            _ => RowGroupMatch::Some,
         }
     }
 
@@ -177,21 +179,21 @@ mod tests {
                 for op in OPS {
                     let term = Term::new("", op, value);
                     let want = by_hand(&term, min, max);
-                    assert_eq!(bounds.verdict(&term), want, "{min}..={max} {op:?} {value}");
+                    assert_eq!(bounds.matching(&term), want, "{min}..={max} {op:?} {value}");
                     // No integer is a fraction.
                     let between = Term::new("", op, value as f64 + 0.5);
                     let want = by_hand(&between, min, max);
-                    let got = bounds.verdict(&between);
-                    let undecided = matches!(op, Op::Eq | Op::NotEq) && got == Verdict::Some;
+                    let got = bounds.matching(&between);
+                    let undecided = matches!(op, Op::Eq | Op::NotEq) && got == RowGroupMatch::Some;
                     assert!(got == want || undecided, "{min}..={max} {op:?} {value}.5: {got:?}");
                 }
                 for list in [vec![], vec![value], vec![value, 2], vec![9, value, -9]] {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
-                        let (got, want) = (bounds.verdict(&term), by_hand(&term, min, max));
+                        let (got, want) = (bounds.matching(&term), by_hand(&term, min, max));
                         // That several values together are all between the bounds is not looked for.
                         assert!(
-                            got == want || got == Verdict::Some && list.len() > 1,
+                            got == want || got == RowGroupMatch::Some && list.len() > 1,
                             "{min}..={max} {op:?} {list:?}: {got:?}"
                         );
                     }
@@ -203,14 +205,14 @@ mod tests {
     #[test]
     fn bounds_of_texts_and_floats_are_compared_as_their_values_are() {
         let texts = Bounds::Bytes(b"a\x80".to_vec(), b"b".to_vec());
-        let verdict = |bounds: &Bounds, op, value: Value| bounds.verdict(&Term::new("", op, value));
-        assert_eq!(verdict(&texts, Op::Less, "a".into()), Verdict::None);
-        assert_eq!(verdict(&texts, Op::GreaterEq, "b".into()), Verdict::Some);
-        assert_eq!(verdict(&texts, Op::Greater, "b".into()), Verdict::None);
-        assert_eq!(verdict(&texts, Op::Greater, "a".into()), Verdict::All);
+        let matching = |bounds: &Bounds, op, value: Value| bounds.matching(&Term::new("", op, value));
+        assert_eq!(matching(&texts, Op::Less, "a".into()), RowGroupMatch::None);
+        assert_eq!(matching(&texts, Op::GreaterEq, "b".into()), RowGroupMatch::Some);
+        assert_eq!(matching(&texts, Op::Greater, "b".into()), RowGroupMatch::None);
+        assert_eq!(matching(&texts, Op::Greater, "a".into()), RowGroupMatch::All);
         let zeros = Bounds::Float(-0.0, 0.0);
-        assert_eq!(verdict(&zeros, Op::Less, 0.0.into()), Verdict::None);
-        assert_eq!(verdict(&zeros, Op::Eq, (-0.0).into()), Verdict::All);
+        assert_eq!(matching(&zeros, Op::Less, 0.0.into()), RowGroupMatch::None);
+        assert_eq!(matching(&zeros, Op::Eq, (-0.0).into()), RowGroupMatch::All);
         assert!(Bounds::Float(f64::NAN, 1.0).checked().is_none());
         assert!(Bounds::Float(0.0, f64::NAN).checked().is_none());
         assert!(Bounds::Int(2, 1).checked().is_none());
@@ -248,7 +250,7 @@ mod tests {
         let statistics = Statistics::int32(Some(5), Some(-1), None, Some(0), false);
         let bounds = Bounds::of(&statistics, order, &DataType::UInt32).unwrap();
         let term = Term::new("", Op::Greater, i64::from(i32::MAX));
-        assert_eq!(bounds.verdict(&term), Verdict::Some);
+        assert_eq!(bounds.matching(&term), RowGroupMatch::Some);
         assert!(Bounds::of(&statistics, order, &DataType::Int32).is_none());
     }
 }

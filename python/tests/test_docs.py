@@ -1,0 +1,147 @@
+"""The pages of docs/: their Python and their commands run as written, on small data sets that are drawn here.
+
+A page is run from top to bottom as one program. A block is left out if the line before it is ``<!-- not run: why -->``.
+``<!-- needs: torch -->`` names a module or attribute: without the module the page is skipped, and without the attribute of
+``forebay`` that one block. ``print(...)  # text`` says what is printed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from test_examples import environment
+
+import forebay as fb
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+
+DATA = {
+    "photos": ["--rows", "200", "--image", "64x48"],
+    "held-out": ["--rows", "60", "--image", "64x48", "--seed", "1"],
+    "clicks": ["--rows", "2000", "--table"],
+    "text": ["--rows", "300", "--tokens", "64"],
+}
+
+FENCE = re.compile(r"(?:<!-- (?P<mark>[^\n]*) -->\n)?^```(?P<language>python|sh)\n(?P<code>.*?)^```$", re.M | re.S)
+
+#: A line that prints, and what it prints; a remark may follow after a colon.
+SAYS = re.compile(r"^\s*print\(.*\)  # (.+)$")
+
+
+class Block(NamedTuple):
+    """A fenced block that runs."""
+
+    language: str
+    code: str
+    #: Lines of the page before its first one.
+    lines: int
+    #: A module, or an attribute of forebay, without which it does not run.
+    needs: str | None
+
+
+def blocks(text: str) -> Iterator[Block]:
+    for found in FENCE.finditer(text):
+        kind, _, what = (found["mark"] or "").partition(": ")
+        if kind == "not run":
+            assert what, "say why the block is not run"
+            continue
+        needs = what if kind == "needs" else None
+        yield Block(found["language"], found["code"], text.count("\n", 0, found.start("code")), needs)
+
+
+PAGES = sorted(page for page in DOCS.rglob("*.md") if any(blocks(page.read_text())))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("data")
+    for name, options in DATA.items():
+        assert fb.main(["synth", str(folder / name), *options]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_the_page_runs_as_written(page: Path, data: Path, tmp_path: Path) -> None:
+    modules = {block.needs for block in blocks(page.read_text()) if block.needs and "." not in block.needs}
+    environ: dict[str, str] | None = None
+    for module in sorted(modules):
+        environ = environment(module)
+    for name in DATA:
+        (tmp_path / name).symlink_to(data / name)
+    command = [sys.executable, __file__, str(page)]
+    ran = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    link = re.compile(r"\[[^\]]*\]\((?![a-z]+:|#)([^)#\s]+)(?:#[^)\s]*)?\)")
+    for page in [*DOCS.rglob("*.md"), *ROOT.glob("*.md")]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+        broken = [path for path in link.findall(text) if not (page.parent / path).exists()]
+        assert not broken, f"{page.relative_to(ROOT)}: {broken}"
+
+
+def run(page: Path) -> None:
+    """Runs the blocks of a page in this process, in the folder where it is."""
+    text = page.read_text()
+    lines = text.splitlines()
+    printed: dict[int, str] = {}
+    plain = builtins.print
+
+    def noted(*values: Any, **options: Any) -> None:
+        frame = sys._getframe(1)
+        if frame.f_code.co_filename == str(page):
+            printed.setdefault(frame.f_lineno, " ".join(map(str, values)))
+        plain(*values, **options)
+
+    names: dict[str, Any] = {"__name__": "__main__", "print": noted}
+    for block in blocks(text):
+        if block.needs and block.needs.startswith("forebay.") and not _has(block.needs):
+            continue
+        if block.language == "sh":
+            for line in block.code.splitlines():
+                command(line)
+        else:
+            exec(compile("\n" * block.lines + block.code, str(page), "exec"), names)
+    for number, said in printed.items():
+        wanted = SAYS.match(lines[number - 1])
+        if wanted:
+            assert wanted[1] == said or wanted[1].startswith(f"{said}: "), f"{page}:{number} prints {said}"
+
+
+def _has(dotted: str) -> bool:
+    value: Any = importlib.import_module("forebay")
+    for name in dotted.split(".")[1:]:
+        if not hasattr(value, name):
+            return False
+        value = getattr(value, name)
+    return True
+
+
+def command(line: str) -> None:
+    """Runs a line of a shell block."""
+    words = shlex.split(line, comments=True)
+    if not words:
+        return
+    assert words[0] == "forebay", line
+    if words[1] == "synth" and Path(words[2]).is_symlink():
+        Path(words[2]).unlink()
+    if words[1:] == ["--version"] or words[1] != "synth" or not Path(words[2]).exists():
+        ran = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+        assert ran.returncode == 0, f"{line}: {ran.stderr}{ran.stdout}"
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]))
+    shutil.rmtree("cache", ignore_errors=True)

@@ -1,0 +1,110 @@
+//! Cells that are decoded, as row groups store them: the bytes of each row.
+
+use arrow::array::{Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+
+use crate::batch::view_bytes;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The cells of one source: binary values, text, or the Hugging Face `struct<bytes, path>`.
+pub(crate) enum Cells<'a> {
+    Binary(&'a BinaryViewArray),
+    Text(&'a StringViewArray),
+    Fixed(&'a FixedSizeBinaryArray),
+    Struct { nulls: Option<&'a NullBuffer>, bytes: &'a BinaryViewArray },
+}
+
+impl<'a> Cells<'a> {
+    /// The cells of `array`.
+    pub(crate) fn of(array: &'a dyn Array) -> Result<Self> {
+        let unfit =
+            || Error::new(ErrorKind::Internal, format!("{} holds no cells to decode", array.data_type()));
+        match array.data_type() {
+            DataType::BinaryView => Ok(Cells::Binary(array.as_binary_view())),
+            DataType::Utf8View => Ok(Cells::Text(array.as_string_view())),
+            DataType::FixedSizeBinary(_) => Ok(Cells::Fixed(array.as_fixed_size_binary())),
+            DataType::Struct(_) => {
+                let fields = array.as_struct();
+                let bytes = fields.column_by_name("bytes").ok_or_else(unfit)?;
+                Ok(Cells::Struct {
+                    nulls: fields.nulls(),
+                    bytes: bytes.as_binary_view_opt().ok_or_else(unfit)?,
+                })
+            }
+            _ => Err(unfit()),
+        }
+    }
+
+    /// The bytes of one row; `None` for a null.
+    pub(crate) fn get(&self, row: usize) -> Option<&'a [u8]> {
+        match self {
+            Cells::Binary(array) => array.is_valid(row).then(|| view_bytes(array, row)),
+            Cells::Text(array) => array.is_valid(row).then(|| view_bytes(array, row)),
+            Cells::Fixed(array) => array.is_valid(row).then(|| array.value(row)),
+            Cells::Struct { nulls, bytes } => (nulls.is_none_or(|nulls| nulls.is_valid(row))
+                && bytes.is_valid(row))
+            .then(|| view_bytes(bytes, row)),
+        }
+    }
+}
+
+/// Whether cells of this type hold bytes: binary values of any or of one length, or `struct<bytes, path>`.
+pub(super) fn holds_bytes(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        DataType::Struct(fields) => {
+            fields.find("bytes").is_some_and(|(_, f)| f.data_type() == &DataType::BinaryView)
+        }
+        _ => false,
+    }
+}
+
+/// The bytes of one cell.
+///
+/// Those of rows that are mapped from the cache may be changed by others at any time. A batch that was made of such rows is
+/// made again, but a decoder that looks twice at the same byte must find it the same.
+pub(crate) struct Cell<'a> {
+    bytes: &'a [u8],
+    /// Takes a copy, where the bytes may be changed.
+    copy: Option<&'a mut Vec<u8>>,
+}
+
+impl<'a> Cell<'a> {
+    /// `copy` is given where others may change the bytes.
+    pub(crate) fn new(bytes: &'a [u8], copy: Option<&'a mut Vec<u8>>) -> Self {
+        Cell { bytes, copy }
+    }
+
+    /// Bytes that nobody changes.
+    pub(crate) fn stable(self) -> &'a [u8] {
+        self.stable_if(|_| true)
+    }
+
+    /// Bytes that nobody changes, where decoding `needs` that.
+    pub(crate) fn stable_if(self, needs: impl FnOnce(&[u8]) -> bool) -> &'a [u8] {
+        match self.copy {
+            Some(copy) if needs(self.bytes) => {
+                copy.clear();
+                copy.extend_from_slice(self.bytes);
+                copy
+            }
+            _ => self.bytes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_that_others_may_change_is_copied_where_that_matters() {
+        let (stored, mut copy) = (vec![1, 2, 3], vec![9; 7]);
+        let same = |bytes: &[u8]| bytes.as_ptr() == stored.as_ptr();
+        assert!(same(Cell::new(&stored, None).stable()));
+        assert!(same(Cell::new(&stored, Some(&mut copy)).stable_if(|_| false)));
+        let stable = Cell::new(&stored, Some(&mut copy)).stable();
+        assert!(stable == stored && !same(stable));
+    }
+}

@@ -1,0 +1,132 @@
+//! Columns whose cells a function of the user's decodes.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::cell::holds_bytes;
+use super::tensor::tensor_field;
+use super::{Cell, ColumnCodec, Noun, Slot};
+use crate::decode::{RowKey, Workspace};
+use crate::error::{Error, ErrorKind, Result};
+use crate::panics::caught;
+
+/// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
+///
+/// Given to a loader by [`LoaderBuilder::decode_with`](crate::LoaderBuilder::decode_with). The column is delivered as images
+/// are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`. Cells are
+/// decoded on the loader's threads, in the batch's own buffer; the time counts for the stage `decode`.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use arrow::datatypes::DataType;
+/// use forebay::{Decoder, Error, ErrorKind, Result, RowKey};
+///
+/// /// 16-bit samples in little-endian order, as amplitudes from -1 to 1.
+/// #[derive(Debug)]
+/// struct Pcm {
+///     samples: usize,
+/// }
+///
+/// impl Decoder for Pcm {
+///     fn shape(&self) -> Vec<usize> {
+///         vec![self.samples]
+///     }
+///
+///     fn data_type(&self) -> DataType {
+///         DataType::Float32
+///     }
+///
+///     fn decode(&self, cell: &[u8], _: RowKey, slot: &mut [u8]) -> Result<()> {
+///         if cell.len() != 2 * self.samples {
+///             let cause = format!("{} bytes for {} samples", cell.len(), self.samples);
+///             return Err(Error::new(ErrorKind::BadRow, cause));
+///         }
+///         for (sample, value) in cell.chunks_exact(2).zip(slot.chunks_exact_mut(4)) {
+///             let amplitude = f32::from(i16::from_le_bytes([sample[0], sample[1]])) / 32_768.0;
+///             value.copy_from_slice(&amplitude.to_ne_bytes());
+///         }
+///         Ok(())
+///     }
+/// }
+///
+/// # fn build(dataset: forebay::Dataset) -> Result<forebay::Loader> {
+/// dataset.loader().decode_with("audio", Arc::new(Pcm { samples: 16_000 })).build()
+/// # }
+/// ```
+pub trait Decoder: fmt::Debug + Send + Sync {
+    /// The shape of one row: at least one side, each of 1 or more, and up to 2^31 - 1 values. Asked once, when the loader is
+    /// built.
+    fn shape(&self) -> Vec<usize>;
+
+    /// The type of one value: an integer or a floating-point number of 8 to 64 bits. Asked once, when the loader is built.
+    fn data_type(&self) -> DataType;
+
+    /// Decodes one cell into its slot.
+    ///
+    /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row in row-major order and native
+    /// byte order, and is as long as these are; it holds bytes of an earlier batch, so all of it must be written. It need not
+    /// be aligned. `key` differs from row to row and from epoch to epoch: seed a generator with it, so that what is random
+    /// does not depend on thread or rank.
+    ///
+    /// Called by several threads at once. What it allocates is not counted in the loader's memory budget.
+    ///
+    /// # Errors
+    /// An error, or a panic, makes this a bad row: `on_bad_row` says whether it ends the epoch, with its place, or is
+    /// counted and skipped.
+    fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()>;
+}
+
+/// Decodes cells with a [`Decoder`].
+#[derive(Debug)]
+pub(crate) struct DecoderCodec {
+    decoder: Arc<dyn Decoder>,
+    shape: Vec<usize>,
+    data_type: DataType,
+    slot: usize,
+}
+
+impl DecoderCodec {
+    pub(crate) fn new(decoder: Arc<dyn Decoder>) -> Self {
+        let (shape, data_type) = (decoder.shape(), decoder.data_type());
+        let width = data_type.primitive_width().unwrap_or(0);
+        // What overflows is refused with the field.
+        let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
+        DecoderCodec { decoder, shape, data_type, slot }
+    }
+}
+
+impl ColumnCodec for DecoderCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        if !self.data_type.is_integer() && !self.data_type.is_floating() {
+            return Err(Error::invalid(format!("a decoder of {} values", self.data_type))
+                .hint("values are integers or floating-point numbers"));
+        }
+        if self.shape.is_empty() || self.shape.contains(&0) {
+            return Err(Error::invalid(format!("a decoder of shape {:?}", self.shape))
+                .hint("a row has one side or more, each of 1 or more"));
+        }
+        if !holds_bytes(stored.data_type()) && stored.data_type() != &DataType::Utf8View {
+            return Err(Error::invalid(format!("holds {}, not cells to decode", stored.data_type()))
+                .hint("a decoder takes binary values, text, or struct<bytes, path>"));
+        }
+        Ok(Arc::new(tensor_field(stored.name(), &self.shape, self.data_type.clone())?))
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::Fixed(self.slot)
+    }
+
+    fn decode(&self, cell: Cell<'_>, key: RowKey, _: &Workspace, slot: &mut [u8]) -> Result<()> {
+        let cell = cell.stable();
+        caught(|| self.decoder.decode(cell, key, slot)).unwrap_or_else(|panic| {
+            Err(Error::new(ErrorKind::BadRow, format!("the decoder panicked: {panic}")))
+        })
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a cell to decode", several: "cells to decode" }
+    }
+}

@@ -1,0 +1,106 @@
+//! Columns of encoded images, delivered as pixels.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::cell::holds_bytes;
+use super::tensor::tensor_field;
+use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, Slot};
+use crate::cache::Tier;
+use crate::decode::{Form, Image, PixelType, RowKey, Workspace, decode_within, needs_stable};
+use crate::error::{Error, Result};
+
+/// Decodes images.
+#[derive(Debug)]
+pub(crate) struct ImageCodec {
+    image: Image,
+    slot: usize,
+}
+
+impl ImageCodec {
+    pub(crate) fn new(image: Image) -> Self {
+        ImageCodec { slot: image.bytes_per_image(), image }
+    }
+}
+
+impl ColumnCodec for ImageCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.image.validate()?;
+        if !holds_bytes(stored.data_type()) {
+            return Err(Error::invalid(format!("holds {}, not encoded images", stored.data_type()))
+                .hint("images are binary values, or struct<bytes, path>"));
+        }
+        let item = match self.image.pixel_type() {
+            PixelType::U8 => DataType::UInt8,
+            PixelType::F16 => DataType::Float16,
+            PixelType::F32 => DataType::Float32,
+            // Arrow has no bfloat16: its bits travel as 16-bit words under a name of our own.
+            PixelType::BF16 => DataType::UInt16,
+        };
+        let mut field = tensor_field(stored.name(), &self.image.shape(), item)?;
+        if self.image.pixel_type() == PixelType::BF16 {
+            field.metadata_mut().insert("forebay:dtype", "bfloat16");
+        }
+        Ok(Arc::new(field))
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::Fixed(self.slot)
+    }
+
+    fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
+        decode_within(workspace, &self.image, cell.stable_if(needs_stable), key, slot)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "an image", several: "images" }
+    }
+
+    fn uses_workspace(&self) -> bool {
+        true
+    }
+
+    /// Kept images may have any length, so the column must take that.
+    fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
+        if matches!(stored, DataType::FixedSizeBinary(_)) {
+            return Vec::new();
+        }
+        let forms = [Form::Pixels, Form::Resized];
+        forms.map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>).into()
+    }
+}
+
+/// Images in another form than as files.
+#[derive(Debug)]
+struct KeptImage {
+    image: Image,
+    form: Form,
+}
+
+impl KeptForm for KeptImage {
+    fn tier(&self) -> Tier {
+        match self.form {
+            Form::Pixels => Tier::Pixels,
+            Form::Resized => Tier::Resized,
+        }
+    }
+
+    fn key(&self) -> String {
+        self.image.kept_as(self.form)
+    }
+
+    fn cost(&self, cell: &[u8]) -> Result<Cost> {
+        let bytes = self.image.kept_bytes(self.form, cell)? as f64;
+        let decoding = match self.form {
+            Form::Pixels => 0.0,
+            Form::Resized => self.image.resized_share(cell)?,
+        };
+        Ok(Cost { bytes, decoding })
+    }
+
+    fn make<'a>(&self, cell: &'a [u8], workspace: &Workspace) -> Result<Cow<'a, [u8]>> {
+        self.image.keep_within(workspace, self.form, cell)
+    }
+}

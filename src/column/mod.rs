@@ -1,0 +1,129 @@
+//! What becomes of a column's cells between the row group that stores them and the batch that delivers them.
+//!
+//! ```text
+//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain
+//!               └─ decode, cell by cell ─► slots ──► column of the batch     image, decoder
+//! ```
+//!
+//! [`ColumnCodec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
+//! file here that implements it, and one line where the builder is asked for it. Threads, tasks and buffers belong to
+//! `loader/collate`, which asks a codec once for each column and, where cells are decoded, once for each cell.
+
+mod cell;
+mod decoder;
+mod form;
+mod image;
+mod plain;
+mod tensor;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
+
+pub(crate) use cell::{Cell, Cells};
+pub use decoder::Decoder;
+pub(crate) use decoder::DecoderCodec;
+pub(crate) use form::{CacheForm, Cost, KeptForm};
+pub(crate) use image::ImageCodec;
+pub(crate) use plain::PlainCodec;
+pub(crate) use tensor::tensor;
+
+use crate::batch::{Selection, gather};
+use crate::decode::{RowKey, Workspace};
+use crate::error::{Error, ErrorKind, Result};
+use crate::monitor::Stage;
+
+/// Where the values of a column's rows are put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// All of a column at once, by [`ColumnCodec::gather`]. The bytes of a batch follow from the stored lengths.
+    Gathered,
+    /// Cell by cell, by [`ColumnCodec::decode`], into slots of so many bytes in a buffer of the loader's pool.
+    Fixed(usize),
+}
+
+/// How one column is delivered. Petastorm's name for it: the codec of a column is what is between a stored cell and the
+/// value that a training step gets.
+///
+/// A codec that gathers implements [`gather`](Self::gather) alone; one that decodes says so with [`slot`](Self::slot) and
+/// implements [`decode`](Self::decode).
+pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
+    /// The field that a batch delivers for a stored one.
+    ///
+    /// # Errors
+    /// The stored type is not one that this codec reads, or its own settings can never work.
+    fn delivered(&self, stored: &Field) -> Result<FieldRef>;
+
+    /// Where the values of the rows are put.
+    fn slot(&self) -> Slot {
+        Slot::Gathered
+    }
+
+    /// The stage whose work this is in the statistics.
+    fn stage(&self) -> Stage {
+        match self.slot() {
+            Slot::Gathered => Stage::Gather,
+            Slot::Fixed(_) => Stage::Decode,
+        }
+    }
+
+    /// The selected rows of a column of the `sources`. For [`Slot::Gathered`] alone.
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+        gather(sources, selection, None)
+    }
+
+    /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.
+    fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
+        Ok(column)
+    }
+
+    /// Decodes one cell into its slot, all of which is to be written: it holds bytes of an earlier batch. `key` decides all
+    /// that is random about the row. For [`Slot::Fixed`] alone.
+    ///
+    /// # Errors
+    /// Each is a bad row; the caller adds its place.
+    fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
+        let _ = (cell, key, workspace, slot);
+        Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
+    }
+
+    /// What a cell holds, for errors.
+    fn noun(&self) -> Noun {
+        Noun { one: "a value", several: "values" }
+    }
+
+    /// Whether decoding takes memory of the [`Workspace`], for which a part of the budget is then set aside.
+    fn uses_workspace(&self) -> bool {
+        false
+    }
+
+    /// The forms in which the row cache may keep the cells of a stored type instead of as they are, best first.
+    fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
+        let _ = stored;
+        Vec::new()
+    }
+}
+
+/// What a cell holds, in the words of errors.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Noun {
+    /// With its article: "an image".
+    pub(crate) one: &'static str,
+    /// "images".
+    pub(crate) several: &'static str,
+}
+
+impl Noun {
+    /// A null where a cell is to be decoded.
+    pub(crate) fn null(self) -> Error {
+        Error::new(ErrorKind::BadRow, format!("null where {} is needed", self.one))
+    }
+
+    /// A value for nulls of a column that has none to deliver.
+    pub(crate) fn no_fill(self) -> Error {
+        Error::invalid(format!("fill_null gives a value for {}, which have none", self.several))
+            .hint(format!("rows without {} are left out with `on_bad_row`", self.one))
+    }
+}

@@ -1,0 +1,41 @@
+//! Columns that are delivered as they are stored, with a value for nulls where one is given.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{Field, FieldRef};
+
+use super::ColumnCodec;
+use crate::batch::{Fill, Selection, delivered, fill, gather};
+use crate::error::Result;
+
+/// Gathers values; nulls are replaced where there is a fill.
+#[derive(Debug, Default)]
+pub(crate) struct PlainCodec {
+    pub(crate) fill: Option<Fill>,
+}
+
+impl ColumnCodec for PlainCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let field = delivered(stored);
+        match &self.fill {
+            None => Ok(field),
+            Some(value) => {
+                value.check(stored.data_type())?;
+                Ok(Arc::new(field.as_ref().clone().with_nullable(false)))
+            }
+        }
+    }
+
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+        gather(sources, selection, self.fill.as_ref())
+    }
+
+    /// Once for a row group is less work than for each batch, which then gathers no validity.
+    fn prepare(&self, column: ArrayRef) -> Result<ArrayRef> {
+        match &self.fill {
+            Some(value) => fill(column, value),
+            None => Ok(column),
+        }
+    }
+}

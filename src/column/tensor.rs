@@ -1,0 +1,44 @@
+//! Columns of tensors: rows of one shape, one after the other in one buffer.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, make_array};
+use arrow::buffer::Buffer;
+use arrow::datatypes::{DataType, Field};
+
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type. `shape` is that of
+/// one row.
+///
+/// # Errors
+/// One row has more values than a list can.
+pub(super) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Result<Field> {
+    let values = shape.iter().try_fold(1usize, |values, side| values.checked_mul(*side));
+    let values = values.and_then(|values| i32::try_from(values).ok());
+    let values = values
+        .ok_or_else(|| Error::invalid(format!("a tensor of shape {shape:?} has more than 2^31 values")))?;
+    let list = DataType::FixedSizeList(Arc::new(Field::new("item", item, false)), values);
+    let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    let metadata = HashMap::from([
+        ("ARROW:extension:name".to_string(), "arrow.fixed_shape_tensor".to_string()),
+        ("ARROW:extension:metadata".to_string(), format!(r#"{{"shape":[{}]}}"#, sides.join(","))),
+    ]);
+    Ok(Field::new(name, list, false).with_metadata(metadata))
+}
+
+/// The column of such a field, over the values of `rows` rows.
+pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<ArrayRef> {
+    let DataType::FixedSizeList(item, length) = field.data_type() else {
+        return Err(Error::new(ErrorKind::Internal, "slots of a column that is no tensor"));
+    };
+    let data = ArrayData::builder(item.data_type().clone())
+        .len(*length as usize * rows)
+        .add_buffer(buffer)
+        // Allocators align large buffers for every number type, but do not promise it for bytes.
+        .align_buffers(true)
+        .build()
+        .or_fail()?;
+    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None).or_fail()?))
+}

@@ -1,0 +1,124 @@
+//! How far the assembly of an epoch may go, and where it waits until it may go further.
+//!
+//! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one batch, so that
+//! its consumer will not wait for a window to be filled, and waits to be admitted: until the epoch before it has no more
+//! batches to make, or until it is begun itself. Then it makes batches as far as there are permits.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Of one epoch; shared by its assembly, which waits, and by those that decide.
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    level: Mutex<Level>,
+    risen: Condvar,
+    stopped: Arc<AtomicBool>,
+}
+
+/// Only ever rises.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Level {
+    /// It may make its first batch.
+    #[default]
+    FirstBatch,
+    /// It may make all of them, though nobody waits for them.
+    Admitted,
+    /// Its consumer is there.
+    Open,
+}
+
+/// The epoch was stopped: nobody wants any more of it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Stopped;
+
+impl Admission {
+    /// Lets the epoch make batches beyond its first.
+    pub(super) fn admit(&self) {
+        self.raise(Level::Admitted);
+    }
+
+    /// Lets it make batches beyond its first, since it was begun.
+    pub(super) fn open(&self) {
+        self.raise(Level::Open);
+    }
+
+    /// Ends all waiting, and the batches in the making.
+    pub(super) fn stop(&self) {
+        let level = self.level();
+        self.stopped.store(true, Relaxed);
+        drop(level);
+        self.risen.notify_all();
+    }
+
+    /// Whether the epoch was begun.
+    pub(super) fn is_open(&self) -> bool {
+        *self.level() == Level::Open
+    }
+
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
+    }
+
+    /// Becomes true when the epoch is stopped: for work that looks at it now and then.
+    pub(super) fn stopped(&self) -> Arc<AtomicBool> {
+        self.stopped.clone()
+    }
+
+    /// Waits until batches beyond the first may be made.
+    pub(super) fn wait_admitted(&self) -> Result<(), Stopped> {
+        self.wait(Level::Admitted)
+    }
+
+    /// Waits until the epoch is begun.
+    pub(super) fn wait_open(&self) -> Result<(), Stopped> {
+        self.wait(Level::Open)
+    }
+
+    fn level(&self) -> MutexGuard<'_, Level> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn raise(&self, level: Level) {
+        let mut now = self.level();
+        *now = (*now).max(level);
+        drop(now);
+        self.risen.notify_all();
+    }
+
+    fn wait(&self, level: Level) -> Result<(), Stopped> {
+        let below = |now: &mut Level| *now < level && !self.is_stopped();
+        let reached = self.risen.wait_while(self.level(), below);
+        drop(reached.unwrap_or_else(PoisonError::into_inner));
+        if self.is_stopped() { Err(Stopped) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_admitted_epoch_makes_batches_and_an_open_one_has_a_consumer() {
+        let admission = Admission::default();
+        assert!(!admission.is_open());
+        admission.admit();
+        assert_eq!((admission.wait_admitted(), admission.is_open()), (Ok(()), false));
+        admission.open();
+        admission.admit();
+        assert_eq!((admission.wait_open(), admission.is_open()), (Ok(()), true), "it never goes back");
+    }
+
+    #[test]
+    fn who_waits_is_woken_by_being_let_in_and_by_the_end() {
+        let admission = Arc::new(Admission::default());
+        let waiting = {
+            let admission = admission.clone();
+            std::thread::spawn(move || (admission.wait_admitted(), admission.wait_open()))
+        };
+        admission.admit();
+        admission.stop();
+        let (_, ended) = waiting.join().unwrap();
+        assert_eq!(ended, Err(Stopped));
+        assert!(admission.is_stopped() && admission.stopped().load(Relaxed));
+    }
+}

@@ -1,0 +1,60 @@
+//! Steps whose batches are made together, so that a row group's column is read while it is in the processor's cache.
+
+use std::sync::Arc;
+
+use crate::reader::Resident;
+
+/// How far back a group looks for a source that it has already.
+const SOURCES_REMEMBERED: usize = 8;
+
+/// The rows of a step.
+pub(super) struct StepRows {
+    pub(super) sources: Vec<Arc<Resident>>,
+    /// Source and row in it.
+    pub(super) picks: Vec<(u32, u32)>,
+    /// What the batch will take; 0 where all rows take the same.
+    pub(super) bytes: u64,
+    /// The global row after it.
+    pub(super) end: u64,
+    pub(super) padded: u64,
+}
+
+/// Rows of several steps, with the sources that they share.
+#[derive(Default)]
+pub(super) struct BatchGroup {
+    pub(super) sources: Vec<Arc<Resident>>,
+    /// Source and row in it, step by step.
+    pub(super) picks: Vec<(u32, u32)>,
+    pub(super) bytes: u64,
+    pub(super) batches: Vec<GroupedBatch>,
+}
+
+/// One batch of a group.
+pub(super) struct GroupedBatch {
+    pub(super) rows: usize,
+    /// The global row after it.
+    pub(super) end: u64,
+    pub(super) padded: u64,
+}
+
+impl BatchGroup {
+    pub(super) fn add(&mut self, StepRows { sources, picks, bytes, end, padded }: StepRows) {
+        self.bytes += bytes;
+        self.batches.push(GroupedBatch { rows: picks.len(), end, padded });
+        let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();
+        self.picks.extend(picks.into_iter().map(|(source, row)| (indices[source as usize], row)));
+    }
+
+    /// Where a source is among the group's. Steps in a row mostly draw from the same few parts.
+    fn index(&mut self, source: Arc<Resident>) -> u32 {
+        let mut last = self.sources.iter().rev().take(SOURCES_REMEMBERED);
+        let index = match last.position(|known| Arc::ptr_eq(known, &source)) {
+            Some(back) => self.sources.len() - 1 - back,
+            None => {
+                self.sources.push(source);
+                self.sources.len() - 1
+            }
+        };
+        index as u32
+    }
+}

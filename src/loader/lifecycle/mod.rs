@@ -1,0 +1,355 @@
+//! The life of an epoch as one value: the states that it passes through, the events that move it, and the actions that
+//! follow from them.
+//!
+//! ```text
+//!          StepReached               Begin            Assembled            HandedOver
+//!        (by the one before)     (its own key)
+//! nothing ────────────► Prepared ────────────► Begun ───────────► Draining ───────────► Done
+//!    │                   │   └────────────────────┼──────────────────▲  Begin, where it is assembled already
+//!    │                   │                        │  └───────────────┼───────────────────▲  the last batch may be
+//!    └───────────────────┼────────────────────────▲                  │                      taken before Assembled
+//!      Begin, where it   │                        │                  │                      is reported
+//!      was not prepared  └────────────────────────┼──────────────────┘
+//!                                                 ▼
+//!                        Abandoned(Left | Superseded | Reset | Closed | Failed), with the first reason for good
+//! ```
+//!
+//! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow it. There is
+//! one of each at most, since one memory budget feeds them. It has no clock, thread or channel: [`pipe`](super::pipe)
+//! keeps it under a lock, feeds it what happens, and carries out what it answers, in order and before anything else
+//! happens. What it guarantees is tested on random sequences of events.
+//!
+//! What is prepared does not get in the way of the epoch under way:
+//!
+//! | of the prepared epoch | waits for | which ends with |
+//! |---|---|---|
+//! | everything | [`Event::StepReached`] of the one before | [`Action::Prepare`] |
+//! | any row group | [`Event::Fetched`] of the one before | [`Action::StartFetching`] |
+//! | row groups beyond its head start | [`Event::Begin`] | [`Action::FetchAll`] |
+//! | its second batch | [`Event::Assembled`] of the one before, or `Begin` | [`Action::Admit`], [`Action::Open`] |
+//!
+//! It is begun with what it has when the consumer begins its key after taking the last batch of the one before.
+//! Otherwise it is stopped: an epoch that was left early says nothing about which one is next.
+
+#[cfg(test)]
+mod tests;
+
+/// The work of one epoch, among all work that a loader starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct EpochId(u64);
+
+/// How far an epoch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    /// Nobody waits for it yet: the row groups of its first batches are fetched, and its first batch is made.
+    Prepared,
+    /// It is under way: its consumer takes batches while more are made.
+    Begun,
+    /// It is under way, and all of its batches are on their way: nothing more is fetched or assembled.
+    Draining,
+    /// Its consumer has all of its batches.
+    Done,
+    /// It ended before its time.
+    Abandoned(Reason),
+}
+
+/// Why an epoch ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reason {
+    /// Its consumer dropped it.
+    Left,
+    /// Another epoch was begun.
+    Superseded,
+    /// The loader was set to another position, or needed for something else.
+    Reset,
+    /// The loader was closed.
+    Closed,
+    /// It cannot be completed. Its consumer still gets the batches before the failure, and then the error.
+    Failed,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Event<K> {
+    /// The consumer begins the epoch of this key.
+    Begin {
+        /// Which one.
+        key: K,
+        /// The one to prepare after it, if there is one.
+        following: Option<K>,
+    },
+    /// The epoch under way is at the step where the following one is prepared, or past it.
+    StepReached(EpochId),
+    /// Nothing of it is being fetched any more: all is here, or the rest is not wanted.
+    Fetched(EpochId),
+    /// It has no more batches to make: all are on their way.
+    Assembled(EpochId),
+    /// It cannot make a batch.
+    Failed(EpochId),
+    /// Its work could not be started.
+    NotStarted(EpochId),
+    /// The consumer has its last batch.
+    HandedOver(EpochId),
+    /// The consumer dropped it, at whatever point.
+    Left(EpochId),
+    /// The loader is set to another position, or needed for something else.
+    Reset,
+    /// The loader is closed: no epoch begins after this.
+    Close,
+}
+
+/// What is to be done. Actions on an epoch that is not held (any more) are void.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Action<K> {
+    /// Start the work of an epoch. It fetches nothing before [`StartFetching`](Action::StartFetching), and makes no more
+    /// than its first batch before [`Admit`](Action::Admit) or [`Open`](Action::Open).
+    Prepare(EpochId, K),
+    /// Let it fetch what its first batches need.
+    StartFetching(EpochId),
+    /// Let it make batches beyond its first, as far as permits allow: nobody else has any to make.
+    Admit(EpochId),
+    /// Let all of it be fetched.
+    FetchAll(EpochId),
+    /// Let it make all of its batches: its consumer is there.
+    Open(EpochId),
+    /// Fetch no more of it. Rows that are in use may still be fetched once more.
+    CancelFetching(EpochId),
+    /// Stop its fetching, its assembly and the batches in the making.
+    Stop(EpochId),
+    /// Let go of it. What its consumer holds stays valid.
+    Forget(EpochId),
+    /// Let the cache remove what was left behind.
+    MaintainCache,
+    /// Use new permits for batches from here on: those of an epoch that was abandoned may be held for ever.
+    ReplacePermits,
+}
+
+/// The epochs of one loader. `K` says which epoch it is: one that is prepared is begun only by an equal key.
+#[derive(Debug)]
+pub(super) struct Lifecycle<K> {
+    /// The epoch under way, or the last one if it is done.
+    current: Option<Epoch<K>>,
+    /// The one prepared to follow it.
+    next: Option<Epoch<K>>,
+    /// Abandoned epochs whose consumers are still there.
+    abandoned: Vec<(EpochId, Reason)>,
+    is_closed: bool,
+    started: u64,
+}
+
+#[derive(Debug)]
+struct Epoch<K> {
+    id: EpochId,
+    key: K,
+    state: State,
+    /// What to prepare after it, until that was done.
+    following: Option<K>,
+    step_reached: bool,
+    is_fetched: bool,
+    is_assembled: bool,
+    /// Nothing of it is fetched before that epoch's fetching has ended.
+    fetches_after: Option<EpochId>,
+}
+
+impl<K> Epoch<K> {
+    fn abandon(&mut self, reason: Reason) -> Reason {
+        match self.state {
+            State::Abandoned(first) => first,
+            _ => {
+                self.state = State::Abandoned(reason);
+                reason
+            }
+        }
+    }
+}
+
+impl<K> Default for Lifecycle<K> {
+    fn default() -> Self {
+        Lifecycle { current: None, next: None, abandoned: Vec::new(), is_closed: false, started: 0 }
+    }
+}
+
+impl<K: Clone + PartialEq> Lifecycle<K> {
+    /// Takes note of what happened. What follows from it is to be done in this order.
+    pub(super) fn handle(&mut self, event: Event<K>) -> Vec<Action<K>> {
+        let mut actions = Vec::new();
+        let out = &mut actions;
+        match event {
+            Event::Begin { key, following } => self.begin(key, following, out),
+            Event::StepReached(id) => self.step_reached(id, out),
+            Event::Fetched(id) => self.fetched(id, out),
+            Event::Assembled(id) => self.assembled(id, out),
+            Event::Failed(id) => self.failed(id, out),
+            Event::NotStarted(id) => self.not_started(id, out),
+            Event::HandedOver(id) => self.handed_over(id),
+            Event::Left(id) => self.left(id, out),
+            Event::Reset => self.end(Reason::Reset, out),
+            Event::Close => {
+                self.is_closed = true;
+                self.end(Reason::Closed, out);
+            }
+        }
+        actions
+    }
+
+    /// Whether no epoch can be begun any more.
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    /// The epoch under way, or the last one if it is done.
+    pub(super) fn current(&self) -> Option<EpochId> {
+        self.current.as_ref().map(|epoch| epoch.id)
+    }
+
+    /// How far an epoch is; `None` for one that is over and has no consumer.
+    pub(super) fn state(&self, id: EpochId) -> Option<State> {
+        let held = [&self.current, &self.next].into_iter().flatten().find(|epoch| epoch.id == id);
+        let abandoned = || self.abandoned.iter().find(|(abandoned, _)| *abandoned == id);
+        held.map(|epoch| epoch.state).or_else(|| abandoned().map(|(_, reason)| State::Abandoned(*reason)))
+    }
+
+    fn begin(&mut self, key: K, following: Option<K>, out: &mut Vec<Action<K>>) {
+        if self.is_closed {
+            return;
+        }
+        match self.current.take_if(|epoch| epoch.state == State::Done) {
+            Some(done) => {
+                // Its assembly may be about to say the same.
+                if !done.is_fetched {
+                    out.push(Action::CancelFetching(done.id));
+                }
+                out.push(Action::Forget(done.id));
+            }
+            None => self.end(Reason::Superseded, out),
+        }
+        let prepared = self.next.take_if(|next| next.key == key);
+        self.stop_next(out);
+        let mut epoch = prepared.unwrap_or_else(|| self.prepare(key, None, out));
+        epoch.following = following;
+        epoch.state = match epoch.state {
+            State::Prepared if epoch.is_assembled => State::Draining,
+            State::Prepared => State::Begun,
+            // It failed before: its consumer is to see that.
+            state => state,
+        };
+        out.extend([Action::FetchAll(epoch.id), Action::Open(epoch.id)]);
+        self.current = Some(epoch);
+    }
+
+    fn prepare(&mut self, key: K, fetches_after: Option<EpochId>, out: &mut Vec<Action<K>>) -> Epoch<K> {
+        let id = EpochId(self.started);
+        self.started += 1;
+        out.push(Action::Prepare(id, key.clone()));
+        if fetches_after.is_none() {
+            out.push(Action::StartFetching(id));
+        }
+        Epoch {
+            id,
+            key,
+            state: State::Prepared,
+            following: None,
+            step_reached: false,
+            is_fetched: false,
+            is_assembled: false,
+            fetches_after,
+        }
+    }
+
+    fn step_reached(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        let is_new = |epoch: &&mut Epoch<K>| {
+            epoch.id == id && !epoch.step_reached && !matches!(epoch.state, State::Abandoned(_))
+        };
+        let Some(current) = self.current.as_mut().filter(is_new) else { return };
+        current.step_reached = true;
+        out.push(Action::MaintainCache);
+        let fetches_after = (!current.is_fetched).then_some(id);
+        let is_assembled = current.is_assembled;
+        if let Some(key) = current.following.take() {
+            let next = self.prepare(key, fetches_after, out);
+            if is_assembled {
+                out.push(Action::Admit(next.id));
+            }
+            self.next = Some(next);
+        }
+    }
+
+    fn fetched(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        for epoch in [&mut self.current, &mut self.next].into_iter().flatten() {
+            epoch.is_fetched |= epoch.id == id;
+            if epoch.fetches_after.take_if(|before| *before == id).is_some() {
+                out.push(Action::StartFetching(epoch.id));
+            }
+        }
+    }
+
+    fn assembled(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        let Some(epoch) = self.held(id) else { return };
+        epoch.is_assembled = true;
+        if epoch.state == State::Begun {
+            epoch.state = State::Draining;
+        }
+        if !epoch.is_fetched {
+            // Parts of which no row is for this rank.
+            out.push(Action::CancelFetching(id));
+        }
+        if let Some(next) = self.next.as_ref().filter(|next| next.id != id) {
+            out.push(Action::Admit(next.id));
+        }
+    }
+
+    fn failed(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        let Some(epoch) = self.held(id).filter(|epoch| epoch.state != State::Done) else { return };
+        epoch.abandon(Reason::Failed);
+        if !epoch.is_fetched {
+            out.push(Action::CancelFetching(id));
+        }
+        if self.current() == Some(id) {
+            self.stop_next(out);
+        }
+    }
+
+    fn not_started(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        self.next.take_if(|next| next.id == id);
+        if self.current.take_if(|current| current.id == id).is_some() {
+            out.push(Action::ReplacePermits);
+        }
+    }
+
+    fn handed_over(&mut self, id: EpochId) {
+        if let Some(current) = self.current.as_mut().filter(|current| current.id == id)
+            && matches!(current.state, State::Begun | State::Draining)
+        {
+            current.state = State::Done;
+        }
+    }
+
+    fn left(&mut self, id: EpochId, out: &mut Vec<Action<K>>) {
+        if self.current.as_ref().is_some_and(|current| current.id == id && current.state != State::Done) {
+            self.end(Reason::Left, out);
+        }
+        self.abandoned.retain(|(abandoned, _)| *abandoned != id);
+    }
+
+    /// Ends what is under way, and what was prepared after it.
+    fn end(&mut self, reason: Reason, out: &mut Vec<Action<K>>) {
+        let Some(mut epoch) = self.current.take() else { return };
+        if epoch.state != State::Done {
+            let reason = epoch.abandon(reason);
+            self.abandoned.push((epoch.id, reason));
+        }
+        out.extend([Action::Stop(epoch.id), Action::Forget(epoch.id)]);
+        self.stop_next(out);
+        out.push(Action::ReplacePermits);
+    }
+
+    fn stop_next(&mut self, out: &mut Vec<Action<K>>) {
+        if let Some(next) = self.next.take() {
+            out.extend([Action::Stop(next.id), Action::Forget(next.id)]);
+        }
+    }
+
+    fn held(&mut self, id: EpochId) -> Option<&mut Epoch<K>> {
+        [&mut self.current, &mut self.next].into_iter().flatten().find(|epoch| epoch.id == id)
+    }
+}

@@ -1,0 +1,124 @@
+//! Rows as a bit each, with a directory of ranks.
+
+use std::ops::Range;
+
+/// Words of a block, which has one entry in the directory: 4 bytes for 64.
+const BLOCK: usize = 8;
+
+const WORD: u32 = u64::BITS;
+
+/// A bit for each row, and the rows before each block.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Bitmap {
+    words: Box<[u64]>,
+    /// Set bits before each block.
+    ranks: Box<[u32]>,
+    count: u32,
+}
+
+/// Bytes of a bitmap over `rows` rows, with its directory.
+pub(super) fn bytes(rows: u32) -> u64 {
+    let words = u64::from(rows.div_ceil(WORD));
+    words * size_of::<u64>() as u64 + words.div_ceil(BLOCK as u64) * size_of::<u32>() as u64
+}
+
+/// The words of a bitmap over `rows` rows.
+pub(super) fn empty(rows: u32) -> Vec<u64> {
+    vec![0; rows.div_ceil(WORD) as usize]
+}
+
+/// Sets the bits of a range that is not empty.
+pub(super) fn set(words: &mut [u64], range: Range<u32>) {
+    let (first, last) = ((range.start / WORD) as usize, ((range.end - 1) / WORD) as usize);
+    let head = u64::MAX << (range.start % WORD);
+    let tail = u64::MAX >> (WORD - 1 - (range.end - 1) % WORD);
+    if first == last {
+        words[first] |= head & tail;
+        return;
+    }
+    words[first] |= head;
+    words[first + 1..last].fill(u64::MAX);
+    words[last] |= tail;
+}
+
+impl Bitmap {
+    pub(super) fn new(words: Vec<u64>) -> Self {
+        let mut count = 0;
+        let ranks = words.chunks(BLOCK).map(|block| {
+            let before = count;
+            count += block.iter().map(|word| word.count_ones()).sum::<u32>();
+            before
+        });
+        Bitmap { ranks: ranks.collect(), words: words.into(), count }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        (size_of_val(&*self.words) + size_of_val(&*self.ranks)) as u64
+    }
+
+    pub(super) fn select(&self, ordinal: u32) -> u32 {
+        let block = self.ranks.partition_point(|rank| *rank <= ordinal) - 1;
+        let mut left = ordinal - self.ranks[block];
+        let mut at = block * BLOCK;
+        loop {
+            let ones = self.words[at].count_ones();
+            if left < ones {
+                return at as u32 * WORD + nth_one(self.words[at], left);
+            }
+            left -= ones;
+            at += 1;
+        }
+    }
+
+    pub(super) fn rank(&self, row: u32) -> u32 {
+        let at = (row / WORD) as usize;
+        if at == self.words.len() {
+            return self.count;
+        }
+        let block = at / BLOCK;
+        let whole = self.words[block * BLOCK..at].iter().map(|word| word.count_ones()).sum::<u32>();
+        let below = self.words[at] & !(u64::MAX << (row % WORD));
+        self.ranks[block] + whole + below.count_ones()
+    }
+
+    /// The next run of rows from row `cursor` on, at most `most` rows of it. There must be one; `cursor` moves behind it.
+    pub(super) fn run(&self, cursor: &mut u32, most: u32) -> Range<u32> {
+        let start = self.next(*cursor, |word| word);
+        let end = self.next(start, |word| !word).min(start + most);
+        *cursor = end;
+        start..end
+    }
+
+    /// The first row from `row` on whose bit is set in what `of` makes of its word, or the end of all words.
+    fn next(&self, row: u32, of: impl Fn(u64) -> u64) -> u32 {
+        let mut at = (row / WORD) as usize;
+        let Some(&word) = self.words.get(at) else { return row };
+        let mut word = of(word) & (u64::MAX << (row % WORD));
+        while word == 0 {
+            at += 1;
+            match self.words.get(at) {
+                Some(&next) => word = of(next),
+                None => return (self.words.len() as u64 * u64::from(WORD)).min(u64::from(u32::MAX)) as u32,
+            }
+        }
+        at as u32 * WORD + word.trailing_zeros()
+    }
+}
+
+/// The place of the set bit before which there are `n` others.
+fn nth_one(word: u64, mut n: u32) -> u32 {
+    let (mut at, mut width) = (0, WORD / 2);
+    while width > 0 {
+        let ones = (word >> at & ((1 << width) - 1)).count_ones();
+        if ones <= n {
+            n -= ones;
+            at += width;
+        }
+        width /= 2;
+    }
+    at
+}

@@ -1,0 +1,63 @@
+//! Rows as runs of consecutive ones.
+
+use std::ops::Range;
+
+/// A run. It ends where the next one's `before` says, or the count of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// Its first row.
+    pub(super) start: u32,
+    /// Rows of the set before it: the ordinal of its first row.
+    pub(super) before: u32,
+}
+
+/// Runs that ascend and do not touch.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Runs {
+    runs: Box<[Run]>,
+    count: u32,
+}
+
+impl Runs {
+    pub(super) fn new(runs: Vec<Run>, count: u32) -> Self {
+        Runs { runs: runs.into(), count }
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        size_of_val(&*self.runs) as u64
+    }
+
+    pub(super) fn select(&self, ordinal: u32) -> u32 {
+        let run = self.runs[self.holding(ordinal) as usize];
+        run.start + (ordinal - run.before)
+    }
+
+    pub(super) fn rank(&self, row: u32) -> u32 {
+        match self.runs.partition_point(|run| run.start < row).checked_sub(1) {
+            Some(at) => self.runs[at].before + (row - self.runs[at].start).min(self.length(at)),
+            None => 0,
+        }
+    }
+
+    /// The run that holds an ordinal.
+    pub(super) fn holding(&self, ordinal: u32) -> u32 {
+        (self.runs.partition_point(|run| run.before <= ordinal) - 1) as u32
+    }
+
+    /// The rows from ordinal `at` on, at most `most`, in the run at `cursor`, which moves on.
+    pub(super) fn run(&self, cursor: &mut u32, at: u32, most: u32) -> Range<u32> {
+        let index = *cursor as usize;
+        let (run, length) = (self.runs[index], self.length(index));
+        let start = run.start + (at - run.before);
+        *cursor += 1;
+        start..(run.start + length).min(start + most)
+    }
+
+    fn length(&self, at: usize) -> u32 {
+        self.runs.get(at + 1).map_or(self.count, |next| next.before) - self.runs[at].before
+    }
+}

@@ -1,0 +1,237 @@
+//! A column type of the user's own, through the public interface alone: run-length encoded bytes, delivered as tensors.
+#![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::*;
+use arrow::datatypes::{DataType, Float32Type, UInt8Type};
+use forebay::Tier;
+use forebay::{
+    Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Result, RowKey,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+use tempfile::TempDir;
+
+const ROWS: usize = 60;
+const SIDES: [usize; 2] = [3, 4];
+/// Rows whose cells are not whole: too short, null, and one that the decoder panics about.
+const SHORT: usize = 13;
+const NULL: usize = 21;
+const PANICS: usize = 34;
+
+/// Pairs of a count and a value, for a tensor of 3 x 4 bytes.
+#[derive(Debug)]
+struct RunLength;
+
+impl Decoder for RunLength {
+    fn shape(&self) -> Vec<usize> {
+        SIDES.to_vec()
+    }
+
+    fn data_type(&self) -> DataType {
+        DataType::UInt8
+    }
+
+    fn decode(&self, cell: &[u8], _: RowKey, slot: &mut [u8]) -> Result<()> {
+        let mut written = 0;
+        for pair in cell.chunks(2) {
+            // A pair without its value is out of bounds: a panic.
+            let (count, value) = (usize::from(pair[0]), pair[1]);
+            slot[written..written + count].fill(value);
+            written += count;
+        }
+        if written < slot.len() {
+            let cause = format!("runs of {written} values for a tensor of {}", slot.len());
+            return Err(Error::new(ErrorKind::BadRow, cause));
+        }
+        Ok(())
+    }
+}
+
+/// Row `row` as it is stored: its number five times, then seven more values.
+fn cell(row: usize) -> Option<Vec<u8>> {
+    match row {
+        SHORT => Some(vec![5, row as u8]),
+        NULL => None,
+        PANICS => Some(vec![5]),
+        _ => Some(vec![5, row as u8, 7, 200]),
+    }
+}
+
+fn tensor_of(row: usize) -> Vec<u8> {
+    [vec![row as u8; 5], vec![200; 7]].concat()
+}
+
+/// A file of row groups of ten rows, with the same cells as binary values and, where they are whole, as text.
+fn written(dir: &Path) {
+    let columns: [(&str, ArrayRef); 3] = [
+        ("id", Arc::new(Int64Array::from_iter_values(0..ROWS as i64))),
+        ("runs", Arc::new(BinaryArray::from_iter((0..ROWS).map(cell)))),
+        ("text", Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| format!("{row:04}"))))),
+    ];
+    let columns = columns.map(|(name, column)| (name, column, true));
+    let rows = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(10)).build();
+    let file = std::fs::File::create(dir.join("a.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, rows.schema(), Some(properties)).unwrap();
+    writer.write(&rows).unwrap();
+    writer.close().unwrap();
+}
+
+fn loader(dir: &TempDir) -> LoaderBuilder {
+    written(dir.path());
+    Dataset::open(dir.path()).unwrap().loader().columns(["id", "runs"]).batch_size(7).threads(2)
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<(usize, Vec<u8>)> {
+    let rows = |batch: &RecordBatch| {
+        let ids = batch.column_by_name("id").unwrap().as_primitive::<arrow::datatypes::Int64Type>().clone();
+        let tensors = batch.column_by_name("runs").unwrap().as_fixed_size_list().clone();
+        let row = move |row| {
+            let tensor = tensors.value(row).as_primitive::<UInt8Type>().values().to_vec();
+            (ids.value(row) as usize, tensor)
+        };
+        (0..batch.num_rows()).map(row).collect::<Vec<_>>()
+    };
+    batches.iter().flat_map(rows).collect()
+}
+
+#[test]
+fn cells_are_delivered_as_tensors_and_bad_ones_are_skipped_with_their_place() {
+    let dir = TempDir::new().unwrap();
+    let builder = loader(&dir).decode_with("runs", Arc::new(RunLength)).on_bad_row(OnBadRow::skip(3));
+    let loader = builder.epochs(1).build().unwrap();
+    let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
+
+    let field = batches[0].schema().field_with_name("runs").unwrap().clone();
+    assert_eq!(field.metadata().get("ARROW:extension:name").unwrap(), "arrow.fixed_shape_tensor");
+    assert_eq!(field.metadata().get("ARROW:extension:metadata").unwrap(), r#"{"shape":[3,4]}"#);
+    let good = (0..ROWS).filter(|row| ![SHORT, NULL, PANICS].contains(row));
+    assert_eq!(rows(&batches), good.map(|row| (row, tensor_of(row))).collect::<Vec<_>>());
+    let stats = loader.stats();
+    assert_eq!((stats.skipped_rows, stats.stages.decode.items), (3, ROWS as u64));
+}
+
+#[test]
+fn a_bad_cell_ends_the_epoch_where_that_is_asked_for() {
+    for (row, words) in [
+        (SHORT, "runs of 5 values for a tensor of 12"),
+        (NULL, "null where a cell to decode is needed"),
+        (PANICS, "the decoder panicked: index out of bounds"),
+    ] {
+        let dir = TempDir::new().unwrap();
+        let before = [SHORT, NULL, PANICS].into_iter().filter(|bad| *bad < row).count() as u64;
+        let loader = loader(&dir).decode_with("runs", Arc::new(RunLength));
+        let loader = match before {
+            0 => loader.build().unwrap(),
+            _ => loader.on_bad_row(OnBadRow::skip(before)).build().unwrap(),
+        };
+        let error = loader.epoch(0).find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), ErrorKind::BadRow, "{error}");
+        assert_eq!(error.place().row_group, Some(row / 10));
+        assert_eq!(error.place().row, Some(row as u64 % 10));
+        assert_eq!(error.place().column.as_deref(), Some("runs"));
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
+
+/// What a decoder draws from its key.
+#[derive(Debug, Default)]
+struct Keys(Mutex<BTreeSet<u64>>);
+
+impl Decoder for Keys {
+    fn shape(&self) -> Vec<usize> {
+        vec![1]
+    }
+
+    fn data_type(&self) -> DataType {
+        DataType::Float32
+    }
+
+    fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
+        assert_eq!((cell.len(), slot.len()), (4, 4));
+        self.0.lock().unwrap().insert(key.0);
+        slot.copy_from_slice(&((key.0 >> 40) as f32).to_ne_bytes());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_row_has_one_key_for_each_epoch_on_any_number_of_threads() {
+    let dir = TempDir::new().unwrap();
+    let keys = Arc::new(Keys::default());
+    let drawn = |threads: usize, epoch: u64| {
+        let loader = loader(&dir).columns(["text"]).decode_with("text", keys.clone()).threads(threads);
+        let batches = loader.epochs(2).build().unwrap().epoch(epoch).map(Result::unwrap);
+        let values = |batch: RecordBatch| {
+            let tensors = batch.column(0).as_fixed_size_list().values().clone();
+            tensors.as_primitive::<Float32Type>().values().to_vec()
+        };
+        batches.flat_map(values).collect::<Vec<f32>>()
+    };
+    assert_eq!(drawn(1, 0), drawn(4, 0));
+    assert_ne!(drawn(1, 0), drawn(1, 1));
+    assert_eq!(keys.0.lock().unwrap().len(), 2 * ROWS);
+}
+
+#[test]
+fn cells_are_kept_in_a_cache_as_they_are_stored() {
+    let (dir, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let cache = || DiskCache::open(folder.path(), 1 << 30).unwrap();
+    let loader = |tier| {
+        let builder = loader(&dir).decode_with("runs", Arc::new(RunLength)).on_bad_row(OnBadRow::skip(3));
+        builder.cache(cache()).cache_tier(tier).build().unwrap()
+    };
+    let expected: Vec<_> = rows(&loader(Tier::Rows).epoch(0).map(Result::unwrap).collect::<Vec<_>>());
+    let cached = loader(Tier::Pixels);
+    cached.warm(|_, _| {}).unwrap();
+    for epoch in 0..2 {
+        assert_eq!(rows(&cached.epoch(epoch).map(Result::unwrap).collect::<Vec<_>>()), expected);
+    }
+    assert!(cached.stats().cache.unwrap().hits > 0);
+    assert_eq!(cached.stats().stages.keep.items, 0, "there is no other form to keep them in");
+}
+
+/// A shape and a type that no tensor has.
+#[derive(Debug)]
+struct Unfit(Vec<usize>, DataType);
+
+impl Decoder for Unfit {
+    fn shape(&self) -> Vec<usize> {
+        self.0.clone()
+    }
+
+    fn data_type(&self) -> DataType {
+        self.1.clone()
+    }
+
+    fn decode(&self, _: &[u8], _: RowKey, _: &mut [u8]) -> Result<()> {
+        unreachable!("it is refused before")
+    }
+}
+
+#[test]
+fn what_can_never_work_is_refused_before_anything_is_read() {
+    let dir = TempDir::new().unwrap();
+    let unfit = |shape: &[usize], data_type| Arc::new(Unfit(shape.to_vec(), data_type));
+    let build = |column: &str, decoder| loader(&dir).decode_with(column, decoder);
+    let runs = || build("runs", Arc::new(RunLength));
+    for (builder, words) in [
+        (build("runs", unfit(&[], DataType::UInt8)), "column \"runs\": a decoder of shape []"),
+        (build("runs", unfit(&[2, 0], DataType::UInt8)), "a decoder of shape [2, 0]"),
+        (build("runs", unfit(&[2], DataType::Utf8)), "a decoder of Utf8 values"),
+        (build("runs", unfit(&[1 << 20, 1 << 20], DataType::UInt8)), "has more than 2^31 values"),
+        (build("id", Arc::new(RunLength)), "column \"id\": holds Int64, not cells to decode"),
+        (build("text", Arc::new(RunLength)), "not among the columns to read"),
+        (runs().fill_null("runs", vec![0]), "fill_null gives a value for cells to decode, which have none"),
+        (runs().decode("runs", Image::resize(2, 2)), "a second decoder for one column"),
+        (runs().decode_with("runs", Arc::new(RunLength)), "a second decoder for one column"),
+    ] {
+        let error = builder.build().map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+    }
+}
