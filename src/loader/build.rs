@@ -13,7 +13,7 @@ use super::handle::{Inner, Loader, Open};
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::sizing::Sizing;
-use super::threads::Border;
+use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
@@ -80,11 +80,18 @@ pub struct LoaderBuilder {
     trace: Option<PathBuf>,
 }
 
+impl Dataset {
+    /// A builder of a loader over it, with all options at their defaults.
+    pub fn loader(&self) -> LoaderBuilder {
+        LoaderBuilder::new(self.clone())
+    }
+}
+
 impl LoaderBuilder {
     /// Rows of a batch where none are said: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
 
-    pub(super) fn new(dataset: Dataset) -> Self {
+    fn new(dataset: Dataset) -> Self {
         LoaderBuilder {
             dataset,
             columns: None,
@@ -240,11 +247,11 @@ impl LoaderBuilder {
         let catalog = self.dataset.catalog.clone();
         let projection = Arc::new(self.projection()?);
         let (codecs, schema) = self.codecs(&projection)?;
-        let (border, store) = self.dataset.here()?;
+        let (io, store) = self.dataset.here()?;
         let threads = self.threads.unwrap_or_else(processors);
         let trace = self.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Engine::start(border.clone(), threads)?;
+        let engine = Engine::start(io.clone(), threads)?;
 
         let memory = self.memory.unwrap_or_else(default_memory);
         let row_bytes = window_row_bytes(&catalog, &projection);
@@ -262,7 +269,7 @@ impl LoaderBuilder {
             lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
             row_cache: None,
         };
-        let selected = self.select(&border, &fetcher, sizing.row_groups)?;
+        let selected = self.select(&io, &fetcher, sizing.row_groups)?;
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
@@ -378,7 +385,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
+    fn select(&self, io: &IoRuntime, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
         let live = select::live_rows(catalog)?;
         let Some(filter) = &self.filter else {
@@ -392,6 +399,6 @@ impl LoaderBuilder {
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
         let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
-        Ok(SampleIndex::new(Arc::new(SingleRows), border.wait_for(matching)??))
+        Ok(SampleIndex::new(Arc::new(SingleRows), io.wait_for(matching)??))
     }
 }

@@ -50,3 +50,5 @@ pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
+#[doc(hidden)]
+pub use threads::forked;
