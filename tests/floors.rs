@@ -21,6 +21,26 @@ const FLOORS: [&[&str]; 11] = [
     &["bin", "python"],
 ];
 
+/// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
+const LOADER: [&[&str]; 12] = [
+    // Values and what threads share: each by itself.
+    &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "lifecycle", "machine"],
+    &["progress", "queue", "semaphore", "stats", "threads"],
+    // What there is, and how memory is shared out.
+    &["dataset", "sizing"],
+    &["collate", "plan", "tiers"],
+    // From row groups to batches on their way.
+    &["row_groups", "hand_over"],
+    &["prefetch"],
+    &["arrivals"],
+    &["assembly"],
+    // Epochs, and who asks for them.
+    &["pipe"],
+    &["epoch"],
+    &["handle"],
+    &["build", "warm"],
+];
+
 /// Imports between neighbours that are arithmetic on the neighbour's plain values, each with its reason.
 const EXCUSED: [(&str, &str); 1] = [
     // The window holds what the plan calls parts.
@@ -173,6 +193,32 @@ fn rooms_import_downwards_only() {
             let Some(other) = floor(&to) else { continue };
             if to != from && other >= own && !EXCUSED.contains(&(from, to.as_str())) {
                 wrong.push(format!("{file} (floor {own}) imports {to} (floor {other})"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_loaders_files_import_from_those_below_them_only() {
+    let layer = |file: &str| LOADER.iter().position(|files| files.contains(&file));
+    let mut wrong = Vec::new();
+    for (file, code) in sources() {
+        let Some(inner) = file.strip_prefix("loader/").filter(|inner| *inner != "mod.rs") else { continue };
+        let from = room(inner);
+        let own = layer(from).unwrap_or_else(|| panic!("{file} has no layer: give it one in LOADER"));
+        let code = code.split("#[cfg(test)]").next().unwrap();
+        // In a folder `super` is the file above, which is the folder's own.
+        let is_deep = inner.contains('/') && !inner.ends_with("/mod.rs");
+        let up = if is_deep { "super::super::" } else { "super::" };
+        for to in [rooted(code, up), rooted(code, "crate::loader::")].concat() {
+            let first = to.split("::").next().unwrap();
+            match layer(first) {
+                Some(other) if first != from && other >= own => {
+                    wrong.push(format!("{file} (layer {own}) imports {first} (layer {other})"));
+                }
+                Some(_) => {}
+                None => wrong.push(format!("{file} imports {to} from the facade: name the file that has it")),
             }
         }
     }

@@ -14,7 +14,7 @@ from . import _forebay
 from .arguments import checked, mapping, names, options
 from .dataset import Dataset
 from .epoch import BadRow, Epoch
-from .errors import ClosedError, InvalidError, StateMismatchError
+from .errors import InvalidError, StateMismatchError
 from .locations import locations, shown
 from .reports import Plan, Stats
 from .shard import Shard
@@ -406,11 +406,7 @@ class Loader:
         self.close()
 
     def _check_process(self) -> None:
-        if self._process != os.getpid():
-            raise ClosedError(
-                "this loader was made before the process forked, and its threads stayed behind "
-                "(make the Loader in the child, or start workers with spawn or forkserver)"
-            )
+        self._native.check_process()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (dict(self._arguments),)

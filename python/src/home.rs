@@ -3,7 +3,7 @@
 //! A forked child has the memory of such a thing but not its threads: to use it would wait for ever, and so would its
 //! destructor. Here the first raises at once, and the second leaves the memory alone.
 
-use forebay::{Error, ErrorKind};
+use forebay::internals::loader::forked;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -34,12 +34,4 @@ impl<T> Drop for Home<T> {
             std::mem::forget(self.value.take());
         }
     }
-}
-
-fn forked() -> Error {
-    Error::new(
-        ErrorKind::Closed,
-        "this loader was made before the process forked, and its threads stayed behind",
-    )
-    .hint("make the Loader in the child, or start workers with spawn or forkserver")
 }

@@ -61,6 +61,11 @@ impl Loader {
         Ok(())
     }
 
+    /// Raises in a forked child.
+    fn check_process(&self, py: Python<'_>) -> PyResult<()> {
+        self.loader.get(py).map(|_| ())
+    }
+
     /// Batches in an epoch.
     fn steps(&self, py: Python<'_>) -> PyResult<u64> {
         Ok(self.loader.get(py)?.len())

@@ -214,7 +214,7 @@ def test_a_forked_child_is_told_what_to_do(plain: Path, transform: str) -> None:
     (said, took), rest = json.loads(done.stdout)
     assert said[3] == 16
     for sentence in said[:3]:
-        assert "make the Loader in the child, or start workers with spawn" in sentence
+        assert "build the loader in the child, or start workers with spawn" in sentence
     assert took < 5
     assert rest == 15
 

@@ -17,7 +17,7 @@ use super::pipe::Engine;
 use super::plan::RankPlan;
 use super::sizing::Sizing;
 use super::spec::{CacheSpec, LoaderSpec};
-use super::threads::Border;
+use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
@@ -95,8 +95,15 @@ struct Settled {
     lengths: RowBytes,
 }
 
+impl Dataset {
+    /// A builder of a loader over it, with all options at their defaults.
+    pub fn loader(&self) -> LoaderBuilder {
+        LoaderBuilder::new(self.clone())
+    }
+}
+
 impl LoaderBuilder {
-    pub(super) fn new(dataset: Dataset) -> Self {
+    fn new(dataset: Dataset) -> Self {
         LoaderBuilder {
             dataset,
             spec: LoaderSpec::default(),
@@ -247,12 +254,12 @@ impl LoaderBuilder {
     /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
     /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
-        let (border, store) = self.dataset.here()?;
-        let settled = self.settle(&border, store)?;
+        let (io, store) = self.dataset.here()?;
+        let settled = self.settle(&io, store)?;
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Engine::start(border, threads)?;
+        let engine = Engine::start(io, threads)?;
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
@@ -302,14 +309,14 @@ impl LoaderBuilder {
     /// # Errors
     /// As [`build`](Self::build), but for the trace, which is not written.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
-        let (border, store) = self.dataset.here()?;
-        let Settled { fetcher, selected, order, split, sizing, .. } = self.settle(&border, store)?;
+        let (io, store) = self.dataset.here()?;
+        let Settled { fetcher, selected, order, split, sizing, .. } = self.settle(&io, store)?;
         let rows = EpochOrder::new(&selected.counts, &order, epoch);
         Ok(RankPlan::of(&rows, split, &order, epoch, &fetcher, &sizing))
     }
 
     /// Checks everything, and settles what was left open.
-    fn settle(&self, border: &Border, store: Store) -> Result<Settled> {
+    fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         let mut spec = self.spec.clone();
         let open = Open { lanes: spec.shuffle.lanes.is_none(), window: spec.shuffle.window_rows.is_none() };
@@ -334,7 +341,7 @@ impl LoaderBuilder {
             lenient: matches!(spec.on_bad_row, OnBadRow::Skip { .. }),
             row_cache: None,
         };
-        let selected = self.select(border, &fetcher, sizing.row_groups)?;
+        let selected = self.select(io, &fetcher, sizing.row_groups)?;
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
@@ -428,7 +435,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    fn select(&self, border: &Border, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
+    fn select(&self, io: &IoRuntime, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
         let live = select::live_rows(catalog)?;
         let Some(filter) = &self.spec.filter else {
@@ -442,6 +449,6 @@ impl LoaderBuilder {
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
         let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
-        Ok(SampleIndex::new(Arc::new(SingleRows), border.wait_for(matching)??))
+        Ok(SampleIndex::new(Arc::new(SingleRows), io.wait_for(matching)??))
     }
 }

@@ -12,9 +12,8 @@ use arrow::datatypes::SchemaRef;
 use futures::stream;
 use object_store::ObjectStore;
 
-use super::build::LoaderBuilder;
 use super::stats::StageStats;
-use super::threads::Border;
+use super::threads::IoRuntime;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
@@ -41,7 +40,7 @@ pub struct Dataset {
     store: Store,
     pub(super) catalog: Arc<Catalog>,
     /// Where the stores' connections live.
-    border: Arc<Border>,
+    io: Arc<IoRuntime>,
     /// What opening it came to.
     pub(super) opened: StageStats,
 }
@@ -182,26 +181,26 @@ impl Dataset {
     }
 
     fn opened(opening: impl Future<Output = Result<(Store, Catalog)>> + Send + 'static) -> Result<Self> {
-        let border = Border::start()?;
+        let io = IoRuntime::start()?;
         let began = Instant::now();
-        let (store, catalog) = border.wait_for(opening)??;
+        let (store, catalog) = io.wait_for(opening)??;
         let opened = StageStats {
             items: catalog.files.len() as u64,
             bytes: store.traffic().bytes_needed,
             working: began.elapsed().as_secs_f64(),
             ..StageStats::default()
         };
-        Ok(Dataset { store, catalog: Arc::new(catalog), border, opened })
+        Ok(Dataset { store, catalog: Arc::new(catalog), io, opened })
     }
 
     /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
-    pub(super) fn here(&self) -> Result<(Arc<Border>, Store)> {
-        if !self.border.is_forked() {
-            return Ok((self.border.clone(), self.store.clone()));
+    pub(super) fn here(&self) -> Result<(Arc<IoRuntime>, Store)> {
+        if !self.io.is_forked() {
+            return Ok((self.io.clone(), self.store.clone()));
         }
-        let (border, store) = (Border::start()?, self.store.clone());
-        let store = border.wait_for(async move { store.connect_again() })??;
-        Ok((border, store))
+        let (io, store) = (IoRuntime::start()?, self.store.clone());
+        let store = io.wait_for(async move { store.connect_again() })??;
+        Ok((io, store))
     }
 
     /// Rows in all files.
@@ -238,7 +237,7 @@ impl Dataset {
         projection: &Projection,
         done: impl Fn(usize) + Send + Sync + 'static,
     ) -> Result<u64> {
-        let (border, store) = self.here()?;
+        let (io, store) = self.here()?;
         let fetcher = Fetcher {
             store,
             catalog: self.catalog.clone(),
@@ -268,12 +267,7 @@ impl Dataset {
             fetcher.run(stream::iter(groups.map(whole)), gauge, weigh, count).await;
             sum.lock().unwrap_or_else(PoisonError::into_inner).clone()
         };
-        border.wait_for(reading)?
-    }
-
-    /// A builder of a loader over it, with all options at their defaults.
-    pub fn loader(&self) -> LoaderBuilder {
-        LoaderBuilder::new(self.clone())
+        io.wait_for(reading)?
     }
 }
 

@@ -53,3 +53,5 @@ pub use plan::RankPlan;
 pub use progress::Receipt;
 pub use spec::{CacheSpec, LoaderSpec};
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
+#[doc(hidden)]
+pub use threads::forked;

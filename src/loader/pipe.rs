@@ -32,7 +32,7 @@ use super::prefetch::{Prefetch, PrefetchControl, PrefetchKey, Scout};
 use super::queue;
 use super::row_groups::Source;
 use super::semaphore::BatchSemaphore;
-use super::threads::{self, Border};
+use super::threads::{self, IoRuntime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::shard::Walk;
@@ -40,7 +40,7 @@ use crate::shard::Walk;
 /// The threads of a loader, and what they do at present.
 pub(crate) struct Engine {
     this: Weak<Engine>,
-    border: Arc<Border>,
+    io: Arc<IoRuntime>,
     pool: Arc<ThreadPool>,
     driven: Mutex<Driven>,
 }
@@ -132,19 +132,19 @@ impl Drop for BatchReceiver {
 }
 
 impl Engine {
-    pub(crate) fn start(border: Arc<Border>, threads: usize) -> Result<Arc<Self>> {
+    pub(crate) fn start(io: Arc<IoRuntime>, threads: usize) -> Result<Arc<Self>> {
         let pool = threads::pool(threads)?;
-        Ok(Arc::new_cyclic(|this| Engine { this: this.clone(), border, pool, driven: Mutex::default() }))
+        Ok(Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven: Mutex::default() }))
     }
 
     /// Fails in a forked child.
     pub(crate) fn check_process(&self) -> Result<()> {
-        self.border.check_process()
+        self.io.check_process()
     }
 
     /// The threads that wait for storage, and those that decode.
     pub(crate) fn threads(&self) -> Result<(Handle, Arc<ThreadPool>)> {
-        Ok((self.border.handle()?.clone(), self.pool.clone()))
+        Ok((self.io.handle()?.clone(), self.pool.clone()))
     }
 
     /// Fails once the loader was closed, and in a forked child.

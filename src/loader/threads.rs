@@ -18,14 +18,14 @@ const WAITING: usize = 2;
 
 /// The threads that wait for storage: of one data set, and of its loaders.
 #[derive(Debug)]
-pub(crate) struct Border {
+pub(crate) struct IoRuntime {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     /// The process that started the threads; a forked child has none of them.
     process: u32,
 }
 
-impl Border {
+impl IoRuntime {
     pub(crate) fn start() -> Result<Arc<Self>> {
         let runtime = Builder::new_multi_thread()
             .worker_threads(WAITING)
@@ -33,7 +33,7 @@ impl Border {
             .enable_all()
             .build()
             .map_err(|error| not_started("the fetching threads", &error))?;
-        Ok(Arc::new(Border { runtime: Some(runtime), process: std::process::id() }))
+        Ok(Arc::new(IoRuntime { runtime: Some(runtime), process: std::process::id() }))
     }
 
     /// Whether this is a forked child of the process that has the threads.
@@ -68,7 +68,7 @@ impl Border {
     }
 }
 
-impl Drop for Border {
+impl Drop for IoRuntime {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
         if self.is_forked() {
@@ -104,8 +104,9 @@ fn not_started(what: &str, error: &dyn Display) -> Error {
     Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
 }
 
-/// The error of a loader that is used in a forked child.
-pub(super) fn forked() -> Error {
+/// The error of a loader that is used in a forked child, in Rust and in Python.
+#[doc(hidden)]
+pub fn forked() -> Error {
     Error::new(
         ErrorKind::Closed,
         "this loader was built before the process forked; its threads stayed in the parent",
