@@ -16,6 +16,7 @@ mod samples;
 pub mod shard;
 mod shuffle;
 pub mod sizes;
+mod snapshot;
 pub mod source;
 
 pub use cache::DiskCache;

@@ -244,6 +244,7 @@ impl LoaderBuilder {
             row_cache: None,
         };
         let selected = self.select(&border, &fetcher, sizing.row_groups)?;
+        let sizing = sizing.beside_row_sets(selected.bytes());
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order =
             OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);

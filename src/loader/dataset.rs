@@ -213,3 +213,6 @@ impl fmt::Debug for Dataset {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

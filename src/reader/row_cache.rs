@@ -159,7 +159,10 @@ impl RowCache {
     pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
-        let version = format!("{} footer:{:016x}", file.version, file.footer_hash);
+        let mut version = format!("{} footer:{:016x}", file.version, file.footer_hash);
+        if let Some(hash) = file.table_hash {
+            version += &format!(" table:{hash:016x}");
+        }
         let mut rows = format!("{} of {}{}", self.counts[group], found.rows, self.content);
         if let Some(form) = self.form {
             for (column, image) in &*self.images {
