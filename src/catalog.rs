@@ -4,8 +4,8 @@
 //! `reader`; nothing here touches a disk or a network.
 
 mod cost;
+mod file_columns;
 mod fingerprint;
-mod layout;
 pub(crate) mod thrift;
 mod types;
 
@@ -18,9 +18,12 @@ use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
+use crate::row_set::RowSet;
+use crate::snapshot::Constant;
 
+pub use crate::snapshot::FileVersion;
+pub(crate) use file_columns::{FileColumns, Origin};
 pub use fingerprint::Fingerprint;
-pub(crate) use layout::Layout;
 pub(crate) use types::{check_plain, leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
@@ -61,26 +64,13 @@ pub struct File {
     /// The footer, without its key-value metadata.
     pub metadata: Arc<ParquetMetaData>,
     /// How this file's columns map to the catalogue's.
-    pub(crate) layout: Arc<Layout>,
-}
-
-/// What tells one writing of a file from the next.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum FileVersion {
-    /// Time of the last change, in nanoseconds since 1970.
-    Modified(i128),
-    /// The store's own tag of the content.
-    ETag(Arc<str>),
-}
-
-impl fmt::Display for FileVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FileVersion::Modified(nanoseconds) => write!(f, "mtime:{nanoseconds}"),
-            FileVersion::ETag(tag) => write!(f, "etag:{tag}"),
-        }
-    }
+    pub(crate) columns: Arc<FileColumns>,
+    /// Columns with one value in all of its rows.
+    pub(crate) constants: Arc<[Constant]>,
+    /// Rows that are deleted, by their ordinal in the file.
+    pub(crate) deleted: Option<RowSet>,
+    /// A hash of constants and deleted rows; `None` for a file that is read as it is.
+    pub(crate) table_hash: Option<u64>,
 }
 
 /// One row group that holds rows.
@@ -116,33 +106,34 @@ impl Projection {
 }
 
 impl Catalog {
-    /// Puts files into a catalogue. `files` must be in their final order, and `schema` their common one.
+    /// Puts files into a catalogue. `files` must be in their final order, and `schema` their common one; `identities` are
+    /// what else identifies the rows.
     ///
     /// Fails with `Corrupt` where a footer counts less than zero rows, or more than 64 bits can count.
-    pub(crate) fn new(files: Vec<File>, schema: SchemaRef) -> Result<Self> {
+    pub(crate) fn new(files: Vec<File>, schema: SchemaRef, identities: &[Arc<str>]) -> Result<Self> {
         let mut groups = Vec::new();
         let mut first_row = 0u64;
-        for (file, found) in files.iter().enumerate() {
-            for (index, group) in found.metadata.row_groups().iter().enumerate() {
+        for (file, about) in files.iter().enumerate() {
+            for (index, group) in about.metadata.row_groups().iter().enumerate() {
                 let rows = u64::try_from(group.num_rows()).map_err(|_| {
                     Error::new(ErrorKind::Corrupt, format!("{} rows are declared", group.num_rows()))
-                        .at(Place::file(found.location.clone()).row_group(index))
+                        .at(Place::file(about.location.clone()).row_group(index))
                 })?;
                 if rows > 0 {
                     groups.push(Group { file, index, rows, first_row });
                     first_row = first_row.checked_add(rows).ok_or_else(|| {
                         let cause = format!("{rows} more rows than the {first_row} before cannot be counted");
                         Error::new(ErrorKind::Corrupt, cause)
-                            .at(Place::file(found.location.clone()).row_group(index))
+                            .at(Place::file(about.location.clone()).row_group(index))
                     })?;
                 }
             }
         }
-        let fingerprint = Fingerprint::of(&files, &schema);
+        let fingerprint = Fingerprint::of(&files, &schema, identities);
         Ok(Catalog { files, groups, schema, fingerprint })
     }
 
-    /// Rows in the whole data set.
+    /// Rows in the whole data set, with those that are deleted.
     pub fn rows(&self) -> u64 {
         self.groups.last().map_or(0, |group| group.first_row + group.rows)
     }
@@ -220,14 +211,14 @@ impl Catalog {
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.leaves(group, projection)
             .map(|(_, chunk)| cost::held(chunk, group.rows))
-            .fold(0, u64::saturating_add)
+            .fold(self.constant_bytes(group, projection), u64::saturating_add)
     }
 
     /// The measure of the default window: [`held_bytes`](Self::held_bytes), but for narrow numbers, which it counts double.
     pub(crate) fn window_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.leaves(group, projection)
             .map(|(_, chunk)| cost::wide(chunk, group.rows))
-            .fold(0, u64::saturating_add)
+            .fold(self.constant_bytes(group, projection), u64::saturating_add)
     }
 
     /// Bytes that the values of the projected columns of `group` come to one by one, and whether the footer tells: values that
@@ -237,7 +228,27 @@ impl Catalog {
             Some(values) => (values, true),
             None => (cost::held(chunk, group.rows), false),
         });
-        each.fold((0, true), |sum, (bytes, known)| (bytes.saturating_add(sum.0), known && sum.1))
+        let constants = self.constants(group, projection);
+        let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
+        each.fold((constants, true), |sum, (bytes, known)| (bytes.saturating_add(sum.0), known && sum.1))
+    }
+
+    /// The projected columns that are constants of the row group's file.
+    fn constants(&self, group: &Group, projection: &Projection) -> impl Iterator<Item = &Constant> {
+        projection.columns().iter().filter_map(|&column| self.constant_of(group, column))
+    }
+
+    /// The value that a column has in all rows of the row group's file, if it is one of the file's constants.
+    pub(crate) fn constant_of(&self, group: &Group, column: usize) -> Option<&Constant> {
+        let file = &self.files[group.file];
+        match file.columns.origin(column) {
+            Origin::Constant(constant) => file.constants.get(constant),
+            Origin::Stored(_) => None,
+        }
+    }
+
+    fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        self.constants(group, projection).map(|constant| cost::constant(constant, group.rows)).sum()
     }
 
     /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema
@@ -254,7 +265,7 @@ impl Catalog {
     ) -> impl Iterator<Item = (usize, &'a ColumnChunkMetaData)> {
         let file = &self.files[group.file];
         let row_group = file.metadata.row_group(group.index);
-        file.layout.leaves(projection.columns()).into_iter().map(move |leaf| (leaf, row_group.column(leaf)))
+        file.columns.leaves(projection.columns()).into_iter().map(move |leaf| (leaf, row_group.column(leaf)))
     }
 }
 

@@ -152,6 +152,7 @@ mod samples;
 mod shard;
 mod shuffle;
 mod sizes;
+mod snapshot;
 mod source;
 
 pub use arrow;

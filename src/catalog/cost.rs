@@ -6,6 +6,7 @@ use parquet::basic::{Encoding, Type};
 use parquet::file::metadata::ColumnChunkMetaData;
 
 use super::leaf_width;
+use crate::snapshot::Constant;
 
 /// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and validity).
 const ROW_OVERHEAD: u64 = 9;
@@ -46,6 +47,18 @@ fn sum(chunk: &ColumnChunkMetaData, rows: u64, width: u64) -> u64 {
     let lists = if descriptor.max_rep_level() > 0 { rows.saturating_mul(ROW_OVERHEAD) } else { 0 };
     let validity = values.div_ceil(u64::from(u8::BITS));
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
+}
+
+/// Bytes that a constant column holds in `rows` rows: a value or a view for each.
+pub(super) fn constant(constant: &Constant, rows: u64) -> u64 {
+    let width = constant.value.data_type().primitive_width().unwrap_or(size_of::<u128>());
+    rows.saturating_mul(width as u64).saturating_add(rows.div_ceil(u64::from(u8::BITS)))
+}
+
+/// Bytes of the values of a constant column one by one, with an offset each.
+pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
+    let value = constant.value.get_array_memory_size() as u64;
+    rows.saturating_mul(value.saturating_add(size_of::<u64>() as u64))
 }
 
 /// Bytes of the values of a chunk one by one, with an offset each; `None` where the footer does not tell.

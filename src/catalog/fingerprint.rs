@@ -1,6 +1,7 @@
 //! What identifies a data set: the order of its rows is a function of it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +9,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::File;
 
-/// Identity of a data set: a hash over the relative path, size, footer and row counts of each file, and the schema.
+/// Identity of a data set: a hash over the relative path, size, footer and row counts of each file, and the schema; of a
+/// table also over its constants, its deleted rows and what else identifies it.
 ///
 /// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on the order. The
 /// footer has offsets, sizes and statistics of every column chunk, so other rows have another footer. Shown, and
@@ -18,7 +20,7 @@ use super::File;
 pub struct Fingerprint(u128);
 
 impl Fingerprint {
-    pub(super) fn of(files: &[File], schema: &Schema) -> Self {
+    pub(super) fn of(files: &[File], schema: &Schema, identities: &[Arc<str>]) -> Self {
         let mut hash = Xxh3::new();
         let mut text = |part: &str| {
             hash.update(&(part.len() as u64).to_le_bytes());
@@ -34,7 +36,11 @@ impl Fingerprint {
             for group in file.metadata.row_groups() {
                 text(&group.num_rows().to_string());
             }
+            if let Some(hash) = file.table_hash {
+                text(&format!("table {hash:016x}"));
+            }
         }
+        identities.iter().for_each(|identity| text(identity));
         Fingerprint(hash.digest128())
     }
 }

@@ -342,6 +342,7 @@ impl LoaderBuilder {
             row_cache: None,
         };
         let selected = self.select(io, &fetcher, sizing.row_groups)?;
+        let sizing = sizing.beside_row_sets(selected.bytes());
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;

@@ -280,3 +280,6 @@ impl fmt::Debug for Dataset {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::row_groups::{PendingRowGroup, RowGroupDecoder, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
-use crate::reader::fetch::{Fetched, Found, Gauge};
+use crate::reader::fetch::{FetchOutcome, Fetched, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::shard::{OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
@@ -219,7 +219,7 @@ impl Prefetch {
                 async move {
                     match fetched.found {
                         // Others wait for rows that are ours to keep, however slow our own consumer is.
-                        Found::Bytes(_, Some(_)) | Found::Rows(_, Some(_)) => {
+                        FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)) => {
                             let turn = turns.acquire_owned().await.ok();
                             Arrival::Decoding(decoder.start(fetched, None, turn))
                         }

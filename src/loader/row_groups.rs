@@ -17,7 +17,7 @@ use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
-use crate::reader::fetch::{Chunks, Fetched, Fetcher, Found};
+use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, Fetcher};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
 use crate::reader::{self, Renew, Resident};
 use crate::samples::SampleIndex;
@@ -97,11 +97,11 @@ impl RowGroupDecoder {
             let Fetched { part, found, permit, mut watch } = fetched;
             watch.go_on(Phase::Pool);
             let task = match found {
-                Found::Bytes(..) => {
+                FetchOutcome::Bytes(..) => {
                     Some(decoder.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
                 }
                 // From the cache, as they are.
-                Found::Rows(..) | Found::Lost(_) => None,
+                FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
             };
             let read = caught(|| decoder.read(part, found, permit));
             let rows = read.as_ref().ok().map(|read| read.resident.rows());
@@ -199,15 +199,15 @@ impl RowGroupDecoder {
     }
 
     /// Makes rows of what came of a part.
-    fn read(&self, part: Part, found: Found, permit: Permit) -> Result<Read> {
+    fn read(&self, part: Part, found: FetchOutcome, permit: Permit) -> Result<Read> {
         let Source { fetcher, selected, collator, .. } = &self.source;
         let (chunks, writer) = match found {
-            Found::Rows(kept, writer) => {
+            FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
                 return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
             }
-            Found::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
-            Found::Bytes(chunks, writer) => (chunks, writer),
+            FetchOutcome::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
+            FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
         // What is kept is kept whole.
         let writer = writer.zip(fetcher.row_cache.as_ref());

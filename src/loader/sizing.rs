@@ -79,6 +79,8 @@ struct Asked {
     may_group: bool,
     /// Whether images are decoded, for which a part is set aside.
     images: bool,
+    /// Bytes of the sets of selected rows.
+    row_sets: u64,
 }
 
 impl Sizing {
@@ -114,8 +116,14 @@ impl Sizing {
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if images { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked = Asked { rows, bytes: made_together, may_group, images };
+        let asked = Asked { rows, bytes: made_together, may_group, images, row_sets: 0 };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
+    }
+
+    /// The same beside sets of selected rows, which take `bytes` of what row groups have.
+    pub(super) fn beside_row_sets(self, bytes: u64) -> Self {
+        let asked = Asked { row_sets: bytes, ..self.asked };
+        Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
     /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
@@ -206,11 +214,12 @@ impl Sizing {
 
     /// The budget that leaves `bytes` to row groups and lists. What batches get of a budget depends on it, so it is tried.
     fn total(&self, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, may_group, images } = self.asked;
+        let Asked { rows, bytes: batch, may_group, images, row_sets } = self.asked;
         let mut memory = self.memory.max(bytes);
         for _ in 0..TRIES {
             let left =
                 Sizing::new(memory, rows, batch, may_group, images).map_or(0, |sizing| sizing.row_groups);
+            let left = left.saturating_sub(row_sets);
             if left >= bytes {
                 break;
             }

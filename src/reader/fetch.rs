@@ -78,14 +78,14 @@ pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 /// What came of one part, and the permit that covers it and the rows it becomes.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
-    pub(crate) found: Found,
+    pub(crate) found: FetchOutcome,
     pub(crate) permit: Permit,
     /// Its place in the books.
     pub(crate) watch: RowGroupWatch,
 }
 
 /// What came of a part.
-pub(crate) enum Found {
+pub(crate) enum FetchOutcome {
     /// The bytes of its row group's column chunks; and who keeps the rows that they become.
     Bytes(Chunks, Option<CacheWriter>),
     /// The rows of its row group; and who keeps them in another form.
@@ -94,12 +94,12 @@ pub(crate) enum Found {
     Lost(Error),
 }
 
-impl Found {
+impl FetchOutcome {
     /// Bytes that were fetched.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Found::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
-            Found::Rows(..) | Found::Lost(_) => 0,
+            FetchOutcome::Bytes(chunks, _) => chunks.iter().map(|(_, bytes)| bytes.len() as u64).sum(),
+            FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => 0,
         }
     }
 }
@@ -170,17 +170,17 @@ impl Fetcher {
         let found = match self.turn(part.group as usize).await {
             Lookup::Hit(kept, writer) => {
                 watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
-                Found::Rows(kept, writer)
+                FetchOutcome::Rows(kept, writer)
             }
             Lookup::Miss(writer) => {
                 watch.go_on(Phase::Fetch);
                 match self.read(part.group as usize).await {
-                    Err(error) if self.may_lose(&error) => Found::Lost(error),
-                    read => Found::Bytes(read?, writer),
+                    Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
+                    read => FetchOutcome::Bytes(read?, writer),
                 }
             }
         };
-        if let Found::Bytes(..) = found {
+        if let FetchOutcome::Bytes(..) = found {
             watch.count(Stage::Fetch, found.bytes());
         }
         watch.go_on(Phase::Fetched);

@@ -1,9 +1,10 @@
-//! Which rows are wanted: a filter over columns, told in the DNF lists that pyarrow, Petastorm and Hugging Face use.
+//! Which rows are wanted: a filter over columns, in the DNF lists that pyarrow, Petastorm and Hugging Face use.
 //!
 //! A filter is used twice: on a row group's statistics, to leave out what cannot match, and on rows. The two must agree, so
 //! statistics only ever decide where no value, null or NaN could tell otherwise.
 
 mod evaluate;
+mod op;
 mod prune;
 
 use arrow::array::RecordBatch;
@@ -14,6 +15,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Place, Result};
+
+pub use op::Op;
 
 /// Rows for which all terms of at least one of several lists hold.
 ///
@@ -57,64 +60,6 @@ impl Term {
     /// A comparison; whether it makes sense is seen in [`Filter::validate`].
     pub fn new(column: impl Into<String>, op: Op, value: impl Into<Value>) -> Self {
         Term { column: column.into(), op, value: value.into() }
-    }
-}
-
-/// An operator.
-///
-/// ```
-/// use forebay::filter::Op;
-///
-/// assert_eq!("not in".parse::<Op>()?, Op::NotIn);
-/// # Ok::<(), forebay::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Op {
-    /// `=`
-    #[serde(rename = "=")]
-    Eq,
-    /// `!=`
-    #[serde(rename = "!=")]
-    NotEq,
-    /// `<`
-    #[serde(rename = "<")]
-    Less,
-    /// `<=`
-    #[serde(rename = "<=")]
-    LessEq,
-    /// `>`
-    #[serde(rename = ">")]
-    Greater,
-    /// `>=`
-    #[serde(rename = ">=")]
-    GreaterEq,
-    /// `in`
-    #[serde(rename = "in")]
-    In,
-    /// `not in`
-    #[serde(rename = "not in")]
-    NotIn,
-}
-
-impl std::str::FromStr for Op {
-    type Err = Error;
-
-    /// Reads `=`, `==`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`; `Invalid` for any other.
-    fn from_str(text: &str) -> Result<Self> {
-        Ok(match text {
-            "=" | "==" => Op::Eq,
-            "!=" => Op::NotEq,
-            "<" => Op::Less,
-            "<=" => Op::LessEq,
-            ">" => Op::Greater,
-            ">=" => Op::GreaterEq,
-            "in" => Op::In,
-            "not in" => Op::NotIn,
-            other => {
-                return Err(Error::invalid(format!("a filter cannot compare with {other:?}"))
-                    .hint("use =, ==, !=, <, <=, >, >=, in or not in"));
-            }
-        })
     }
 }
 
@@ -178,14 +123,14 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
     }
 }
 
-/// What a row group's statistics tell.
+/// Which rows of a row group match, as far as its statistics say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGroupMatch {
     /// No row matches.
     None,
     /// Every row matches.
     All,
-    /// Rows must be looked at.
+    /// Some may: rows must be looked at.
     Some,
 }
 
@@ -235,8 +180,8 @@ impl Filter {
         Ok(())
     }
 
-    /// What the statistics of a row group, an index into [`Catalog::groups`], tell. The filter must be valid for the
-    /// catalogue.
+    /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its statistics say. The filter must be
+    /// valid for the catalogue.
     #[doc(hidden)]
     pub fn prune(&self, catalog: &Catalog, group: usize) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {

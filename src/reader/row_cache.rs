@@ -147,7 +147,10 @@ impl RowCache {
     pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
-        let version = format!("{} footer:{:016x}", file.version, file.footer_hash);
+        let mut version = format!("{} footer:{:016x}", file.version, file.footer_hash);
+        if let Some(hash) = file.table_hash {
+            version += &format!(" table:{hash:016x}");
+        }
         let form = self.form.as_ref().map_or("", |form| form.key());
         let rows = format!("{} of {}{}{form}", self.counts[group], found.rows, self.content);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())

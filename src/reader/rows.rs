@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, make_array};
-use arrow::compute::concat_batches;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
+use arrow::compute::{concat_batches, take};
 use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType};
 use bytes::Bytes;
 use parquet::DecodeResult;
@@ -14,7 +14,7 @@ use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::Type;
 
 use super::pages;
-use crate::catalog::{Catalog, File, Group, Projection};
+use crate::catalog::{Catalog, File, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
@@ -36,16 +36,22 @@ pub fn read_part(
     chunks: Vec<(Range<u64>, Bytes)>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    let found = catalog.groups.get(group).ok_or_else(|| {
+    let about = catalog.groups.get(group).ok_or_else(|| {
         Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
     })?;
-    let part =
-        Part { catalog, projection, group: found, file: &catalog.files[found.file], selection, chunks };
-    part.read(limit_bytes).map_err(|error| error.at(catalog.place(found)))
+    let reader = RowGroupReader {
+        catalog,
+        projection,
+        group: about,
+        file: &catalog.files[about.file],
+        selection,
+        chunks,
+    };
+    reader.read(limit_bytes).map_err(|error| error.at(catalog.place(about)))
 }
 
 /// One row group with all that is needed to read it.
-struct Part<'a> {
+struct RowGroupReader<'a> {
     catalog: &'a Catalog,
     projection: &'a Projection,
     group: &'a Group,
@@ -54,7 +60,7 @@ struct Part<'a> {
     chunks: Vec<(Range<u64>, Bytes)>,
 }
 
-impl Part<'_> {
+impl RowGroupReader<'_> {
     fn read(mut self, limit: u64) -> Result<RecordBatch> {
         let rows = match self.selection {
             Some(selection) => selection.row_count(),
@@ -65,8 +71,11 @@ impl Part<'_> {
         if rows == 0 || self.projection.columns().is_empty() {
             return empty(self.projection, rows);
         }
-        let roots = self.roots(self.projection.columns());
-        let batch = self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
+        let roots = self.file.columns.roots(self.projection.columns());
+        let batch = match roots.is_empty() {
+            true => without_columns(Arc::new(Schema::empty()), rows)?,
+            false => self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?,
+        };
         self.check_int96(&batch, &roots, step, limit)?;
         if batch.num_rows() != rows {
             let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
@@ -111,14 +120,14 @@ impl Part<'_> {
 
     /// Decodes the columns at `roots`, ascending, of the file.
     fn decode(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        guarded(|| self.decode_as(&self.file.layout.schema, roots, step, limit))
+        guarded(|| self.decode_as(&self.file.columns.schema, roots, step, limit))
     }
 
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        let layout = &self.file.layout;
+        let columns = &self.file.columns;
         let options = ArrowReaderOptions::new().with_schema(schema.clone());
         let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options).or_fail()?;
-        let mask = ProjectionMask::roots(&layout.parquet, roots.iter().copied());
+        let mask = ProjectionMask::roots(&columns.parquet, roots.iter().copied());
         let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
             .with_projection(mask)
             .with_row_groups(vec![self.group.index])
@@ -158,17 +167,17 @@ impl Part<'_> {
     ///
     /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and narrow.
     fn check_int96(&self, batch: &RecordBatch, roots: &[usize], step: usize, limit: u64) -> Result<()> {
-        let layout = &self.file.layout;
+        let columns = &self.file.columns;
         let is_int96 = |root: usize| {
-            let mut leaves = (0..layout.parquet.num_columns())
-                .filter(|&leaf| layout.parquet.get_column_root_idx(leaf) == root);
-            leaves.any(|leaf| layout.parquet.column(leaf).physical_type() == Type::INT96)
+            let mut leaves = (0..columns.parquet.num_columns())
+                .filter(|&leaf| columns.parquet.get_column_root_idx(leaf) == root);
+            leaves.any(|leaf| columns.parquet.column(leaf).physical_type() == Type::INT96)
         };
         for (column, &root) in roots.iter().enumerate().filter(|(_, root)| is_int96(**root)) {
             let Some(nanoseconds) = batch.column(column).as_primitive_opt::<TimestampNanosecondType>() else {
                 continue;
             };
-            let mut fields = layout.schema.fields().to_vec();
+            let mut fields = columns.schema.fields().to_vec();
             let field = fields[root].as_ref().clone();
             fields[root] = Arc::new(field.with_data_type(DataType::Timestamp(TimeUnit::Second, None)));
             let schema = Arc::new(Schema::new(fields));
@@ -179,7 +188,7 @@ impl Part<'_> {
                     && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
             });
             if let Some(row) = wrapped {
-                let place = Place::default().column(layout.schema.field(root).name().as_str());
+                let place = Place::default().column(columns.schema.field(root).name().as_str());
                 let place = if self.selection.is_none() { place.row(row as u64) } else { place };
                 let cause =
                     "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
@@ -207,8 +216,10 @@ impl Part<'_> {
     /// The same failure with the column that it comes from: the first that cannot be decoded by itself.
     fn blame(&self, error: Error, step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
+        let columns =
+            columns.filter(|column| matches!(self.file.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
-            let alone = self.decode(&[self.file.layout.root(column)], step, limit).err()?;
+            let alone = self.decode(&self.file.columns.roots(&[column]), step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
             Some(alone.at(Place::default().column(name)))
         });
@@ -216,22 +227,22 @@ impl Part<'_> {
     }
 
     fn column_place(&self, leaf: usize) -> Place {
-        let parquet = &self.file.layout.parquet;
+        let parquet = &self.file.columns.parquet;
         Place::default().column(parquet.get_column_root(leaf).name())
     }
 
-    /// The columns of the file that the catalogue's `columns` are, ascending.
-    fn roots(&self, columns: &[usize]) -> Vec<usize> {
-        let mut roots: Vec<usize> = columns.iter().map(|&column| self.file.layout.root(column)).collect();
-        roots.sort_unstable();
-        roots
-    }
-
-    /// Brings the file's columns into the projection's order and types.
+    /// Brings the file's columns into the projection's order and types, with its constants among them.
     fn arrange(&self, batch: &RecordBatch, roots: &[usize]) -> Result<RecordBatch> {
         let schema = self.projection.schema();
         let columns = self.projection.columns().iter().zip(schema.fields()).map(|(&column, field)| {
-            let at = roots.binary_search(&self.file.layout.root(column)).map_err(|_| {
+            let root = match self.file.columns.origin(column) {
+                Origin::Stored(root) => root,
+                Origin::Constant(constant) => {
+                    let value = repeated(&self.file.constants[constant].value, batch.num_rows())?;
+                    return renamed(&value, field.data_type());
+                }
+            };
+            let at = roots.binary_search(&root).map_err(|_| {
                 Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
             })?;
             renamed(batch.column(at), field.data_type())
@@ -268,10 +279,19 @@ fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     ))
 }
 
+/// A column with the value in each of `rows` rows.
+fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
+    Ok(take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()?)
+}
+
 fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
     if !projection.columns().is_empty() {
         return Ok(RecordBatch::new_empty(projection.schema().clone()));
     }
+    without_columns(projection.schema().clone(), rows)
+}
+
+fn without_columns(schema: SchemaRef, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(projection.schema()), Vec::new(), &options).or_fail()?)
+    Ok(RecordBatch::try_new_with_options(schema, Vec::new(), &options).or_fail()?)
 }

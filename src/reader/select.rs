@@ -16,7 +16,26 @@ use crate::shard::Part;
 
 /// The rows of each row group that are not deleted.
 pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
-    catalog.groups.iter().map(|group| Ok(RowSet::all(count(group.rows)?))).collect()
+    let mut live = Vec::with_capacity(catalog.groups.len());
+    let (mut file, mut file_start) = (usize::MAX, 0);
+    for group in &catalog.groups {
+        if group.file != file {
+            (file, file_start) = (group.file, group.first_row);
+        }
+        let rows = count(group.rows)?;
+        live.push(match &catalog.files[file].deleted {
+            None => RowSet::all(rows),
+            Some(deleted) => {
+                let start = group.first_row - file_start;
+                let end = u32::try_from(start + group.rows).map_err(|_| {
+                    let cause = "rows are deleted in a file of more than 2^32 - 1 rows";
+                    Error::new(ErrorKind::TooLarge, cause).at(catalog.place(group))
+                })?;
+                deleted.within(start as u32..end).complement()
+            }
+        });
+    }
+    Ok(live)
 }
 
 /// Of the `live` rows of each row group those that `filter` selects. `fetcher` reads the filter's columns.

@@ -1,12 +1,11 @@
-//! Footers: read side by side, checked, and put together into a catalogue.
+//! Footers: read side by side and checked.
 
+mod assemble;
 mod structure;
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::Schema;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::{
@@ -17,12 +16,14 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::clouds::MetadataCache as MetadataCacheChoice;
-use super::list::Found;
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
-use crate::catalog::{Catalog, File, Layout, unify};
+use crate::catalog::FileColumns;
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
+use crate::snapshot::DataFile;
+
+pub(super) use assemble::assemble;
 
 /// Footers that are read at the same time. More hides the latency of a slow disk, and costs a thread each.
 const FOOTERS_AT_ONCE: usize = 16;
@@ -58,10 +59,10 @@ const ENCRYPTED: &str = "the file is encrypted, which is not read";
 
 /// A file with its footer.
 pub(super) struct Footer {
-    found: Found,
+    file: DataFile,
     hash: u64,
     metadata: ParquetMetaData,
-    layout: Arc<Layout>,
+    columns: Arc<FileColumns>,
     /// Key-value metadata, of the first file only.
     key_values: Option<Vec<KeyValue>>,
 }
@@ -70,41 +71,41 @@ pub(super) struct Footer {
 /// remote files are kept from one time to the next.
 pub(super) async fn read_all(
     store: &Store,
-    found: Vec<Found>,
+    files: Vec<DataFile>,
     kept: Option<MetadataCacheChoice>,
 ) -> Result<Vec<Footer>> {
-    let (found, kept) = match store.is_local() {
-        true => (found, None),
+    let (files, kept) = match store.is_local() {
+        true => (files, None),
         false => {
             let load = move || {
-                let kept = MetadataCache::load(kept, &found);
-                Ok((found, kept))
+                let kept = MetadataCache::load(kept, &files);
+                Ok((files, kept))
             };
             store.blocking(load).await?
         }
     };
-    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(&found));
-    let layouts = Arc::new(Layouts::default());
+    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(&files));
+    let known_columns = Arc::new(KnownColumns::default());
     let large = Semaphore::new(FOOTER_BYTES_AT_ONCE as usize);
     let large = &large;
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
-    let mut footers = Vec::with_capacity(found.len());
+    let mut footers = Vec::with_capacity(files.len());
     let mut is_first = true;
-    let reads = found.into_iter().map(|found| {
-        let known = kept.as_ref().and_then(|kept| kept.get(&found));
-        let (layouts, key) = (layouts.clone(), metadata_cache::key(&found));
+    let reads = files.into_iter().map(|file| {
+        let known = kept.as_ref().and_then(|kept| kept.get(&file));
+        let (known_columns, key) = (known_columns.clone(), metadata_cache::key(&file));
         let first = std::mem::take(&mut is_first);
         async move {
-            let place = found.place();
+            let place = file.place();
             let read = async {
                 let (bytes, _permit) = match known {
                     Some(known) => (known, None),
-                    None => fetch(store, &found, large).await?,
+                    None => fetch(store, &file, large).await?,
                 };
                 let parsed = bytes.clone();
                 // By the few threads of the runtime, not by the many that wait for disks: each thread has a heap of its own,
                 // which the footers would be strewn over.
-                let parsing = tokio::spawn(async move { parse(found, &parsed, &layouts, first) });
+                let parsing = tokio::spawn(async move { parse(file, &parsed, &known_columns, first) });
                 let footer = parsing.await.unwrap_or_else(|error| match error.is_cancelled() {
                     true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
                     false => Err(Error::new(ErrorKind::Internal, error.to_string())),
@@ -128,74 +129,37 @@ pub(super) async fn read_all(
     Ok(footers)
 }
 
-/// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
-pub(super) fn assemble(footers: Vec<Footer>) -> Result<Catalog> {
-    let location = |footer: &Footer| footer.found.shown.clone();
-    let schemas: Vec<_> =
-        footers.iter().map(|footer| (location(footer), footer.layout.schema.clone())).collect();
-    let common = unify(&schemas)?;
-    let key_values = footers.first().and_then(|footer| footer.key_values.clone()).unwrap_or_default();
-    let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
-    let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
-    let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
-
-    let mut placed: HashMap<*const Layout, Arc<Layout>> = HashMap::new();
-    let mut files = Vec::with_capacity(footers.len());
-    for (footer, (location, _)) in footers.into_iter().zip(schemas) {
-        let layout = match placed.get(&Arc::as_ptr(&footer.layout)) {
-            Some(layout) => layout.clone(),
-            None => {
-                let layout = Arc::new(footer.layout.for_catalog(&common)?);
-                placed.insert(Arc::as_ptr(&footer.layout), layout.clone());
-                layout
-            }
-        };
-        files.push(File {
-            location,
-            relative: footer.found.relative.into(),
-            volume: footer.found.volume as u32,
-            path: footer.found.pin.path,
-            size: footer.found.pin.size,
-            version: footer.found.pin.version,
-            footer_hash: footer.hash,
-            metadata: Arc::new(footer.metadata),
-            layout,
-        });
-    }
-    Catalog::new(files, common)
-}
-
-/// The layouts seen so far: files that were written alike share one, which is most of what a footer weighs.
+/// The columns seen so far: files that were written alike share one, which is most of what a footer weighs.
 #[derive(Default)]
-struct Layouts {
-    known: Mutex<Vec<(Option<String>, Arc<Layout>)>>,
+struct KnownColumns {
+    known: Mutex<Vec<(Option<String>, Arc<FileColumns>)>>,
 }
 
-impl Layouts {
-    fn intern(&self, metadata: &FileMetaData) -> Result<Arc<Layout>> {
+impl KnownColumns {
+    fn intern(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
         let pairs = metadata.key_value_metadata();
         let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();
         let hint_text = hint.as_ref().and_then(|pair| pair.value.clone());
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let alike = known
             .iter()
-            .find(|(text, layout)| *text == hint_text && *layout.parquet == *metadata.schema_descr());
-        if let Some((_, layout)) = alike {
-            return Ok(layout.clone());
+            .find(|(text, columns)| *text == hint_text && *columns.parquet == *metadata.schema_descr());
+        if let Some((_, columns)) = alike {
+            return Ok(columns.clone());
         }
-        let layout =
-            Arc::new(Layout::new(metadata.schema_descr_ptr(), hint.map(|pair| vec![pair]).as_ref())?);
-        known.push((hint_text, layout.clone()));
-        Ok(layout)
+        let columns =
+            Arc::new(FileColumns::new(metadata.schema_descr_ptr(), hint.map(|pair| vec![pair]).as_ref())?);
+        known.push((hint_text, columns.clone()));
+        Ok(columns)
     }
 }
 
-fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Result<Footer> {
+fn parse(file: DataFile, bytes: &[u8], known_columns: &KnownColumns, is_first: bool) -> Result<Footer> {
     structure::check(bytes)?;
-    let decoded = caught(|| decode(bytes, layouts));
-    let (metadata, layout) =
+    let decoded = caught(|| decode(bytes, known_columns));
+    let (metadata, columns) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
-    check(&metadata, found.pin.size)?;
+    check(&metadata, file.pin.size)?;
 
     let about = metadata.file_metadata();
     let key_values = if is_first { about.key_value_metadata().cloned() } else { None };
@@ -207,24 +171,24 @@ fn parse(found: Found, bytes: &[u8], layouts: &Layouts, is_first: bool) -> Resul
         rows,
         about.created_by().map(str::to_owned),
         None,
-        layout.parquet.clone(),
+        columns.parquet.clone(),
         about.column_orders().cloned(),
     );
     let row_groups = metadata.into_builder().take_row_groups();
     let hash = xxh3_64(bytes);
-    Ok(Footer { found, hash, metadata: ParquetMetaData::new(slim, row_groups), layout, key_values })
+    Ok(Footer { file, hash, metadata: ParquetMetaData::new(slim, row_groups), columns, key_values })
 }
 
 /// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
 /// read at once.
 async fn fetch<'a>(
     store: &Store,
-    found: &Found,
+    file: &DataFile,
     large: &'a Semaphore,
 ) -> Result<(Bytes, Option<SemaphorePermit<'a>>)> {
-    let size = found.pin.size;
-    let read = |range| read_one(store, found, range);
-    let tail = match &found.tail {
+    let size = file.pin.size;
+    let read = |range| read_one(store, file, range);
+    let tail = match &file.tail {
         Some(tail) => tail.clone(),
         None => read(size.saturating_sub(TAIL)..size).await?,
     };
@@ -259,8 +223,8 @@ async fn fetch<'a>(
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 
-async fn read_one(store: &Store, found: &Found, range: Range<u64>) -> Result<Bytes> {
-    let mut read = store.read(found.volume, &found.pin, &[range]).await?;
+async fn read_one(store: &Store, file: &DataFile, range: Range<u64>) -> Result<Bytes> {
+    let mut read = store.read(file.volume, &file.pin, &[range]).await?;
     read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
 }
 
@@ -276,19 +240,19 @@ fn not_parquet(head: &[u8]) -> Error {
     Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""))
 }
 
-fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layout>)> {
+fn decode(bytes: &[u8], known_columns: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
     // Nobody asks for histograms of levels, which are two allocations for each column chunk.
     let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
     let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-    let layout = layouts.intern(metadata.file_metadata())?;
-    if Arc::ptr_eq(&layout.parquet, &metadata.file_metadata().schema_descr_ptr()) {
-        return Ok((metadata, layout));
+    let columns = known_columns.intern(metadata.file_metadata())?;
+    if Arc::ptr_eq(&columns.parquet, &metadata.file_metadata().schema_descr_ptr()) {
+        return Ok((metadata, columns));
     }
     // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
     drop(metadata);
-    let options = options.with_schema(layout.parquet.clone());
+    let options = options.with_schema(columns.parquet.clone());
     let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-    Ok((metadata, layout))
+    Ok((metadata, columns))
 }
 
 /// Whether what the footer says can be: every later room relies on it.

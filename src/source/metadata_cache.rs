@@ -16,7 +16,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::clouds::MetadataCache as Choice;
-use super::list::Found;
+use crate::snapshot::DataFile;
 
 /// What a file begins with: names the form of what follows.
 const MAGIC: &[u8; 8] = b"FBMETA01";
@@ -42,7 +42,7 @@ pub(super) struct MetadataCache {
 
 impl MetadataCache {
     /// Reads what is kept for the data set that consists of `found`; `None` where nothing is to be kept.
-    pub(super) fn load(choice: Option<Choice>, found: &[Found]) -> Option<Self> {
+    pub(super) fn load(choice: Option<Choice>, found: &[DataFile]) -> Option<Self> {
         let folder = match choice {
             Some(Choice::Off) => return None,
             Some(Choice::Folder(folder)) => folder,
@@ -59,12 +59,12 @@ impl MetadataCache {
     }
 
     /// The footer of a file as it is now, if it is known.
-    pub(super) fn get(&self, found: &Found) -> Option<Bytes> {
+    pub(super) fn get(&self, found: &DataFile) -> Option<Bytes> {
         self.known.get(&key(found)).cloned()
     }
 
     /// Begins to write anew what is kept; `None` if all of `found` is known already.
-    pub(super) fn renew(&self, found: &[Found]) -> Option<Renewal> {
+    pub(super) fn renew(&self, found: &[DataFile]) -> Option<Renewal> {
         if found.iter().all(|found| self.known.contains_key(&key(found))) {
             return None;
         }
@@ -113,7 +113,7 @@ impl Drop for Renewal {
 }
 
 /// What a footer is found by: which file, and which writing of it.
-pub(super) fn key(found: &Found) -> u64 {
+pub(super) fn key(found: &DataFile) -> u64 {
     xxh3_64(format!("{}\0{}\0{}", found.whole, found.pin.size, found.pin.version).as_bytes())
 }
 
@@ -197,21 +197,20 @@ fn make_room(kept: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::FileVersion;
-    use crate::source::remote::Pin;
+    use crate::snapshot::{FileVersion, Pin};
 
-    fn found(name: &str, tag: &str) -> Found {
+    fn found(name: &str, tag: &str) -> DataFile {
         let whole = format!("s3://acme/train/{name}");
         let pin =
             Pin { path: format!("train/{name}").into(), size: 100, version: FileVersion::ETag(tag.into()) };
-        Found { shown: whole.as_str().into(), whole, relative: name.into(), volume: 0, pin, tail: None }
+        DataFile { relative: name.into(), ..DataFile::plain(whole.as_str().into(), whole, 0, pin) }
     }
 
-    fn load(folder: &Path, found: &[Found]) -> MetadataCache {
+    fn load(folder: &Path, found: &[DataFile]) -> MetadataCache {
         MetadataCache::load(Some(Choice::Folder(folder.into())), found).unwrap()
     }
 
-    fn fill(folder: &Path, found: &[Found]) {
+    fn fill(folder: &Path, found: &[DataFile]) {
         let mut renewal = load(folder, found).renew(found).unwrap();
         found.iter().for_each(|one| renewal.add(key(one), one.relative.as_bytes()));
         renewal.keep();
@@ -236,7 +235,7 @@ mod tests {
     fn damage_is_a_miss() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("metadata");
-        let files: Vec<Found> = (0..20).map(|i| found(&format!("{i:02}.parquet"), "1")).collect();
+        let files: Vec<DataFile> = (0..20).map(|i| found(&format!("{i:02}.parquet"), "1")).collect();
         fill(&folder, &files);
         let path = load(&folder, &files).path;
         let whole = fs::read(&path).unwrap();

@@ -3,8 +3,8 @@
 //! Nothing here decodes rows. There is no runtime here either: who awaits these functions brings one.
 //!
 //! ```text
-//! locations ─ url ─► what to look for ─ list, tables ─► files in order ─ footer ─► Catalog
-//!                                                                  File ─ store ─► bytes
+//! locations ─ url ─► what to look for ─ list, tables ─► Snapshot ─ footer ─► Catalog
+//!                                                            File ─ store ─► bytes
 //! ```
 //!
 //! A [`Store`] is one or more volumes: the local disk ([`local`]), or an object store that is read through [`remote`], whose
@@ -33,6 +33,7 @@ use object_store::ObjectStore;
 
 use crate::catalog::Catalog;
 use crate::error::Result;
+use crate::snapshot::Snapshot;
 use clouds::{Address, MetadataCache, Options};
 use remote::Remote;
 use store::Volume;
@@ -93,8 +94,8 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
         options.refuse_theirs()?;
     }
     let store = Store::new(volumes.into_iter().map(|(_, volume)| volume).collect(), traffic);
-    let (found, keys) = list::find(&store, targets).await?;
-    catalogue(store, found, &keys, options.metadata_cache()?).await
+    let snapshot = list::find(&store, targets).await?;
+    catalogue(store, snapshot, options.metadata_cache()?).await
 }
 
 /// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
@@ -102,19 +103,18 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
     let store = Store::new(vec![Volume::Remote(remote)], traffic);
-    let (found, keys) = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     // Without a URL there is nothing to know the store by the next time.
-    catalogue(store, found, &keys, Some(MetadataCache::Off)).await
+    catalogue(store, snapshot, Some(MetadataCache::Off)).await
 }
 
 async fn catalogue(
     store: Store,
-    found: Vec<list::Found>,
-    keys: &[list::Keys],
+    snapshot: Snapshot,
     kept: Option<MetadataCache>,
 ) -> Result<(Store, Catalog)> {
-    let footers = footer::read_all(&store, found, kept).await?;
-    let catalog = footer::assemble(footers)?;
-    keys.iter().try_for_each(|keys| keys.refuse_lost(&catalog))?;
+    let footers = footer::read_all(&store, snapshot.files, kept).await?;
+    let catalog = footer::assemble(footers, &snapshot.identities)?;
+    snapshot.unread_keys.iter().try_for_each(|keys| list::refuse_lost(keys, &catalog))?;
     Ok((store, catalog))
 }

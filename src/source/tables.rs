@@ -1,91 +1,163 @@
-//! Folders that are tables of a format with its own list of live files: Delta, Iceberg, Hudi, Lance.
+//! Table formats: folders with a list of their own that says which of their files are live.
 //!
-//! Reading every Parquet file in one would bring back rows that were removed. Even its live files alone are not the table:
-//! rows can be deleted and columns renamed outside of them, and partition keys lie in the list. So they are refused, and
-//! what is advised gives the table's rows whatever it makes use of. Files that are named one by one are read as they are.
+//! Reading every Parquet file in such a folder would bring back rows that were removed. Even its live files alone are not
+//! the table: rows can be deleted and columns renamed outside of them, and partition keys are in the list. So the format
+//! is asked for the table's [`Snapshot`], and one that is only recognised refuses. A table is read where its own folder
+//! is opened; a folder above or inside of it is refused. Files that are named one by one are read as they are.
 
-use std::path::Path;
+mod refused;
+#[cfg(test)]
+mod toy;
 
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+
+use super::list;
 use super::local::place;
+use super::store::{Store, Volume};
 use crate::error::{Error, ErrorKind, Foreign, Place, Result};
+use crate::snapshot::{DataFile, Snapshot};
 
-const DELTA_LOG: &str = "_delta_log";
-const HUDI_FOLDER: &str = ".hoodie";
-const ICEBERG_FOLDER: &str = "metadata";
-const ICEBERG_SUFFIX: &str = ".metadata.json";
-const LANCE_FOLDER: &str = "_versions";
-const LANCE_SUFFIX: &str = ".manifest";
+/// The formats that are recognised, in the order in which they are asked.
+const FORMATS: &[&dyn TableFormat] = &[
+    &refused::DELTA,
+    &refused::HUDI,
+    &refused::ICEBERG,
+    &refused::LANCE,
+    #[cfg(test)]
+    &toy::Toy,
+];
 
 /// A table format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Table {
-    Delta,
-    Hudi,
-    Iceberg,
-    Lance,
+pub(super) trait TableFormat: Sync {
+    /// What a table of this format is recognised by.
+    fn sign(&self) -> &Sign;
+
+    /// The table as it is now.
+    fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
+
+    /// What to do where the table's files are about to be read as plain ones.
+    fn advice(&self) -> String {
+        "open the folder of the table by itself".to_string()
+    }
 }
 
-impl Table {
-    const ALL: [Table; 4] = [Table::Delta, Table::Hudi, Table::Iceberg, Table::Lance];
+/// What a table is recognised by: a folder with its list.
+#[derive(Debug)]
+pub(super) struct Sign {
+    /// The format as people call it.
+    pub(super) format: &'static str,
+    /// The folder in the table's own that its list is in.
+    pub(super) folder: &'static str,
+    /// What a file in that folder ends with; without it the folder is a sign by itself, empty or not.
+    pub(super) suffix: Option<&'static str>,
+    /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
+    pub(super) holds_parquet: bool,
+}
 
-    /// The formats whose tables hold Parquet, so that a folder in one could be read by mistake.
-    pub(super) const OF_PARQUET: [Table; 3] = [Table::Delta, Table::Hudi, Table::Iceberg];
-
-    /// The folder that a table of this format keeps its list in.
-    pub(super) fn folder(self) -> &'static str {
-        match self {
-            Table::Delta => DELTA_LOG,
-            Table::Hudi => HUDI_FOLDER,
-            Table::Iceberg => ICEBERG_FOLDER,
-            Table::Lance => LANCE_FOLDER,
-        }
+impl Sign {
+    /// Whether a file of this name in the folder shows a table.
+    pub(super) fn is_file(&self, name: &str) -> bool {
+        self.suffix.is_none_or(|suffix| name.ends_with(suffix))
     }
 
-    /// Whether a file of this name in that folder is the sign of such a table.
-    pub(super) fn is_sign(self, name: &str) -> bool {
-        match self {
-            Table::Delta | Table::Hudi => true,
-            Table::Iceberg => name.ends_with(ICEBERG_SUFFIX),
-            Table::Lance => name.ends_with(LANCE_SUFFIX),
-        }
-    }
-
-    /// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
-    pub(super) fn shown_by(path: &str) -> Option<(&str, Table)> {
-        let (folders, name) = path.rsplit_once('/')?;
-        let mut at = 0;
-        for (depth, folder) in folders.split('/').enumerate() {
-            let start = if depth == 0 { 0 } else { at + 1 };
-            at = start + folder.len();
-            let found = Table::ALL.into_iter().find(|table| folder == table.folder() && table.is_sign(name));
-            if let Some(table) = found {
-                return Some((&path[..start], table));
-            }
-        }
-        None
-    }
-
-    /// The refusal to read such a table's folder as a plain one.
-    pub(super) fn refusal(self, folder: Place) -> Error {
-        let (name, list) = match self {
-            Table::Delta => ("Delta", "_delta_log"),
-            Table::Hudi => ("Hudi", ".hoodie"),
-            Table::Iceberg => ("Iceberg", "metadata"),
-            Table::Lance => ("Lance", "_versions"),
+    /// Whether `name` in a local folder is the sign of a table.
+    fn is_at(&self, folder: &Path, name: &str) -> bool {
+        let has_file = || {
+            std::fs::read_dir(folder.join(name)).is_ok_and(|items| {
+                items.flatten().any(|item| self.is_file(&item.file_name().to_string_lossy()))
+            })
         };
-        let cause = format!("this is the folder of a {name} table: which rows it has is written in {list}");
-        let hint = format!(
-            "write the table's rows to plain Parquet with an engine that reads {name}, such as Spark, and open that"
-        );
-        Error::new(ErrorKind::Unsupported, cause).at(folder).hint(hint)
+        name == self.folder && (self.suffix.is_none() || has_file())
     }
+}
+
+/// Where a table is, in its volume.
+pub(super) enum TableRoot {
+    /// A local folder.
+    Folder(PathBuf),
+    /// The key of an object store's prefix.
+    Key(String),
+}
+
+/// The folder of a table, for its format to read.
+pub(super) struct TableFolder<'a> {
+    pub(super) store: &'a Store,
+    pub(super) volume: usize,
+    pub(super) root: TableRoot,
+}
+
+impl TableFolder<'_> {
+    /// Where it is, for messages.
+    pub(super) fn place(&self) -> Place {
+        match (&self.root, self.store.volume(self.volume)) {
+            (TableRoot::Folder(folder), _) => place(folder),
+            (TableRoot::Key(key), Ok(Volume::Remote(remote))) => Place::file(remote.shown(key)),
+            (TableRoot::Key(key), _) => Place::file(key.as_str()),
+        }
+    }
+
+    /// The file at a path below the folder: its address, size and version.
+    #[cfg_attr(not(test), expect(dead_code, reason = "formats that refuse read nothing"))]
+    pub(super) async fn file(&self, relative: &str) -> Result<DataFile> {
+        list::file_below(self.store, self.volume, &self.root, relative).await
+    }
+
+    /// All bytes of the file at a path below the folder.
+    #[cfg_attr(not(test), expect(dead_code, reason = "formats that refuse read nothing"))]
+    pub(super) async fn read(&self, relative: &str) -> Result<Bytes> {
+        let file = self.file(relative).await?;
+        let range = 0..file.pin.size;
+        let read = self.store.read(self.volume, &file.pin, &[range]).await;
+        let mut read = read.map_err(|error| error.at(file.place()))?;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    }
+}
+
+/// The formats whose tables hold Parquet.
+pub(super) fn of_parquet() -> impl Iterator<Item = &'static dyn TableFormat> {
+    FORMATS.iter().copied().filter(|format| format.sign().holds_parquet)
+}
+
+/// The table that a path with `/` shows: its folder, with a `/` at the end, and its format.
+pub(super) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
+    let (folders, name) = path.rsplit_once('/')?;
+    let mut at = 0;
+    for (depth, folder) in folders.split('/').enumerate() {
+        let start = if depth == 0 { 0 } else { at + 1 };
+        at = start + folder.len();
+        let is_shown =
+            |format: &&dyn TableFormat| folder == format.sign().folder && format.sign().is_file(name);
+        if let Some(format) = FORMATS.iter().copied().find(is_shown) {
+            return Some((&path[..start], format));
+        }
+    }
+    None
+}
+
+/// The refusal to read files of a table as plain ones.
+pub(super) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
+    let Sign { format: name, folder: list, .. } = format.sign();
+    let cause = format!("this is the folder of a {name} table: which rows it has is written in {list}");
+    Error::new(ErrorKind::Unsupported, cause).at(folder).hint(format.advice())
+}
+
+/// The format of the table whose folder a local one is.
+pub(super) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
+    let is_here = |format: &&dyn TableFormat| {
+        let sign = format.sign();
+        folder.join(sign.folder).exists() && sign.is_at(folder, sign.folder)
+    };
+    FORMATS.iter().copied().find(is_here)
 }
 
 /// Refuses a local `folder` if `names`, what it holds, are those of a table.
 pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
-    let found = names.find_map(|name| Table::ALL.into_iter().find(|table| is_table(folder, name, *table)));
+    let found = names.find_map(|name| FORMATS.iter().find(|format| format.sign().is_at(folder, name)));
     match found {
-        Some(table) => Err(table.refusal(place(folder))),
+        Some(format) => Err(refusal(*format, place(folder))),
         None => Ok(()),
     }
 }
@@ -94,19 +166,10 @@ pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>
 pub(super) fn refuse_above(folder: &Path) -> Result<()> {
     let absolute = std::path::absolute(folder).map_err(|error| error.into_error().at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {
-        let present = Table::OF_PARQUET.into_iter().map(Table::folder);
+        let present = of_parquet().map(|format| format.sign().folder);
         refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;
     }
     Ok(())
-}
-
-fn is_table(folder: &Path, name: &str, table: Table) -> bool {
-    let has_sign = || {
-        std::fs::read_dir(folder.join(name))
-            .is_ok_and(|items| items.flatten().any(|item| table.is_sign(&item.file_name().to_string_lossy())))
-    };
-    // The first two are known by the folder alone, empty or not.
-    name == table.folder() && (matches!(table, Table::Delta | Table::Hudi) || has_sign())
 }
 
 #[cfg(test)]
@@ -115,13 +178,13 @@ mod tests {
 
     #[test]
     fn a_table_shows_in_the_paths_of_its_files() {
-        let shown = Table::shown_by;
-        assert_eq!(shown("t/_delta_log/00.json"), Some(("t/", Table::Delta)));
-        assert_eq!(shown("_delta_log/_last_checkpoint"), Some(("", Table::Delta)));
-        assert_eq!(shown("a/b/.hoodie/x/y"), Some(("a/b/", Table::Hudi)));
-        assert_eq!(shown("t/metadata/v1.metadata.json"), Some(("t/", Table::Iceberg)));
+        let shown = |path| shown_by(path).map(|(folder, format)| (folder, format.sign().format));
+        assert_eq!(shown("t/_delta_log/00.json"), Some(("t/", "Delta")));
+        assert_eq!(shown("_delta_log/_last_checkpoint"), Some(("", "Delta")));
+        assert_eq!(shown("a/b/.hoodie/x/y"), Some(("a/b/", "Hudi")));
+        assert_eq!(shown("t/metadata/v1.metadata.json"), Some(("t/", "Iceberg")));
         assert_eq!(shown("t/metadata/notes.txt"), None);
-        assert_eq!(shown("t/_versions/1.manifest"), Some(("t/", Table::Lance)));
+        assert_eq!(shown("t/_versions/1.manifest"), Some(("t/", "Lance")));
         assert_eq!(shown("t/_delta_log"), None);
         assert_eq!(shown("a.parquet"), None);
     }

@@ -14,6 +14,13 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMat
     let Ok(projection) = catalog.project(&[&term.column]) else {
         return RowGroupMatch::Some;
     };
+    if let Some(value) = catalog.constant_of(group, projection.columns()[0]) {
+        return match evaluate::term(&value.value, term) {
+            Ok(holds) if holds.value(0) => RowGroupMatch::All,
+            Ok(_) => RowGroupMatch::None,
+            Err(_) => RowGroupMatch::Some,
+        };
+    }
     let Some((leaf, chunk)) = catalog.leaves(group, &projection).next() else {
         return RowGroupMatch::Some;
     };

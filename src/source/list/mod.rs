@@ -4,19 +4,19 @@ mod local;
 mod partition;
 mod remote;
 
-use std::collections::{BTreeSet, HashSet};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 
-use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 
 use super::clouds::Meaning;
-use super::remote::{Pin, no_footer};
+use super::remote::no_footer;
 use super::store::{Store, Volume};
+use super::tables::{TableFolder, TableFormat, TableRoot};
 use super::url::Target;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::snapshot::{DataFile, Snapshot};
 
-pub(super) use partition::Keys;
+pub(super) use partition::refuse_lost;
 
 /// The suffix by which files in a folder are known.
 const SUFFIX: &str = ".parquet";
@@ -24,113 +24,67 @@ const SUFFIX: &str = ".parquet";
 /// How many of the names in a folder without Parquet the message lists.
 const NAMES_SHOWN: usize = 5;
 
-/// A file that is to be read.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    /// Its path or URL as the user would write it.
-    pub(super) shown: Arc<str>,
-    /// Its absolute path or URL, by which it is told from others.
-    pub(super) whole: String,
-    /// Its path relative to what all locations share, with `/`.
-    pub(super) relative: String,
-    /// Which of the store's volumes it lies in.
-    pub(super) volume: usize,
-    pub(super) pin: Pin,
-    /// The file's end, where finding it brought that along.
-    pub(super) tail: Option<Bytes>,
-}
-
-impl Found {
-    pub(super) fn place(&self) -> Place {
-        Place::file(self.shown.clone())
-    }
-}
-
 /// Locations that are looked into at the same time.
 const AT_ONCE: usize = 32;
 
-/// What one location holds.
-#[derive(Debug)]
-struct Listing {
-    /// The folder that it names, by which it is told from others.
-    root: String,
-    files: Vec<Found>,
-    keys: Keys,
+/// What is at a location.
+enum Location {
+    /// Files that are read as they are.
+    Files(Snapshot),
+    /// A table, whose format says which files are live.
+    Table(&'static dyn TableFormat, TableRoot),
 }
 
-impl Listing {
-    /// A file that was named.
-    fn of_file(file: Found) -> Self {
-        Listing { root: parent(&file.whole), files: vec![file], keys: Keys::default() }
-    }
-}
-
-/// Finds the files of all targets, each with the store's volume that it lies in; ordered by relative path. Beside them
-/// the partition keys that the targets do not name.
-pub(super) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<(Vec<Found>, Vec<Keys>)> {
+/// Finds the files of all targets, each with the store's volume that it is in.
+pub(super) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<Snapshot> {
     let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
-    let listings: Vec<Listing> = stream::iter(finds).buffered(AT_ONCE).try_collect().await?;
-    order(listings)
+    Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)
 }
 
-async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Listing> {
-    match (store.volume(volume)?, target) {
+async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Snapshot> {
+    let location = match (store.volume(volume)?, target) {
         (Volume::Remote(remote), Target::Remote(address)) => match address.lists() {
-            true => remote::find(remote, volume, &address.meanings()).await,
-            false => remote::find_alone(remote, volume, address.key()).await,
+            true => remote::find(remote, volume, &address.meanings()).await?,
+            false => remote::find_alone(remote, volume, address.key()).await?,
         },
-        (_, target) => store.blocking(move || local::find(&target, volume)).await,
-    }
+        (_, target) => store.blocking(move || local::find(&target, volume)).await?,
+    };
+    snapshot(store, volume, location).await
 }
 
 /// Finds the files below a prefix of a store that the user brought.
-pub(super) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<(Vec<Found>, Vec<Keys>)> {
+pub(super) async fn find_in(store: &Store, volume: usize, key: &str) -> Result<Snapshot> {
     let Volume::Remote(remote) = store.volume(volume)? else {
         return Err(Error::new(ErrorKind::Internal, "the volume is not a store"));
     };
-    order(vec![remote::find(remote, volume, &[Meaning::of(key)]).await?])
+    let location = remote::find(remote, volume, &[Meaning::of(key)]).await?;
+    Snapshot::union(vec![snapshot(store, volume, location).await?])
 }
 
-/// Puts files into their order.
-fn order(listings: Vec<Listing>) -> Result<(Vec<Found>, Vec<Keys>)> {
-    let (mut roots, mut found, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-    for listing in listings {
-        roots.push(listing.root);
-        found.extend(listing.files);
-        keys.push(listing.keys);
-    }
-    if found.is_empty() {
-        return Err(Error::new(ErrorKind::NotFound, "no location is given"));
-    }
-    let shared = common(&roots);
-    for file in &mut found {
-        let below = file.whole.strip_prefix(shared).unwrap_or(&file.whole);
-        file.relative = below.trim_start_matches('/').to_string();
-    }
-    found.sort_unstable_by(|a, b| a.relative.cmp(&b.relative));
-    let mut seen = HashSet::new();
-    match found.iter().find(|file| !seen.insert(file.whole.as_str())) {
-        Some(twice) => Err(Error::invalid("the file is matched by two locations").at(twice.place())),
-        None => Ok((found, keys)),
+async fn snapshot(store: &Store, volume: usize, location: Location) -> Result<Snapshot> {
+    match location {
+        Location::Files(snapshot) => Ok(snapshot),
+        Location::Table(format, root) => format.snapshot(&TableFolder { store, volume, root }).await,
     }
 }
 
-/// The folder that a path or URL lies in.
-fn parent(whole: &str) -> String {
-    whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
-}
-
-/// The deepest folder that all of them lie in.
-fn common(folders: &[String]) -> &str {
-    let Some((first, rest)) = folders.split_first() else { return "" };
-    let lies_in = |folder: &str, outer: &str| {
-        folder.strip_prefix(outer).is_some_and(|below| below.is_empty() || below.starts_with('/'))
-    };
-    let borders = first.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at);
-    let mut outer: Vec<usize> = std::iter::once(0).chain(borders).chain([first.len()]).collect();
-    outer.reverse();
-    let shared = outer.into_iter().map(|end| &first[..end]);
-    shared.into_iter().find(|outer| rest.iter().all(|folder| lies_in(folder, outer))).unwrap_or("")
+/// One file below a folder, by its path from there.
+pub(super) async fn file_below(
+    store: &Store,
+    volume: usize,
+    root: &TableRoot,
+    relative: &str,
+) -> Result<DataFile> {
+    match (store.volume(volume)?, root) {
+        (Volume::Remote(remote), TableRoot::Key(key)) => {
+            remote::file_below(remote, volume, key, relative).await
+        }
+        (_, TableRoot::Folder(folder)) => {
+            let path = folder.join(relative);
+            store.blocking(move || local::file(path, volume)).await
+        }
+        _ => Err(Error::new(ErrorKind::Internal, "a key on the local disk")),
+    }
 }
 
 /// Of the files in a folder, those that are read: the ones with the suffix, or, where none has it, those without any.
@@ -188,19 +142,5 @@ mod tests {
     fn the_suffix_is_known_in_any_case_and_a_bare_suffix_is_none() {
         assert!(has_suffix("a.parquet") && has_suffix("A.PARQUET") && has_suffix("é.parquet"));
         assert!(!has_suffix(".parquet") && !has_suffix("a.parquet.crc") && !has_suffix("parquet"));
-    }
-
-    #[test]
-    fn the_common_folder_of_one_is_itself() {
-        let shared = |folders: &[&str]| {
-            let folders: Vec<String> = folders.iter().map(ToString::to_string).collect();
-            common(&folders).to_string()
-        };
-        assert_eq!(shared(&["/a/b"]), "/a/b");
-        assert_eq!(shared(&["/a/b", "/a/c/d"]), "/a");
-        assert_eq!(shared(&["/a/b", "/a/b/d"]), "/a/b");
-        assert_eq!(shared(&["/a/b", "/a/bc"]), "/a");
-        assert_eq!(shared(&["s3://acme/x", "s3://acme/y"]), "s3://acme");
-        assert_eq!(shared(&["/a", "s3://acme/y"]), "");
     }
 }

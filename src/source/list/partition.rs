@@ -1,69 +1,59 @@
 //! Folders that are named `key=value`, as Hive and Spark write them: the keys are columns that no file holds.
 //!
-//! They are not read as columns, and must not vanish without a word. Whoever writes them out in the location
-//! (`t/day=2024-01-01/`, `t/day=*/`) knows of them; whoever names the folder above them may not.
+//! They are not read as columns, and must not vanish without a word. A user who writes them out in the location
+//! (`t/day=2024-01-01/`, `t/day=*/`) knows of them; one who names the folder above them may not.
 
 use std::collections::BTreeMap;
 
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::snapshot::UnreadKeys;
 use crate::source::glob::Glob;
 
-/// The keys of `key=value` folders that a location reaches and does not name.
-#[derive(Debug, Default)]
-pub(in crate::source) struct Keys {
-    /// Each key, and the first folder that has it, as a path with `/` below `base`.
-    found: BTreeMap<String, String>,
-    /// The folder that the paths are below, as a user writes it.
-    base: String,
-}
-
-impl Keys {
-    /// Those in the paths of files below `base`, without what `glob` names.
-    pub(super) fn of<'a>(
-        base: &str,
-        glob: Option<&Glob>,
-        relative: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let mut found: BTreeMap<String, String> = BTreeMap::new();
-        let mut last = "";
-        for path in relative {
-            let (folder, _) = path.rsplit_once('/').unwrap_or_default();
-            // Files of one folder come one after the other.
-            if folder == std::mem::replace(&mut last, folder) {
+/// The keys in the paths of files below `base`, without those that `glob` names.
+pub(super) fn unread_keys<'a>(
+    base: &str,
+    glob: Option<&Glob>,
+    relative: impl IntoIterator<Item = &'a str>,
+) -> UnreadKeys {
+    let mut found: BTreeMap<String, String> = BTreeMap::new();
+    let mut last = "";
+    for path in relative {
+        let (folder, _) = path.rsplit_once('/').unwrap_or_default();
+        // Files of one folder come one after the other.
+        if folder == std::mem::replace(&mut last, folder) {
+            continue;
+        }
+        for key in folder.split('/').filter_map(key) {
+            if glob.is_some_and(|glob| glob.spells(key)) {
                 continue;
             }
-            for key in folder.split('/').filter_map(key) {
-                if glob.is_some_and(|glob| glob.spells(key)) {
-                    continue;
-                }
-                match found.get(key) {
-                    Some(first) if first.as_str() <= folder => {}
-                    _ => _ = found.insert(key.to_owned(), folder.to_owned()),
-                }
+            match found.get(key) {
+                Some(first) if first.as_str() <= folder => {}
+                _ => _ = found.insert(key.to_owned(), folder.to_owned()),
             }
         }
-        Keys { found, base: base.trim_end_matches('/').to_owned() }
     }
+    UnreadKeys { found, base: base.trim_end_matches('/').to_owned() }
+}
 
-    /// Refuses keys that are no columns of the files.
-    pub(in crate::source) fn refuse_lost(&self, catalog: &Catalog) -> Result<()> {
-        let is_lost = |key: &&String| catalog.schema.column_with_name(key).is_none();
-        let lost: Vec<&str> = self.found.keys().filter(is_lost).map(String::as_str).collect();
-        let Some(folder) = lost.first().and_then(|key| self.found.get(*key)) else { return Ok(()) };
-        let named: Vec<String> = folder.split('/').map(any_value).collect();
-        let cause = format!(
-            "its folders are partitions ({folder}), and partition keys are not read as columns: {} would be lost",
-            lost.join(", "),
-        );
-        let hint = format!(
-            "to read the files without them, write the folders out, as in {}/{}/*.parquet; to keep them, write them \
-             into the files as columns",
-            self.base,
-            named.join("/"),
-        );
-        Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(self.base.as_str())).hint(hint))
-    }
+/// Refuses keys that are not columns of the data set either.
+pub(in crate::source) fn refuse_lost(keys: &UnreadKeys, catalog: &Catalog) -> Result<()> {
+    let is_lost = |key: &&String| catalog.schema.column_with_name(key).is_none();
+    let lost: Vec<&str> = keys.found.keys().filter(is_lost).map(String::as_str).collect();
+    let Some(folder) = lost.first().and_then(|key| keys.found.get(*key)) else { return Ok(()) };
+    let named: Vec<String> = folder.split('/').map(any_value).collect();
+    let cause = format!(
+        "its folders are partitions ({folder}), and partition keys are not read as columns: {} would be lost",
+        lost.join(", "),
+    );
+    let hint = format!(
+        "to read the files without them, write the folders out, as in {}/{}/*.parquet; to keep them, write them \
+         into the files as columns",
+        keys.base,
+        named.join("/"),
+    );
+    Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(keys.base.as_str())).hint(hint))
 }
 
 /// The key of a folder's name, if it has one.
@@ -84,7 +74,7 @@ mod tests {
 
     fn keys(glob: Option<&str>, paths: &[&str]) -> Vec<String> {
         let glob = glob.and_then(|glob| Glob::split(Path::new(glob)));
-        Keys::of("t", glob.as_ref(), paths.iter().copied()).found.into_keys().collect()
+        unread_keys("t", glob.as_ref(), paths.iter().copied()).found.into_keys().collect()
     }
 
     #[test]

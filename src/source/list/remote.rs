@@ -7,17 +7,18 @@ use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use super::partition::Keys;
-use super::{Found, Listing, chosen, empty, has_suffix, is_hidden, nothing};
+use super::partition::unread_keys;
+use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::snapshot::{DataFile, Pin, Snapshot};
 use crate::source::clouds::Meaning;
 use crate::source::footer::TAIL;
 use crate::source::glob::{Glob, Reach, WILDCARDS};
-use crate::source::remote::{Pin, Remote};
-use crate::source::tables::Table;
+use crate::source::remote::Remote;
+use crate::source::tables::{self, TableFormat, TableRoot};
 
 /// The files of a key, a prefix or a glob: of the first of its meanings that there is anything for.
-pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Listing> {
+pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
     let here = Here { remote, volume };
     let mut missing = None;
     for meaning in meanings {
@@ -31,7 +32,7 @@ pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -
 }
 
 /// The file of a key in a store that cannot list. Its size and version come with its end.
-pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Listing> {
+pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Location> {
     let no_list = || {
         Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
             .hint("give the URLs of the files as a list")
@@ -46,6 +47,20 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
         },
     };
     found.map_err(|error| error.at(Place::file(remote.shown(key))))
+}
+
+/// The file at a path below a prefix.
+pub(super) async fn file_below(
+    remote: &Remote,
+    volume: usize,
+    prefix: &str,
+    relative: &str,
+) -> Result<DataFile> {
+    let key = joined(prefix, relative);
+    let meta = remote.head(&path(&key)?).await?;
+    let meta = meta.ok_or_else(|| Error::new(ErrorKind::NotFound, "object not found"));
+    let file = meta.and_then(|meta| Here { remote, volume }.data_file(&meta));
+    file.map_err(|error| error.at(Place::file(remote.shown(&key))))
 }
 
 /// A store that is being searched.
@@ -68,11 +83,11 @@ impl Seen<'_> {
 }
 
 impl Here<'_> {
-    async fn find(&self, meaning: &Meaning) -> Result<Listing> {
+    async fn find(&self, meaning: &Meaning) -> Result<Location> {
         let Some(glob) = &meaning.glob else { return self.file_or_folder(&meaning.key).await };
         // A name that exists is taken literally, whatever characters it has.
         match self.file(&meaning.key).await {
-            Ok(Some(listing)) => return Ok(listing),
+            Ok(Some(file)) => return Ok(Location::Files(file)),
             // Who may list need not be allowed to look for what is not there.
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
@@ -89,34 +104,33 @@ impl Here<'_> {
         }
     }
 
-    async fn alone(&self, key: &str) -> Result<Listing> {
+    async fn alone(&self, key: &str) -> Result<Location> {
         let path = path(key)?;
         let (meta, tail) = self.remote.tail(&path, TAIL).await?;
-        let mut found = self.found(&meta)?;
-        found.tail = Some(tail);
-        Ok(Listing::of_file(found))
+        let file = DataFile { tail: Some(tail), ..self.data_file(&meta)? };
+        Ok(Location::Files(Snapshot::of_file(file)))
     }
 
-    async fn file_or_folder(&self, key: &str) -> Result<Listing> {
+    async fn file_or_folder(&self, key: &str) -> Result<Location> {
         match self.file(key).await? {
-            Some(listing) => Ok(listing),
+            Some(file) => Ok(Location::Files(file)),
             None => self.folder(key).await,
         }
     }
 
     /// The object that has this key.
-    async fn file(&self, key: &str) -> Result<Option<Listing>> {
+    async fn file(&self, key: &str) -> Result<Option<Snapshot>> {
         if key.is_empty() || key.ends_with('/') {
             return Ok(None);
         }
         let file = self.remote.head(&path(key)?).await?;
         // Some tools mark a folder with an empty object of its name.
         let file = file.filter(|meta| meta.size > 0 || has_suffix(key));
-        file.map(|meta| self.found(&meta).map(Listing::of_file)).transpose()
+        file.map(|meta| self.data_file(&meta).map(Snapshot::of_file)).transpose()
     }
 
-    /// The Parquet files below a prefix.
-    async fn folder(&self, key: &str) -> Result<Listing> {
+    /// The Parquet files below a prefix, or the table that it is.
+    async fn folder(&self, key: &str) -> Result<Location> {
         let is_folder = key.is_empty() || key.ends_with('/');
         let key = key.trim_end_matches('/');
         let prefix = path(key)?;
@@ -130,9 +144,13 @@ impl Here<'_> {
             };
             return Err(Error::new(ErrorKind::NotFound, cause).at(place));
         }
-        if let Some((folder, table)) = all.iter().find_map(|seen| Table::shown_by(seen.relative)) {
+        let tables = || all.iter().filter_map(|seen| tables::shown_by(seen.relative));
+        if let Some((_, format)) = tables().find(|(folder, _)| folder.is_empty()) {
+            return Ok(Location::Table(format, TableRoot::Key(prefix.to_string())));
+        }
+        if let Some((folder, format)) = tables().next() {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
-            return Err(table.refusal(Place::file(shown)));
+            return Err(tables::refusal(format, Place::file(shown)));
         }
         let seen = visible(all);
         let chosen = chosen(&seen, Seen::name);
@@ -140,18 +158,17 @@ impl Here<'_> {
             let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
             return Err(nothing(place, "the folder holds no Parquet file", names));
         }
-        self.listing(&prefix, None, &chosen)
+        self.snapshot(&prefix, None, &chosen)
     }
 
     /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
-    async fn matching(&self, glob: &Glob) -> Result<Listing> {
+    async fn matching(&self, glob: &Glob) -> Result<Location> {
         let base = glob.base().to_string_lossy();
         let base = base.trim_start_matches('.').trim_matches('/');
         let prefix = path(base)?;
         let listed = self.remote.list(&prefix).await?;
         let all = below(&listed, &prefix);
-        let tables: Vec<(&str, Table)> =
-            all.iter().filter_map(|seen| Table::shown_by(seen.relative)).collect();
+        let tables: Vec<_> = all.iter().filter_map(|seen| tables::shown_by(seen.relative)).collect();
         let place = Place::file(self.remote.shown(base));
         if all.is_empty() {
             let cause = "the glob starts at a prefix below which nothing lies";
@@ -171,22 +188,23 @@ impl Here<'_> {
         // A table that lies beside what is matched is nobody's business.
         let within =
             tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
-        if let Some((folder, table)) = within {
+        if let Some((folder, format)) = within {
             let shown = self.remote.shown(&joined(prefix.as_ref(), folder.trim_end_matches('/')));
-            return Err(table.refusal(Place::file(shown)));
+            return Err(tables::refusal(*format, Place::file(shown)));
         }
         self.refuse_above(base).await?;
-        self.listing(&prefix, Some(glob), &chosen)
+        self.snapshot(&prefix, Some(glob), &chosen)
     }
 
     /// The files that were chosen below a prefix.
-    fn listing(&self, prefix: &Path, glob: Option<&Glob>, chosen: &[&Seen<'_>]) -> Result<Listing> {
+    fn snapshot(&self, prefix: &Path, glob: Option<&Glob>, chosen: &[&Seen<'_>]) -> Result<Location> {
         let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
-        Ok(Listing {
-            keys: Keys::of(&root, glob, chosen.iter().map(|seen| seen.relative)),
-            files: chosen.iter().map(|seen| self.found(seen.meta)).collect::<Result<_>>()?,
+        Ok(Location::Files(Snapshot {
+            unread_keys: vec![unread_keys(&root, glob, chosen.iter().map(|seen| seen.relative))],
+            files: chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?,
             root,
-        })
+            ..Snapshot::default()
+        }))
     }
 
     /// Refuses a folder that lies inside of a table, however deep. What may not be seen is taken for none.
@@ -195,37 +213,37 @@ impl Here<'_> {
             "" => Vec::new(),
             _ => std::iter::once("").chain(key.match_indices('/').map(|(at, _)| &key[..at])).collect(),
         };
-        let signs = ancestors.iter().flat_map(|ancestor| Table::OF_PARQUET.map(|table| (*ancestor, table)));
-        let looked = try_join_all(signs.map(|(ancestor, table)| self.look(ancestor, table).boxed()));
+        let signs =
+            ancestors.iter().flat_map(|ancestor| tables::of_parquet().map(|format| (*ancestor, format)));
+        let looked = try_join_all(signs.map(|(ancestor, format)| self.look(ancestor, format).boxed()));
         match looked.await?.into_iter().flatten().next() {
-            Some((ancestor, table)) => Err(table.refusal(Place::file(self.remote.shown(ancestor)))),
+            Some((ancestor, format)) => {
+                Err(tables::refusal(format, Place::file(self.remote.shown(ancestor))))
+            }
             None => Ok(()),
         }
     }
 
     /// The folder, if it is that of such a table.
-    async fn look<'a>(&self, folder: &'a str, table: Table) -> Result<Option<(&'a str, Table)>> {
-        let signs = path(&joined(folder, table.folder()))?;
+    async fn look<'a>(
+        &self,
+        folder: &'a str,
+        format: &'static dyn TableFormat,
+    ) -> Result<Option<(&'a str, &'static dyn TableFormat)>> {
+        let signs = path(&joined(folder, format.sign().folder))?;
         let names = match self.remote.names_in(&signs).await {
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => return Ok(None),
             names => names?,
         };
-        Ok(names.iter().any(|name| table.is_sign(name)).then_some((folder, table)))
+        Ok(names.iter().any(|name| format.sign().is_file(name)).then_some((folder, format)))
     }
 
-    fn found(&self, meta: &ObjectMeta) -> Result<Found> {
+    fn data_file(&self, meta: &ObjectMeta) -> Result<DataFile> {
         let whole = self.remote.shown(meta.location.as_ref());
         if meta.size == 0 {
             return Err(empty(Place::file(whole)));
         }
-        Ok(Found {
-            shown: whole.as_str().into(),
-            whole,
-            relative: String::new(),
-            volume: self.volume,
-            pin: Pin::of(meta),
-            tail: None,
-        })
+        Ok(DataFile::plain(whole.as_str().into(), whole, self.volume, Pin::of(meta)))
     }
 }
 

@@ -37,6 +37,7 @@ use pace::Pace;
 use transfer::Transfer;
 use trouble::{Outage, Trouble};
 
+pub(super) use crate::snapshot::Pin;
 pub(super) use trouble::changed;
 
 /// How long an object may be out of reach before that is an error.
@@ -82,14 +83,6 @@ impl Origin {
 struct Limits {
     retry: Duration,
     stall: Duration,
-}
-
-/// Which writing of which file is read.
-#[derive(Clone, Debug)]
-pub(super) struct Pin {
-    pub(super) path: Path,
-    pub(super) size: u64,
-    pub(super) version: FileVersion,
 }
 
 impl Remote {

@@ -1,0 +1,222 @@
+//! A data set at one moment, as the place that it was found in describes it, before any of its files is read.
+//!
+//! A plain value. A folder, a glob or a list of files makes one from a listing; a table format from the list that the
+//! table keeps of its live files. What such a list says beyond the files themselves is carried here and nowhere else: rows
+//! that are deleted, columns that are constant in a file, which columns there are, how many rows. The union of several
+//! snapshots is a snapshot, and a catalogue is made of one, with the footers of its files.
+//!
+//! ```text
+//! folder, glob, list ─ listing ──────────┐
+//!                                        ├─► Snapshot ─ union ─► Snapshot ─ footers ─► Catalog
+//! table ─ its list of live files ────────┘
+//! ```
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{FieldRef, SchemaRef};
+use bytes::Bytes;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::row_set::RowSet;
+
+/// The files of a location, and what is known of them before they are read.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    /// The folder that paths are relative to, as an absolute path or URL.
+    pub(crate) root: String,
+    pub(crate) files: Vec<DataFile>,
+    /// What else identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
+    pub(crate) identities: Vec<Arc<str>>,
+    /// Partition keys in the paths of files, which are not read as columns.
+    pub(crate) unread_keys: Vec<UnreadKeys>,
+}
+
+/// A Parquet file that is to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct DataFile {
+    /// Its path or URL as the user would write it.
+    pub(crate) shown: Arc<str>,
+    /// Its absolute path or URL, by which it is told from others.
+    pub(crate) whole: String,
+    /// Its path relative to what all locations share, with `/`; settled by the union.
+    pub(crate) relative: String,
+    /// Which of the store's volumes it is in.
+    pub(crate) volume: usize,
+    pub(crate) pin: Pin,
+    /// The file's end, where finding it brought that along.
+    pub(crate) tail: Option<Bytes>,
+    /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
+    /// column of its name.
+    pub(crate) constants: Arc<[Constant]>,
+    /// Rows of the file that are deleted, by their ordinal in it.
+    pub(crate) deleted: Option<RowSet>,
+    /// The columns, by field and in order, where they are not all stored columns and then the constants.
+    pub(crate) schema: Option<SchemaRef>,
+    /// Rows of each row group, where they are known without the footer; held against it.
+    pub(crate) row_counts: Option<Arc<[u64]>>,
+}
+
+impl DataFile {
+    /// A file of which nothing but its place is known.
+    pub(crate) fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
+        DataFile {
+            shown,
+            whole,
+            relative: String::new(),
+            volume,
+            pin,
+            tail: None,
+            constants: Arc::new([]),
+            deleted: None,
+            schema: None,
+            row_counts: None,
+        }
+    }
+
+    /// A hash of what is said of the file beyond its own content, constants and deleted rows; `None` for one that is read
+    /// as it is.
+    pub(crate) fn table_hash(&self) -> Option<u64> {
+        if self.constants.is_empty() && self.deleted.is_none() {
+            return None;
+        }
+        let mut hash = Xxh3::new();
+        let mut part = |bytes: &[u8]| {
+            hash.update(&(bytes.len() as u64).to_le_bytes());
+            hash.update(bytes);
+        };
+        for Constant { field, value } in &*self.constants {
+            part(field.name().as_bytes());
+            part(field.data_type().to_string().as_bytes());
+            part(format!("{value:?}").as_bytes());
+        }
+        for run in self.deleted.iter().flat_map(|deleted| deleted.runs(0..deleted.count())) {
+            part(&[run.start.to_le_bytes(), run.end.to_le_bytes()].concat());
+        }
+        Some(hash.digest())
+    }
+
+    /// Where it is, for messages.
+    pub(crate) fn place(&self) -> Place {
+        Place::file(self.shown.clone())
+    }
+}
+
+/// Which writing of which file is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Pin {
+    pub(crate) path: object_store::path::Path,
+    pub(crate) size: u64,
+    pub(crate) version: FileVersion,
+}
+
+/// What tells one writing of a file from the next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileVersion {
+    /// Time of the last change, in nanoseconds since 1970.
+    Modified(i128),
+    /// The store's own tag of the content.
+    ETag(Arc<str>),
+}
+
+impl fmt::Display for FileVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FileVersion::Modified(nanoseconds) => write!(f, "mtime:{nanoseconds}"),
+            FileVersion::ETag(tag) => write!(f, "etag:{tag}"),
+        }
+    }
+}
+
+/// A column with one value in all rows of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Constant {
+    /// Typed as it is delivered: strings and binary as views.
+    pub(crate) field: FieldRef,
+    /// One row.
+    pub(crate) value: ArrayRef,
+}
+
+/// The keys of `key=value` folders that a location reaches and does not name.
+#[derive(Debug, Default)]
+pub(crate) struct UnreadKeys {
+    /// Each key, and the first folder that has it, as a path with `/` below `base`.
+    pub(crate) found: BTreeMap<String, String>,
+    /// The folder that the paths are below, as a user writes it.
+    pub(crate) base: String,
+}
+
+impl Snapshot {
+    /// A file that was named.
+    pub(crate) fn of_file(file: DataFile) -> Self {
+        Snapshot { root: parent(&file.whole), files: vec![file], ..Snapshot::default() }
+    }
+
+    /// The files of all `snapshots`, ordered by their paths relative to the folder that all of them share.
+    ///
+    /// Fails with `NotFound` without any file, and with `Invalid` for a file that two of them have.
+    pub(crate) fn union(snapshots: Vec<Snapshot>) -> Result<Self> {
+        let (mut roots, mut all) = (Vec::new(), Snapshot::default());
+        for snapshot in snapshots {
+            roots.push(snapshot.root);
+            all.files.extend(snapshot.files);
+            all.identities.extend(snapshot.identities);
+            all.unread_keys.extend(snapshot.unread_keys);
+        }
+        if all.files.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, "no location is given"));
+        }
+        all.root = common(&roots).to_string();
+        for file in &mut all.files {
+            let below = file.whole.strip_prefix(&all.root).unwrap_or(&file.whole);
+            file.relative = below.trim_start_matches('/').to_string();
+        }
+        all.files.sort_unstable_by(|a, b| a.relative.cmp(&b.relative));
+        let mut seen = HashSet::new();
+        match all.files.iter().find(|file| !seen.insert(file.whole.as_str())) {
+            Some(twice) => Err(Error::invalid("the file is matched by two locations").at(twice.place())),
+            None => Ok(all),
+        }
+    }
+}
+
+/// The folder that a path or URL lies in.
+fn parent(whole: &str) -> String {
+    whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
+}
+
+/// The deepest folder that all of them lie in.
+fn common(folders: &[String]) -> &str {
+    let Some((first, rest)) = folders.split_first() else { return "" };
+    let lies_in = |folder: &str, outer: &str| {
+        folder.strip_prefix(outer).is_some_and(|below| below.is_empty() || below.starts_with('/'))
+    };
+    let borders = first.char_indices().filter(|(_, c)| *c == '/').map(|(at, _)| at);
+    let mut outer: Vec<usize> = std::iter::once(0).chain(borders).chain([first.len()]).collect();
+    outer.reverse();
+    let shared = outer.into_iter().map(|end| &first[..end]);
+    shared.into_iter().find(|outer| rest.iter().all(|folder| lies_in(folder, outer))).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_common_folder_of_one_is_itself() {
+        let shared = |folders: &[&str]| {
+            let folders: Vec<String> = folders.iter().map(ToString::to_string).collect();
+            common(&folders).to_string()
+        };
+        assert_eq!(shared(&["/a/b"]), "/a/b");
+        assert_eq!(shared(&["/a/b", "/a/c/d"]), "/a");
+        assert_eq!(shared(&["/a/b", "/a/b/d"]), "/a/b");
+        assert_eq!(shared(&["/a/b", "/a/bc"]), "/a");
+        assert_eq!(shared(&["s3://acme/x", "s3://acme/y"]), "s3://acme");
+        assert_eq!(shared(&["/a", "s3://acme/y"]), "");
+    }
+}
