@@ -100,7 +100,6 @@ impl TableFolder<'_> {
     }
 
     /// The file at a path below the folder: its address, size and version.
-    #[cfg_attr(not(test), expect(dead_code, reason = "formats that refuse read nothing"))]
     pub(super) async fn file(&self, relative: &str) -> Result<DataFile> {
         list::file_below(self.store, self.volume, &self.root, relative).await
     }
