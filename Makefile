@@ -14,7 +14,9 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 unexport CONDA_PREFIX PYTHONPATH PYTHONHOME
 
-FOREBAY := $(CARGO_TARGET_DIR)/release/forebay
+# The wheel carries the program.
+FOREBAY := python -m forebay
+DEVELOP := maturin develop --manifest-path python/Cargo.toml
 PYTHON_TESTS := python/tests
 STEP := tools/step
 DEMO := .demo
@@ -30,13 +32,15 @@ help: ## List the commands
 # -- The demonstration --------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: program wheel ## Build, draw 400 photographs, feed a simulated accelerator, train a classifier
+demo: setup ## Build for local files, draw 400 photographs, feed a simulated accelerator, train a classifier
+	@$(STEP) "build for the demonstration" $(DEVELOP) --profile demo --no-default-features
 	@test -e $(DEMO)/photos || $(FOREBAY) synth $(DEMO)/photos --rows 400 --image 500x375
 	@test -e $(DEMO)/held-out || $(FOREBAY) synth $(DEMO)/held-out --rows 100 --image 500x375 --seed 1
 	@printf '\n-- forebay bench: would an accelerator that takes 100 ms a step have to wait?\n'
 	@$(FOREBAY) bench $(DEMO)/photos --image image=rrc224 --batch-size 64 --seed 17 --step-ms 100 --epochs 2
 	@printf '\n-- the same loader from Python, and a classifier in numpy: examples/numpy_classifier.py\n'
 	@python examples/numpy_classifier.py $(DEMO)/photos $(DEMO)/held-out --batch-size 64
+	@printf '\n-- this build is quick to make and reads local files; `make wheel` builds the whole package at full speed\n'
 
 # -- Building -----------------------------------------------------------------------------------------------------
 
@@ -50,7 +54,7 @@ program: setup ## Build the program forebay
 
 .PHONY: wheel
 wheel: setup ## Build the Python package into .venv
-	@$(STEP) "build the Python package" maturin develop --release --manifest-path python/Cargo.toml
+	@$(STEP) "build the Python package" $(DEVELOP) --release
 
 .PHONY: dist
 dist: setup ## What users install, into dist/: wheel and program for each level of processors

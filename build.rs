@@ -5,6 +5,14 @@ use std::path::Path;
 fn main() {
     let room = Path::new("src/decode/jpeg/baseline");
     println!("cargo::rerun-if-changed={}", room.join("library.c").display());
-    let include = std::env::var("DEP_TURBOJPEG_INCLUDE").expect("turbojpeg-sys says where its headers are");
-    cc::Build::new().file(room.join("library.c")).includes(include.split(',')).compile("forebay_library");
+    let Ok(include) = std::env::var("DEP_TURBOJPEG_INCLUDE") else {
+        println!("cargo::error=turbojpeg-sys did not say where the headers of libjpeg-turbo are");
+        return;
+    };
+    let file = room.join("library.c");
+    if let Err(error) =
+        cc::Build::new().file(&file).includes(include.split(',')).try_compile("forebay_library")
+    {
+        println!("cargo::error={} does not compile: {error}", file.display());
+    }
 }

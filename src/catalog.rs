@@ -17,7 +17,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 
-use crate::error::{Error, ErrorKind, Place, Result, nearest};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
 
 pub use fingerprint::Fingerprint;
 pub(crate) use layout::Layout;
@@ -198,7 +198,7 @@ impl Catalog {
 
     fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
         types::check_read(columns.iter().map(|&column| self.schema.field(column)))?;
-        let schema = Arc::new(self.schema.project(&columns)?);
+        let schema = Arc::new(self.schema.project(&columns).or_fail()?);
         Ok(Projection { columns: columns.into(), schema })
     }
 

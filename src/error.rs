@@ -139,8 +139,8 @@ impl fmt::Display for Place {
 
 /// A failure: its [kind](ErrorKind), its [place](Place), its cause in words and, where there is one, a hint.
 ///
-/// Cheap to clone. [`source`](std::error::Error::source) is the error of the system, of Arrow, of Parquet or of the store
-/// that caused it, where there is one.
+/// Cheap to clone. Its [`source`](std::error::Error::source) is the error of I/O, Arrow or Parquet that it came from, where
+/// there is one; errors of stores are not kept, since their texts may hold secrets.
 ///
 /// ```
 /// use forebay::{Error, ErrorKind, Place};
@@ -159,17 +159,29 @@ struct Inner {
     place: Place,
     cause: String,
     hint: Option<String>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 impl Error {
     /// A failure of the given kind; `cause` is a clause without a full stop.
     pub fn new(kind: ErrorKind, cause: impl Into<String>) -> Self {
-        Error(Box::new(Inner { kind, place: Place::default(), cause: cause.into(), hint: None }))
+        Error(Box::new(Inner {
+            kind,
+            place: Place::default(),
+            cause: cause.into(),
+            hint: None,
+            source: None,
+        }))
     }
 
     /// An argument that can never work.
     pub fn invalid(cause: impl Into<String>) -> Self {
         Error::new(ErrorKind::Invalid, cause)
+    }
+
+    fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Arc::new(source));
+        self
     }
 
     /// A panic as an error: `whose` bug it is, and its message.
@@ -270,31 +282,57 @@ impl fmt::Debug for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for Error {
+    /// The error of I/O, Arrow or Parquet that this one came from. Its text is part of the sentence already.
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_deref().map(|source| source as _)
+    }
+}
 
-impl From<std::io::Error> for Error {
-    fn from(error: std::io::Error) -> Self {
-        let kind = match error.kind() {
+/// An error of another crate, as one of ours.
+///
+/// Not `From`, which would be public: the crates below could then not be exchanged without breaking users.
+pub trait Foreign: Sized {
+    /// The same failure, with the original as its source.
+    fn into_error(self) -> Error;
+}
+
+impl Foreign for std::io::Error {
+    fn into_error(self) -> Error {
+        let kind = match self.kind() {
             std::io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Io,
         };
-        Error::new(kind, error.to_string())
+        Error::new(kind, self.to_string()).caused_by(self)
     }
 }
 
-impl From<parquet::errors::ParquetError> for Error {
-    fn from(error: parquet::errors::ParquetError) -> Self {
+impl Foreign for parquet::errors::ParquetError {
+    fn into_error(self) -> Error {
         use parquet::errors::ParquetError;
-        match error {
+        let error = match &self {
             ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, what),
             other => Error::new(ErrorKind::Corrupt, other.to_string()),
-        }
+        };
+        error.caused_by(self)
     }
 }
 
-impl From<arrow::error::ArrowError> for Error {
-    fn from(error: arrow::error::ArrowError) -> Self {
-        Error::new(ErrorKind::Internal, error.to_string())
+impl Foreign for arrow::error::ArrowError {
+    fn into_error(self) -> Error {
+        Error::new(ErrorKind::Internal, self.to_string()).caused_by(self)
+    }
+}
+
+/// Results of other crates, for `?`: `file.sync_all().or_fail()?`.
+pub trait OrFail<T> {
+    /// The value, or the failure as an error of ours.
+    fn or_fail(self) -> Result<T>;
+}
+
+impl<T, E: Foreign> OrFail<T> for Result<T, E> {
+    fn or_fail(self) -> Result<T> {
+        self.map_err(E::into_error)
     }
 }
 
@@ -346,6 +384,17 @@ mod tests {
              (pass on_bad_row to skip it)"
         );
         assert_eq!(error.kind(), ErrorKind::BadRow);
+    }
+
+    #[test]
+    fn an_error_of_another_crate_is_the_source() {
+        use std::error::Error as _;
+        let missing: Result<std::fs::File> = std::fs::File::open("no/such/file").or_fail();
+        let error = missing.unwrap_err().at(Place::file("no/such/file")).clone();
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        let source = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+        assert_eq!(source.map(std::io::Error::kind), Some(std::io::ErrorKind::NotFound));
+        assert!(Error::invalid("x").source().is_none());
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Sizes as people write them: one reading for the library's doors.
 
+use serde::de::{Deserialize, Deserializer, Error as _};
+
 use crate::error::{Error, Result};
 
 /// Units by their first letter, as powers of their base.
@@ -47,6 +49,36 @@ fn factor(unit: &str) -> Option<u64> {
             _ => None,
         },
     }
+}
+
+/// A size in a file of options.
+#[derive(serde::Deserialize)]
+#[serde(untagged, expecting = "not a size: give a number of bytes, or a text such as \"4GiB\"")]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+impl Written {
+    fn bytes(self) -> Result<u64> {
+        match self {
+            Written::Number(bytes) => Ok(bytes),
+            Written::Text(text) => parse(&text),
+        }
+    }
+}
+
+/// Reads a size that was written as a number of bytes or as [`parse`] reads it.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Written::deserialize(deserializer)?.bytes().map_err(D::Error::custom)
+}
+
+/// As [`deserialize`], where there may be none.
+pub(crate) fn deserialize_optional<'de, D>(deserializer: D) -> Result<Option<u64>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    Option::<Written>::deserialize(deserializer)?.map(Written::bytes).transpose().map_err(D::Error::custom)
 }
 
 #[cfg(test)]

@@ -234,9 +234,9 @@ fn a_run_of_one_batch_says_that_it_is_too_short() {
 #[test]
 fn the_batch_size_is_the_librarys_where_none_is_said() {
     let (_temp, dir) = pictures();
-    let steps = ROWS.div_ceil(forebay::LoaderBuilder::BATCH_SIZE);
+    let steps = ROWS.div_ceil(forebay::LoaderSpec::BATCH_SIZE);
     assert_eq!(json(&format!("plan {}", dir.display()))["steps"], steps);
-    let default = format!("[default: {}]", forebay::LoaderBuilder::BATCH_SIZE);
+    let default = format!("[default: {}]", forebay::LoaderSpec::BATCH_SIZE);
     for verb in ["plan", "bench", "doctor"] {
         assert!(succeed(&format!("{verb} --help")).contains(&default), "{verb}");
     }

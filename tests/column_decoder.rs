@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::*;
 use arrow::datatypes::{DataType, Float32Type, UInt8Type};
-use forebay::cache::Tier;
+use forebay::Tier;
 use forebay::{
     Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Result, RowKey,
 };
@@ -102,10 +102,9 @@ fn rows(batches: &[RecordBatch]) -> Vec<(usize, Vec<u8>)> {
 #[test]
 fn cells_are_delivered_as_tensors_and_bad_ones_are_skipped_with_their_place() {
     let dir = TempDir::new().unwrap();
-    let loader =
-        loader(&dir).decode_with("runs", Arc::new(RunLength)).on_bad_row(OnBadRow::skip(3)).build().unwrap();
-    let mut epoch = loader.epoch(0);
-    let batches: Vec<RecordBatch> = epoch.by_ref().map(Result::unwrap).collect();
+    let builder = loader(&dir).decode_with("runs", Arc::new(RunLength)).on_bad_row(OnBadRow::skip(3));
+    let loader = builder.epochs(1).build().unwrap();
+    let batches: Vec<RecordBatch> = loader.epoch(0).map(Result::unwrap).collect();
 
     let field = batches[0].schema().field_with_name("runs").unwrap().clone();
     assert_eq!(field.metadata().get("ARROW:extension:name").unwrap(), "arrow.fixed_shape_tensor");

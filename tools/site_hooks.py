@@ -1,12 +1,20 @@
-"""What MkDocs does not do by itself for docs/: pages from the root of the repository, and links that leave docs/."""
+"""What MkDocs does not do by itself for docs/.
+
+Pages from the root of the repository, links that leave docs/, a place in the navigation for every page, and a check that
+the reference has all public names of the Python package.
+"""
 
 from __future__ import annotations
 
+import ast
 import posixpath
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -23,7 +31,38 @@ PAGES = {
 #: A relative link of Markdown: the text, the path and the anchor.
 LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)\s]*)?\)")
 
+#: A cross-reference of Sphinx, as docstrings have them, once Markdown has made code of its backquotes.
+ROLE = re.compile(r":(?:class|meth|func|attr|mod|data|exc):<code>~?([^<]*)</code>")
+
+#: A place in the reference for some public names of the package.
+NAMES = re.compile(r"^<!-- names: ([\w ]+) -->$", re.MULTILINE)
+
 _FENCE = re.compile(r"^(```.*?^```)", re.DOTALL | re.MULTILINE)
+
+
+#: The section for pages of docs/ that the navigation does not list: they are for those who change the code.
+REST = "Internals"
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """Gives each page of docs/ a place in the navigation."""
+    listed = set(_leaves(config.nav))
+    docs = Path(config.docs_dir)
+    rest = [path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))]
+    section = next(part[REST] for part in config.nav or [] if isinstance(part, dict) and REST in part)
+    section.extend(page for page in rest if page not in listed)
+    return config
+
+
+def _leaves(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    elif isinstance(nav, dict):
+        for part in nav.values():
+            yield from _leaves(part)
+    else:
+        for part in nav or []:
+            yield from _leaves(part)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -52,4 +91,32 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         return f"[{text}]({posixpath.relpath(uri, here)}{anchor})"
 
     parts = _FENCE.split(markdown)
-    return "".join(part if part.startswith("```") else LINK.sub(resolved, part) for part in parts)
+    markdown = "".join(part if part.startswith("```") else LINK.sub(resolved, part) for part in parts)
+    return _with_names(markdown, config) if NAMES.search(markdown) else markdown
+
+
+def _with_names(markdown: str, config: MkDocsConfig) -> str:
+    """The reference with its names. Each public one has a place there; exceptions are in ``forebay.errors``."""
+    public = _public(Path(config.config_file_path).parent / "python" / "forebay" / "__init__.py")
+    listed = {name for names in NAMES.findall(markdown) for name in names.split()}
+    listed |= set(re.findall(r"^::: forebay\.(\w+)$", markdown, re.MULTILINE))
+    missing = sorted(name for name in public - listed if not name.endswith("Error") and not name.startswith("_"))
+    if missing:
+        raise PluginError(f"docs/reference/python.md has no place for {', '.join(missing)}")
+
+    def directives(found: re.Match[str]) -> str:
+        return "\n\n".join(f"::: forebay.{name}" for name in found[1].split() if name in public)
+
+    return NAMES.sub(directives, markdown)
+
+
+def _public(module: Path) -> set[str]:
+    """What ``__all__`` of a module lists."""
+    for statement in ast.parse(module.read_text()).body:
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "__all__":
+            return set(ast.literal_eval(statement.value))
+    raise PluginError(f"{module} has no __all__")
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    return ROLE.sub(r"<code>\1</code>", html)

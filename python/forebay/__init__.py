@@ -1,18 +1,27 @@
 """Feeds GPU training straight from Parquet.
 
+:class:`Loader` delivers batches, :class:`Dataset` is what it reads, and the small values :class:`Shuffle`,
+:class:`Shard`, :class:`Image`, :class:`DiskCache` and :class:`Skip` say how.
+
+``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
+the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
+exceptions, ``forebay.types`` the types for annotations.
+
+Examples
+--------
 >>> import forebay as fb
 >>> train = fb.Loader(
 ...     "data/train/",
 ...     decode={"image": fb.Image.random_resized_crop(224).flip()},
-...     batch_size=256,
+...     batch_size=64,
 ...     shuffle=fb.Shuffle(seed=17),
-...     shard=fb.Shard.from_env(),
-... )  # doctest: +SKIP
->>> for batch in train:  # doctest: +SKIP
-...     step(batch["image"], batch["label"])
-
-``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first asked for,
-and need the framework that they are named for.
+... )
+>>> for batch in train:
+...     print(batch["image"].shape, batch["label"].shape)
+(64, 224, 224, 3) (64,)
+(64, 224, 224, 3) (64,)
+(64, 224, 224, 3) (64,)
+(64, 224, 224, 3) (64,)
 """
 
 from __future__ import annotations
@@ -22,8 +31,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _level  # noqa: F401  first: it chooses what is imported next
+
+# isort: split
+from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
+from .dataset import Dataset
 from .epoch import BadRow, Epoch
 from .errors import (
     BadRowError,
@@ -56,6 +69,7 @@ __all__ = [
     "ClosedError",
     "Column",
     "CorruptError",
+    "Dataset",
     "DatasetChangedError",
     "DeniedError",
     "DiskCache",
@@ -80,12 +94,15 @@ __all__ = [
     "UnknownColumnError",
     "UnsupportedError",
     "__version__",
+    "adapters",
+    "errors",
     "main",
+    "types",
 ]
 
 Mapping.register(Batch)
 
-for _class in (BadRow, Column, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
+for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
     _class.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")

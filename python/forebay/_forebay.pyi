@@ -1,11 +1,12 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, final
 
 import numpy as np
 
 from .column import Column as PublicColumn
+from .types import ColumnKind, PixelLayout, PixelType
 
 __version__: str
 __level__: str
@@ -18,40 +19,90 @@ def shown(location: str) -> str: ...
 class Batch(Mapping[str, Any]):
     """Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 
-    An array is a view of the batch's memory, which it keeps alive; it is made when it is first asked for, and is the
-    same object from then on. It is writable, because the batch owns its memory alone. Text, binary and nested columns
-    are arrays of Python objects, binary of fixed length is ``uint8``, and lists of differing lengths are
-    :class:`forebay.Ragged`. A column with nulls raises :class:`forebay.NullError`; ``pyarrow.record_batch(batch)`` has
-    them.
+    An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
+    memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+
+    - numbers and booleans have shape ``(N,)`` and their own type,
+    - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
+    - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
+    - lists of differing lengths are :class:`Ragged`,
+    - times are ``datetime64`` or ``timedelta64``,
+    - text, other binary and all else are arrays of Python objects, copied one by one.
+
+    A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
+    ``pyarrow.record_batch(batch)``.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> batch = fb.Dataset("data/train/").sample(4)
+    >>> list(batch)
+    ['image', 'label', 'id']
+    >>> batch["label"]
+    array([0, 1, 2, 3])
     """
 
     @property
     def num_rows(self) -> int:
-        """Its rows."""
+        """Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping."""
     @property
     def schema(self) -> Schema:
-        """Names and types of its columns."""
+        """Names and types of the columns."""
     def column(self, name: str) -> PublicColumn:
-        """A column as an object that speaks DLPack and Arrow."""
-    def __getitem__(self, name: str) -> Any: ...
+        """One column as an object that supports DLPack and Arrow.
+
+        Parameters
+        ----------
+        name : str
+            Name of the column.
+
+        Returns
+        -------
+        Column
+            The column, over the batch's memory.
+
+        Raises
+        ------
+        UnknownColumnError
+            The batch has no such column.
+        """
+    def __getitem__(self, name: str) -> Any:
+        """The array of a column.
+
+        Raises
+        ------
+        UnknownColumnError
+            The batch has no such column.
+        NullError
+            The column has nulls, which its array has no place for.
+        """
     def __iter__(self) -> Iterator[str]: ...
     def __len__(self) -> int: ...
+    def __contains__(self, name: object) -> bool: ...
+    def keys(self) -> KeysView[str]:
+        """Names of the columns."""
+    def values(self) -> ValuesView[Any]:
+        """Arrays of the columns."""
+    def items(self) -> ItemsView[str, Any]:
+        """Names and arrays of the columns."""
+    def get(self, name: str, default: Any = None) -> Any:
+        """The array of a column, or ``default`` if there is no such column."""
     def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
     def __arrow_c_schema__(self) -> object: ...
 
 class Column:
-    """What :class:`forebay.Column` is made of."""
+    """Base class of :class:`forebay.Column`, which adds the buffer protocol."""
 
     def __init__(self, batch: Batch, name: str) -> None: ...
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the column."""
     @property
     def element(self) -> str | None:
-        """The type of an element as numpy writes it, or "bfloat16"; ``None`` where there is no such type."""
+        """Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory."""
     @property
     def null_count(self) -> int:
-        """Nulls among its rows."""
+        """Nulls in the column."""
     def __len__(self) -> int: ...
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]: ...
     def __dlpack__(
@@ -68,16 +119,34 @@ class Column:
 
 @final
 class Schema:
-    """Names and types of the columns of a batch; ``pyarrow.schema(schema)`` reads it."""
+    """Names and types of columns; ``pyarrow.schema(schema)`` converts it.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 48)}).schema
+    image: uint8[32, 48, 3] not null
+    label: Int64
+    id: Int64
+    """
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns, in order."""
-    def layout(self) -> list[tuple[str, str, str | None, tuple[int, ...]]]:
-        """For each column its name, its kind, the type of an element, and the shape of one row.
+        """Names of the columns, in order."""
+    def layout(self) -> list[tuple[str, ColumnKind, str | None, tuple[int, ...]]]:
+        """How each column is delivered in a batch.
 
-        The kind is "dense", "ragged", "text", "bytes" or "object". The type is as numpy writes it, "bfloat16", or
-        ``None`` where there is none.
+        Returns
+        -------
+        list of tuple
+            For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the type of an element
+            as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Loader("data/train/", columns=["label", "image"]).schema.layout()
+        [('label', 'dense', '<i8', ()), ('image', 'bytes', None, ())]
         """
     def __len__(self) -> int: ...
     def __contains__(self, name: str) -> bool: ...
@@ -88,13 +157,34 @@ class Image:
     """How an encoded image becomes pixels: a frozen value.
 
     Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
-    of which returns a new one. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
-    Without :meth:`normalize`, floats are in [0, 1].
+    of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
+    Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+
+    Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Image.random_resized_crop(224).flip().dtype("float16").layout("NCHW")
+    >>> train.shape
+    (3, 224, 224)
+    >>> val = fb.Image.center_crop(224)
     """
 
     @staticmethod
     def resize(height: int, width: int) -> Image:
-        """The whole image, stretched to ``height`` x ``width``."""
+        """The whole image, stretched to one size.
+
+        Parameters
+        ----------
+        height, width : int
+            Size in pixels.
+
+        Returns
+        -------
+        Image
+            The value.
+        """
     @staticmethod
     def random_resized_crop(
         size: int | tuple[int, int],
@@ -102,40 +192,162 @@ class Image:
         scale: tuple[float, float] | None = None,
         ratio: tuple[float, float] | None = None,
     ) -> Image:
-        """A random box, resized to ``size``.
+        """A random box of the image, resized.
 
-        Args:
-            size: A square's side, or height and width.
-            scale: Share of the area that the box covers. Default: (0.08, 1).
-            ratio: Width over height of the box. Default: (3/4, 4/3).
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square, or height and width, in pixels.
+        scale : tuple of float, optional
+            Range of the share of the area that the box covers. Default: (0.08, 1).
+        ratio : tuple of float, optional
+            Range of width over height of the box. Default: (3/4, 4/3).
+
+        Returns
+        -------
+        Image
+            The value.
         """
     @staticmethod
     def center_crop(size: int | tuple[int, int], *, resize: int | None = None) -> Image:
-        """The middle of the image, once its shorter side was brought to ``resize`` (default: 256) pixels."""
+        """The middle of the image, after its shorter side was resized.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square, or height and width, in pixels.
+        resize : int, optional
+            Pixels of the shorter side before the crop. Default: 256.
+
+        Returns
+        -------
+        Image
+            The value.
+        """
     def flip(self, p: float = 0.5) -> Image:
-        """Mirrored left to right with probability ``p``."""
+        """Mirrors left to right at random.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+        """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
-        """``(x / 255 - mean) / std`` per channel; for float types."""
-    def dtype(self, dtype: str) -> Image:
-        """The number type: "uint8", "float16", "bfloat16" or "float32"."""
-    def layout(self, layout: str) -> Image:
-        """The order of the axes: "NHWC" or "NCHW"."""
+        """``(x / 255 - mean) / std`` for each channel; needs a float type.
+
+        Parameters
+        ----------
+        mean, std : tuple of float
+            One number for each of red, green and blue.
+
+        Returns
+        -------
+        Image
+            A new value.
+        """
+    def dtype(self, dtype: PixelType) -> Image:
+        """Sets the type of a pixel.
+
+        Parameters
+        ----------
+        dtype : {"uint8", "float16", "bfloat16", "float32"}
+            The type. Default of an image: "uint8".
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            There is no such type.
+        """
+    def layout(self, layout: PixelLayout) -> Image:
+        """Sets the order of the axes.
+
+        Parameters
+        ----------
+        layout : {"NHWC", "NCHW"}
+            The order. Default of an image: "NHWC".
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            There is no such order.
+        """
     def grayscale(self) -> Image:
-        """One channel: the luma of ITU-R 601."""
+        """One channel instead of three: the luma of ITU-R 601.
+
+        Returns
+        -------
+        Image
+            A new value.
+        """
     def exif_orientation(self, apply: bool = True) -> Image:
-        """Turned and mirrored as EXIF or a TIFF's own tag says. Default: off, as in torchvision."""
+        """Turns and mirrors as EXIF or the tag of a TIFF says.
+
+        Parameters
+        ----------
+        apply : bool, default True
+            Whether to. Default of an image: not, as in torchvision.
+
+        Returns
+        -------
+        Image
+            A new value.
+        """
     def max_pixels(self, pixels: int) -> Image:
-        """Most pixels that an image may have by its header; one with more is refused."""
+        """Limits the pixels that an image may have by its header; one with more is a bad row.
+
+        Parameters
+        ----------
+        pixels : int
+            Height times width.
+
+        Returns
+        -------
+        Image
+            A new value.
+        """
     @property
     def shape(self) -> tuple[int, int, int]:
-        """The shape of one image."""
+        """Shape of one image, in the order of the axes."""
     def __hash__(self) -> int: ...
+
+@final
+class Dataset:
+    """The data set as the library has it."""
+
+    def __init__(self, urls: list[str], storage_options: dict[str, str]) -> None: ...
+    def rows(self) -> int: ...
+    def files(self) -> int: ...
+    def row_groups(self) -> int: ...
+    def schema(self) -> Schema: ...
+    def metadata(self) -> dict[str, str]: ...
+    def fingerprint(self) -> str: ...
 
 @final
 class Loader:
     """The loader as the library has it."""
 
-    def __init__(self, arguments: dict[str, Any]) -> None: ...
+    def __init__(
+        self,
+        dataset: Dataset,
+        options: dict[str, Any],
+        filter: str | None = None,
+    ) -> None: ...
+    def spec(self) -> str: ...
     def epoch(self, number: int | None = None, apart: bool = False) -> Epoch: ...
     def handed_over(self, step: Step) -> None: ...
     def check_process(self) -> None: ...

@@ -26,7 +26,7 @@ _LEVELS = {
 
 
 def flags() -> set[str]:
-    """What the processor says that it has; nothing where that cannot be told."""
+    """What the processor reports that it has; nothing where it cannot be asked."""
     if platform.machine() != "x86_64":
         return set()
     try:
@@ -56,7 +56,9 @@ def library(folder: Path, levels: list[str], wanted: str | None) -> Path | None:
     if wanted in found:
         return found[wanted]
     possible = ", ".join(["x86-64", *found])
-    raise ImportError(f"FOREBAY_LEVEL={wanted}: not for this processor or not in this package; there is {possible}")
+    raise ImportError(
+        f"FOREBAY_LEVEL={wanted} is not for this processor or not in this package (use one of {possible})"
+    )
 
 
 def _load(name: str) -> None:

@@ -10,16 +10,38 @@ __all__ = ["Column"]
 
 
 class Column(_forebay.Column):
-    """One column of a batch: ``batch.column("x")``.
+    """One column of a batch, made by :meth:`Batch.column`.
 
-    It speaks DLPack (``torch.from_dlpack``, ``jax.dlpack``), ``__array__`` (``numpy.asarray``), the Arrow PyCapsule
-    protocol (``pyarrow.array``) and, from Python 3.12, the buffer protocol (``memoryview``), all over the batch's own
-    memory. The stable ABI that the wheel is built for has no buffer protocol for extension types before 3.11, and
-    Python's own hook for it came with 3.12; until then take ``memoryview(batch["x"])``.
+    It supports DLPack (``torch.from_dlpack``, ``jax.dlpack``), ``__array__`` (``numpy.asarray``), the Arrow PyCapsule
+    protocol (``pyarrow.array``) and, from Python 3.12, the buffer protocol (``memoryview``). All share the batch's
+    memory. Before Python 3.12 use ``memoryview(batch["x"])``.
+
+    Parameters
+    ----------
+    batch : Batch
+        The batch.
+    name : str
+        Name of the column.
+
+    Raises
+    ------
+    UnknownColumnError
+        The batch has no such column.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> import numpy as np
+    >>> column = fb.Dataset("data/train/").sample(4).column("label")
+    >>> column
+    <forebay.Column "label": Int64, 4 rows>
+    >>> np.from_dlpack(column)
+    array([0, 1, 2, 3])
     """
 
     __slots__ = ()
 
     def __buffer__(self, flags: int) -> memoryview:
+        # The stable ABI has no buffer protocol for extension types before 3.11, nor Python a hook for it before 3.12.
         array: Any = self.__array__()
         return memoryview(array)

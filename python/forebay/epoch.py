@@ -1,4 +1,4 @@
-"""One pass over a rank's share, with or without a Python function between."""
+"""One pass over a rank's share, with or without a transform."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["BadRow", "Epoch"]
 #: Batches that a transform works ahead: enough to even out its times, few enough to cost little memory.
 AHEAD = 2
 
-#: Seconds between two looks whether the other side is still there.
+#: Seconds between two checks that the other side is still there.
 LOOK = 0.05
 
 #: Seconds that closing waits for the thread of a transform, which may be in the middle of a user's function.
@@ -27,32 +27,59 @@ PATIENCE = 0.15
 
 
 class BadRow(NamedTuple):
-    """A row that was left out: where it is, as far as that is known, and why."""
+    """A row that was left out: its place, as far as that is known, and the reason.
 
-    #: Path or URL of the file.
+    Attributes
+    ----------
+    file : str or None
+        Path or URL of the file.
+    row_group : int or None
+        Ordinal of the row group in the file, from 0.
+    row : int or None
+        Ordinal of the row in its row group, from 0.
+    column : str or None
+        The column that made it bad; ``None`` where its whole row group could not be read.
+    cause : str
+        What was wrong with it.
+    """
+
     file: str | None
-    #: Ordinal of the row group in the file.
     row_group: int | None
-    #: Ordinal of the row in its row group.
     row: int | None
-    #: The column that made it bad; ``None`` where its whole row group could not be read.
     column: str | None
-    #: What was wrong with it.
     cause: str
 
 
 class Pulled(NamedTuple):
-    """What the training step gets, and what it is counted by."""
+    """A batch that was pulled, and the receipt by which it is counted; see :meth:`Epoch.pull`.
+
+    Attributes
+    ----------
+    batch : Batch or mapping
+        The batch, or what the loader's ``transform`` made of it.
+    step : object
+        The receipt.
+    """
 
     batch: Any
     step: _forebay.Step
 
 
 class Epoch(Iterator[Any]):
-    """The batches of one epoch, in order.
+    """The batches of one epoch, in order; made by iterating over a :class:`Loader`.
 
     Each is a :class:`forebay.Batch`, or what the loader's ``transform`` made of it. It counts as handed over, for
     ``state_dict()``, when ``next`` returns it. After an exception the epoch is over; the next one works.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> loader = fb.Loader("data/train/", columns=["id"], batch_size=100)
+    >>> epoch = iter(loader)
+    >>> epoch.number
+    0
+    >>> next(epoch)["id"].shape
+    (100,)
     """
 
     def __init__(self, loader: Loader, native: _forebay.Epoch, transform: Callable[..., Any] | None) -> None:
@@ -69,29 +96,82 @@ class Epoch(Iterator[Any]):
         return self._native.number
 
     @property
+    def outdated(self) -> bool:
+        """Whether a state was loaded since this epoch began. Asking for a batch then raises :class:`ClosedError`."""
+        return self._generation != self._loader._generation
+
+    @property
     def skipped(self) -> list[BadRow]:
-        """The rows that were left out so far, in the epoch's order, with their places; see ``Loader.skipped``."""
+        """Rows that were left out so far, in the epoch's order; see :meth:`Loader.skipped`."""
         return [BadRow(*row) for row in self._native.skipped.rows()]
 
     def __iter__(self) -> Epoch:
         return self
 
     def __next__(self) -> Any:
+        pulled = self.pull()
+        if pulled is None:
+            raise StopIteration
+        self.hand_over(pulled)
+        return pulled.batch
+
+    def pull(self) -> Pulled | None:
+        """Waits for the next batch, without counting it as handed over.
+
+        This is the first step of an adapter that drives the loop itself; see :mod:`forebay.adapters`. ``next`` pulls
+        and hands over at once.
+
+        Returns
+        -------
+        Pulled or None
+            The batch and its receipt; ``None`` after the last.
+
+        Raises
+        ------
+        ForebayError
+            The batch could not be made. The epoch is over then.
+        ClosedError
+            The epoch or the loader was closed, a state was loaded, or this is a forked child.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", batch_size=64)
+        >>> epoch = iter(loader)
+        >>> pulled = epoch.pull()
+        >>> loader.state_dict()["row"]
+        0
+        >>> epoch.hand_over(pulled)
+        >>> loader.state_dict()["row"]
+        64
+        """
         pulled = None
         try:
             pulled = self._pull()
         finally:
             if pulled is None:
                 self._gets_nothing()
-        if pulled is None:
-            raise StopIteration
-        self._hand_over(pulled)
-        return pulled.batch
+        return pulled
+
+    def hand_over(self, pulled: Pulled) -> None:
+        """Counts a batch, and all before it, as handed over to the training step.
+
+        Parameters
+        ----------
+        pulled : Pulled
+            What :meth:`pull` returned.
+
+        Raises
+        ------
+        ClosedError
+            This is a forked child.
+        """
+        self._loader._native.handed_over(pulled.step)
 
     def _pull(self) -> Pulled | None:
-        """The next batch, which does not count as handed over yet; ``None`` after the last."""
+        """As :meth:`pull`, where the caller may still have a batch for the training step after the last."""
         self._loader._check_process()
-        if self._generation != self._loader._generation:
+        if self.outdated:
             raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
         if self._transformed is not None:
             self._native.asks()
@@ -99,17 +179,16 @@ class Epoch(Iterator[Any]):
         step = self._native.pull(True)
         return None if step is None else Pulled(step.batch, step)
 
-    def _hand_over(self, pulled: Pulled) -> None:
-        """Counts a batch, and all before it: the user has it now."""
-        self._loader._native.handed_over(pulled.step)
-
     def _gets_nothing(self) -> None:
-        """Notes that the user, who asked for a batch, waits no more."""
+        """Notes that the training step, which asked for a batch, no longer waits."""
         if self._process == os.getpid():
             self._native.gets_nothing()
 
     def close(self) -> None:
-        """Ends the epoch, and what is prepared for it."""
+        """Ends the epoch and drops what is prepared for it.
+
+        Asking for a batch raises :class:`ClosedError` from then on.
+        """
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
@@ -169,7 +248,7 @@ def _work(
     made: queue.Queue[Pulled | BaseException | None],
     hung_up: threading.Event,
 ) -> None:
-    """Pulls, transforms and passes on until the epoch ends, something raises, or nobody listens any more."""
+    """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
     number = 0
     more = True
     while more and not hung_up.is_set():
@@ -181,7 +260,7 @@ def _work(
             else:
                 result = Pulled(_apply(transform, native, step.batch, number), step)
                 number += 1
-        except BaseException as error:  # it belongs to whoever waits for this batch
+        except BaseException as error:  # it belongs to this batch
             result = error
         more = isinstance(result, Pulled)
         if made.full():
@@ -200,9 +279,9 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
     try:
         result = transform(arrays)
         if not isinstance(result, Mapping):
-            raise TypeError(f"a transform returns a dict of arrays, not {type(result).__name__}")
+            raise TypeError(f"transform must return a dict of arrays, got {type(result).__name__}")
         if not result:
-            raise InvalidError("the transform returned no column")
+            raise InvalidError("transform must return at least one column, got an empty dict")
         for name, value in result.items():
             _check_rows(name, value, batch.num_rows)
         native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
@@ -225,7 +304,7 @@ def _no_end(error: BaseException) -> BaseException:
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:
-    """Refuses a column with another number of rows than the batch. What is no array passes: it is of the batch."""
+    """Refuses a column with another number of rows than the batch. Other values belong to the whole batch."""
     if isinstance(value, Mapping):
         for inner in value:
             _check_rows(f"{name}.{inner}", value[inner], rows)
@@ -237,12 +316,12 @@ def _check_rows(name: Any, value: Any, rows: int) -> None:
     if shape is None and (isinstance(value, (str, bytes)) or not hasattr(value, "__len__")):
         return
     if shape is not None and len(shape) == 0:
-        got = f"a {type(value).__name__} without rows"
+        got = f"{type(value).__name__} without rows"
     else:
         found = len(value) if shape is None or shape[0] is None else int(shape[0])
         if found == rows:
             return
         got = str(found)
     raise InvalidError(
-        f"the transform returned column {name!r}: want {rows} rows, as it was given, got {got}", column=str(name)
+        f"transform must return {rows} rows of column {name!r}, as many as it was given, got {got}", column=str(name)
     )

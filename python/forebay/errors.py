@@ -1,7 +1,16 @@
-"""What can go wrong, as exceptions that people already catch.
+"""Exceptions of this package.
 
-Every exception here is a :class:`ForebayError`, and also the built-in exception that fits it best, so that existing
-``except FileNotFoundError`` and ``except ValueError`` keep working. Each knows its place as far as it is known.
+Every exception is a :class:`ForebayError` and also the built-in exception that fits it best, so existing code such as
+``except FileNotFoundError`` or ``except ValueError`` keeps working. All of them can be imported from ``forebay`` too.
+
+Examples
+--------
+>>> import forebay as fb
+>>> try:
+...     fb.Loader("data/train/", columns=["image", "lable"])
+... except fb.errors.UnknownColumnError as error:
+...     print(error)
+there is no column "lable" (did you mean "label"? the columns are image, label, id)
 """
 
 from __future__ import annotations
@@ -28,10 +37,22 @@ __all__ = [
 
 
 class ForebayError(Exception):
-    """What all exceptions of this package have in common: a sentence, and a place.
+    """Base class of all exceptions of this package.
 
-    The sentence reads ``place: cause (next move)``. The attributes ``file``, ``row_group``, ``row`` and ``column`` are
-    the parts of the place, ``None`` where they are not known.
+    The message reads ``place: cause (next move)``. Passwords and signatures in URLs are hidden.
+
+    Attributes
+    ----------
+    message : str
+        The whole message, the same as ``str(error)``.
+    file : str or None
+        Path or URL of the file, where known.
+    row_group : int or None
+        Ordinal of the row group in its file, from 0, where known.
+    row : int or None
+        Ordinal of the row in its row group, from 0, where known.
+    column : str or None
+        Name of the column, where known.
     """
 
     def __init__(
@@ -51,7 +72,7 @@ class ForebayError(Exception):
         self.column = column
 
     def __str__(self) -> str:
-        # KeyError would show the sentence in quotes.
+        # KeyError would show the message in quotes.
         return self.message
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -68,64 +89,112 @@ def _rebuild(kind: type[ForebayError], message: str, place: dict[str, Any], note
 
 
 class NotFoundError(ForebayError, FileNotFoundError):
-    """A path, URL or glob matches nothing."""
+    """A path, URL or glob matches no Parquet file.
+
+    Check the spelling, and that the process sees the same disk or bucket as you do. ``forebay inspect LOCATION`` shows
+    which files are found.
+    """
 
 
 class InvalidError(ForebayError, ValueError):
-    """An argument that can never work: a batch size of 0, a rank outside the world, a malformed URL."""
+    """An argument can never work: a batch size of 0, a rank outside the world, a malformed URL.
+
+    The message names the argument and what it accepts. Fix the call; trying again does not help.
+    """
 
 
 class UnknownColumnError(ForebayError, KeyError):
-    """A column that the data set does not have."""
+    """The data set has no column of this name.
+
+    The message lists the columns and the nearest name. ``forebay.Dataset(...).columns`` has all of them.
+    """
 
 
 class UnsupportedError(ForebayError, NotImplementedError):
-    """A type, a table format or an option that this version does not support."""
+    """This version does not support a type, a table format or an option.
+
+    Leave the column out with ``columns=``, or write the data in a form that the message names.
+    """
 
 
 class CorruptError(ForebayError, ValueError):
-    """Damaged or malformed Parquet."""
+    """A file is not Parquet, or is damaged.
+
+    ``file`` and ``row_group`` say where. Write or download the file again, or leave the row groups out that cannot be
+    read with ``on_bad_row=forebay.Skip(at_most=...)``.
+    """
 
 
 class BadRowError(ForebayError, ValueError):
-    """One row that cannot be delivered: a broken image, a null where a value is needed."""
+    """A row cannot be delivered: its image is broken, or it has a null where a value is needed.
+
+    ``file``, ``row_group``, ``row`` and ``column`` say which. Repair the row, give a value for nulls with
+    ``fill_null=``, or leave bad rows out with ``on_bad_row=forebay.Skip(at_most=...)``.
+    """
 
 
 class NullError(BadRowError):
-    """A null in a column that was asked for as an array."""
+    """A column that was asked for as an array has a null.
+
+    Give a value with ``fill_null={"x": 0.0}``, or read the column through Arrow, which has nulls:
+    ``pyarrow.record_batch(batch)``.
+    """
 
 
 class DatasetChangedError(ForebayError, RuntimeError):
-    """A file is no longer the one that was catalogued."""
+    """A file changed after its footer was read.
+
+    Make a new :class:`forebay.Dataset` or :class:`forebay.Loader`, and write new files beside the old ones instead of
+    over them while a training runs.
+    """
 
 
 class StateMismatchError(ForebayError, ValueError):
-    """A saved state that does not belong to this loader."""
+    """A saved state does not belong to this loader.
+
+    The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the arguments that
+    it had when the state was saved, or start without the state.
+    """
 
 
 class TooLargeError(ForebayError, ValueError):
     """Something does not fit the memory budget or a limit on decoded size.
 
-    Not a ``MemoryError``: nothing was allocated, and a larger ``memory=`` is the remedy, not freeing some.
+    It is not a ``MemoryError``: nothing was allocated. Raise ``memory=``, or use a smaller ``batch_size=`` or
+    ``window_rows=``; the message says which, and how much is needed.
     """
 
 
 class DeniedError(ForebayError, PermissionError):
-    """A store refuses the credentials, or what they may read."""
+    """A store refuses the credentials, or they do not allow reading this object.
+
+    Check the credentials in ``storage_options=`` or the environment, and that they have not expired.
+    """
 
 
 class IoError(ForebayError, OSError):
-    """The operating system or the store failed, or is out of reach."""
+    """The operating system or a store failed, or cannot be reached.
+
+    Requests were already tried again where that can help. Check the network and the store, then resume from the last
+    saved state.
+    """
 
 
 class ClosedError(ForebayError, RuntimeError):
-    """The loader was closed, or is used from a forked child."""
+    """A loader or an epoch was used after it was closed, or in a forked child.
+
+    Make the loader in the process that uses it, or start workers with ``spawn`` or ``forkserver``. After
+    ``load_state_dict``, iterate over the loader again.
+    """
 
 
 class InternalError(ForebayError, RuntimeError):
-    """A bug in this package."""
+    """A bug in this package.
+
+    Please report it, with the whole message and the output of ``forebay --version``.
+    """
 
 
-# Shown, documented and pickled under the name that users write.
+# Shown and pickled under the shorter name, as before this module was public.
 for _name in __all__:
     globals()[_name].__module__ = "forebay"

@@ -11,7 +11,7 @@ from .errors import InvalidError
 __all__: list[str] = []
 
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
-_FORM = "a filter is [(column, op, value), ...], all of which hold, or a list of such lists, one of which holds"
+_FORM = "pass [(column, op, value), ...], all of which must hold, or a list of such lists, one of which must hold"
 
 
 def to_json(filter: Any) -> str | None:
@@ -19,10 +19,10 @@ def to_json(filter: Any) -> str | None:
     if filter is None:
         return None
     if isinstance(filter, (str, bytes)) or not hasattr(filter, "__iter__"):
-        raise InvalidError(f"filter={filter!r} is no filter ({_FORM})")
+        raise InvalidError(f"filter must be a list, got {filter!r} ({_FORM})")
     lists = list(filter)
     if not lists:
-        raise InvalidError(f"filter=[] is empty (pass None to read all rows; {_FORM})")
+        raise InvalidError("filter is empty (pass None to read all rows)")
     if _is_term(lists[0]):
         lists = [lists]
     return json.dumps({"any_of": [[_term(term) for term in terms] for terms in lists]})
@@ -34,13 +34,13 @@ def _is_term(candidate: Any) -> bool:
 
 def _term(term: Any) -> dict[str, Any]:
     if not _is_term(term):
-        raise InvalidError(f"{term!r} is no term of a filter ({_FORM})")
+        raise InvalidError(f"a term of a filter must be (column, op, value), got {term!r} ({_FORM})")
     column, op, value = term
     if op not in _OPERATORS:
-        raise InvalidError(f"a filter cannot compare with {op!r} (use one of {', '.join(_OPERATORS)})")
+        raise InvalidError(f"the operator of a filter must be one of {', '.join(_OPERATORS)}, got {op!r}")
     if op in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
-            raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} takes a list of values")
+            raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
         values = [_value(column, item) for item in value]
         # A set has no order of its own, and the filter is part of what identifies an order.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
@@ -56,11 +56,13 @@ def _value(column: str, value: Any) -> bool | int | float | str:
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            raise InvalidError(f"column {column!r}: a filter compares with bytes only if they are UTF-8") from None
+            raise InvalidError(f"column {column!r}: bytes in a filter must be UTF-8") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidError(f"column {column!r}: a filter cannot compare with {value}")
+        raise InvalidError(f"column {column!r}: a number in a filter must be finite, got {value}")
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
-        raise InvalidError(f"column {column!r}: {value} does not fit 64 bits")
+        raise InvalidError(f"column {column!r}: an int in a filter must fit 64 bits, got {value}")
     if not isinstance(value, (bool, int, float, str)):
-        raise InvalidError(f"column {column!r}: a filter compares numbers, booleans and strings, not {value!r}")
+        raise InvalidError(
+            f"column {column!r}: a value in a filter must be a number, bool, str or bytes, got {value!r}"
+        )
     return value

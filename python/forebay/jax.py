@@ -1,7 +1,13 @@
 """Batches as JAX arrays.
 
->>> for batch in forebay.jax.batches(train):  # doctest: +SKIP
-...     state = step(state, batch["image"], batch["label"])
+Examples
+--------
+>>> import forebay as fb
+>>> train = fb.Loader("data/train/", decode={"image": fb.Image.resize(64, 64)}, batch_size=128)
+>>> for batch in fb.jax.batches(train):
+...     print(batch["image"].shape, batch["image"].dtype)
+(128, 64, 64, 3) uint8
+(128, 64, 64, 3) uint8
 """
 
 from __future__ import annotations
@@ -11,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .adapt import Batches, columns, missing
+from .adapters import Batches, columns
+from .errors import InvalidError
+from .frameworks import missing
 
 try:
     import jax
 except ImportError as error:
-    raise missing("jax", "JAX", "jax") from error
+    raise missing("jax", "JAX", "jax", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -30,18 +38,40 @@ AHEAD = 1
 def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of ``jax.Array``, one epoch per iteration.
 
-    Copies to an accelerator are begun one batch ahead of the training step; on the CPU, JAX reads the batch's own
-    memory where its alignment allows. As always in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is
-    set. What JAX has no type for stays what it is: text and bytes are arrays of objects, times are numpy arrays, lists
-    of differing lengths are :class:`forebay.Ragged`.
+    Copies to an accelerator begin one batch ahead of the training step; on the CPU, JAX shares the batch's memory where
+    its alignment allows. As always in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is set. Types
+    that JAX does not have stay as they are: text and bytes are arrays of objects, times are numpy arrays, lists of
+    differing lengths are :class:`forebay.Ragged`.
 
-    Args:
-        train: The loader.
-        device: Where the arrays shall lie. Default: JAX's own choice.
-        sharding: With several processes, the sharding of the global batch of which each loader has its part.
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    device : jax.Device, optional
+        Device to place the arrays on. Default: JAX's own choice.
+    sharding : jax.sharding.Sharding, optional
+        With several processes, the sharding of the global batch, of which each loader has its part. Not with
+        ``device``.
+
+    Returns
+    -------
+    Batches
+        Iterable once per epoch, with ``len(train)`` batches.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`, or both ``device`` and ``sharding`` are given.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=64)
+    >>> next(iter(fb.jax.batches(train)))["label"].shape
+    (64,)
     """
     if device is not None and sharding is not None:
-        raise ValueError("pass a device or a sharding, not both")
+        raise InvalidError("device and sharding were both given (pass one of them)")
 
     def convert(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}

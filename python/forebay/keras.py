@@ -1,19 +1,33 @@
 """Batches for Keras 3, on whichever backend it runs.
 
->>> model.fit(forebay.keras.batches(train), validation_data=forebay.keras.batches(val), epochs=3)  # doctest: +SKIP
+Examples
+--------
+>>> import forebay as fb
+>>> import keras
+>>> image = fb.Image.resize(32, 32).dtype("float32")
+>>> train = fb.Loader("data/train/", decode={"image": image}, shuffle=fb.Shuffle(seed=17))
+>>> val = fb.Loader("data/val/", decode={"image": image})
+>>> model = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(4)])
+>>> model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+>>> history = model.fit(fb.keras.batches(train), validation_data=fb.keras.batches(val), epochs=2, verbose=0)
+>>> sorted(history.history)
+['loss', 'val_loss']
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from .adapt import checked, missing, pick
+from . import adapters
+from .adapters import check_loader, pick
 from .errors import InternalError
+from .frameworks import missing
 
 try:
     import keras
 except ImportError as error:
-    raise missing("keras", "Keras 3", "keras") from error
+    raise missing("keras", "Keras 3", "keras", error) from error
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -28,11 +42,34 @@ def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight:
     Keras knows its length, so neither ``steps_per_epoch`` nor ``validation_steps`` is needed. Each Keras epoch is the
     loader's next epoch, and the order is the loader's: the ``shuffle=`` of ``fit`` has no effect.
 
-    Args:
-        train: The loader.
-        x: Which columns are the input: a name, a list or dict of names, or a function of the batch.
-        y: Which are the target, likewise; ``None`` for none.
-        sample_weight: Which weighs the samples, likewise.
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    x : str, list, dict or callable, default "image"
+        Input columns: a name, a list or dict of names, or a function of the batch.
+    y : str, list, dict, callable or None, default "label"
+        Target columns, likewise; ``None`` for no target.
+    sample_weight : str or callable, optional
+        Weights of the rows, likewise. Default: no weights.
+
+    Returns
+    -------
+    Batches
+        A ``keras.utils.PyDataset``.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 32)}, batch_size=64)
+    >>> x, y = fb.keras.batches(train)[0]
+    >>> x.shape, y.shape
+    ((64, 32, 32, 3), (64,))
     """
     return Batches(train, x, y, sample_weight)
 
@@ -42,7 +79,7 @@ _LOOKED_AT = 2
 
 
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
-    """A loader as Keras reads it: a stream of batches, ``len(train)`` of them to an epoch.
+    """A loader as Keras reads it: a stream of batches, ``len(train)`` of them to an epoch. Made by :func:`batches`.
 
     Keras asks for batches by number, in an order of its own, and before it trains it may draw some only to see what
     they look like. The numbers are ignored, and what was only looked at is given again.
@@ -50,9 +87,12 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
         super().__init__(workers=1, use_multiprocessing=False)
-        self.loader = checked(loader)
+        self.loader = check_loader(loader)
         self._columns = (x, y, sample_weight)
+        self._converted: adapters.Batches[Any] = adapters.Batches(loader, self._convert)
+        # The epoch under way, and its batches.
         self._epoch: Epoch | None = None
+        self._stream: Iterator[Any] = iter(())
         # The first batches since Keras last began or ended an epoch, and how many there were in all.
         self._given: list[Any] = []
         self._count = 0
@@ -110,14 +150,21 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def _next(self) -> Any:
         """The next batch of the stream, which goes from one epoch to the next."""
-        stale = self._epoch is not None and self._epoch._generation != self.loader._generation
-        batch = None if self._epoch is None or stale else next(self._epoch, None)
+        outdated = self._epoch is None or self._epoch.outdated
+        batch = None if outdated else next(self._stream, None)
         if batch is None:
             self._epoch = iter(self.loader)
-            batch = next(self._epoch, None)
+            self._stream = self._converted.over(self._epoch)
+            batch = next(self._stream, None)
         if batch is None:
             raise InternalError("an epoch without batches")
+        return batch
+
+    def _convert(self, batch: Any) -> tuple[Any, ...]:
         x, y, sample_weight = (None if what is None else pick(batch, what) for what in self._columns)
         if sample_weight is not None:
             return x, y, sample_weight
         return (x,) if y is None else (x, y)
+
+    def __repr__(self) -> str:
+        return f"<forebay.keras.Batches of {self.loader!r}>"

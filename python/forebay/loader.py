@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import atexit
 import json
-import math
 import os
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from numbers import Real
-from typing import Any, NoReturn
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from . import _forebay, filters
+from . import _forebay
+from .arguments import checked, mapping, names, options
+from .dataset import Dataset
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
-from .locations import local, locations
+from .locations import locations, shown
 from .reports import Plan, Stats
 from .shard import Shard
-from .sizes import parse_bytes
 from .values import DiskCache, Shuffle, Skip, whole
 
-__all__ = ["Loader"]
+if TYPE_CHECKING:
+    from .types import FilterTerm, Location, StateDict, Transform
 
-Location = str | os.PathLike[str]
-Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
+__all__ = ["Loader"]
 
 # Loaders that are still alive when the interpreter exits. Their threads have to end before Python does.
 _ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
@@ -33,48 +32,104 @@ _ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
 class Loader:
     """Batches for one training process, straight from Parquet.
 
-    Args:
-        urls: A path, URL or glob, or a list of them.
-        columns: Names of the columns to read, in the order of delivery. Default: all columns.
-        decode: How to decode which image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``.
-        batch_size: Rows in a batch of this process.
-        drop_last: Leave out the rows that do not fill a batch on every rank.
-        epochs: How many epochs there will be. Nothing is fetched ahead after the last one. Default: unknown; while an
-            epoch ends, the beginning of the next one is fetched.
-        filter: Which rows to read: ``[("label", "<", 100)]``, or a list of such lists, one of which must hold.
-        shuffle: ``forebay.Shuffle(seed=17)``, ``forebay.Shuffle.exact(17)``, or ``None`` for the stored order.
-        shard: Which share is this process's: ``forebay.Shard(rank=3, world=8)`` or ``forebay.Shard.from_env()``.
-        cache: ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk.
-        memory: One budget for all that is in flight, as ``"12GB"``, ``"4GiB"`` or a number of bytes.
-        transform: A function from a dict of arrays to a dict of arrays with as many rows; values that are no arrays,
-            such as a number or a text for the whole batch, are passed on. It runs on one thread of its own, so it may
-            be slow as long as it lets other threads run, and its results arrive in order.
-        threads: Threads that decode. Default: as many as there are processors.
-        storage_options: For the store, as in pandas and fsspec.
-        on_bad_row: ``"raise"``, or ``forebay.Skip(at_most=...)`` to leave out and count.
-        fill_null: Values instead of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. It is a number for numbers,
-            booleans (0 or 1) and times (in the column's own unit), and for each byte of binary of fixed length. Of a
-            column of lists it stands for each value that is null; a list that is null becomes an empty one, or where
-            all have the same length, one of that value alone.
-        trace: A file for a timeline of what the loader did, written when it is closed; Perfetto and chrome://tracing
-            open it. Of a long run it holds the end. Default: none, which costs nothing.
+    Iterating yields the batches of one epoch, and iterating again those of the next. One epoch is under way at a time:
+    beginning another ends it.
 
-    Iterating yields one epoch, and iterating again the next one. One epoch is under way at a time.
-
-    A loader takes the place of a ``torch.utils.data.DataLoader`` and is no data set of rows for one: iterate over
+    A loader takes the place of a ``torch.utils.data.DataLoader`` and is not a data set of rows for one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
+
+    Parameters
+    ----------
+    urls : str, os.PathLike, iterable of them, or Dataset
+        A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
+    columns : iterable of str, optional
+        Names of the columns to read, in the order of delivery. Default: all columns.
+    decode : mapping from str to Image, optional
+        How to decode image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: no column is
+        decoded; images are delivered as ``bytes``.
+    batch_size : int, default 32
+        Rows in a batch of this process, not of all ranks together.
+    drop_last : bool, default False
+        Leave out the rows that do not fill a batch on every rank.
+    epochs : int, optional
+        How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so while an epoch
+        ends, the beginning of the next one is prefetched.
+    filter : list of tuple or list of list of tuple, optional
+        Which rows to read, as in pyarrow: ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which
+        all terms hold, and a list of such lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``,
+        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Default: all rows.
+    shuffle : Shuffle, optional
+        ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
+    shard : Shard, optional
+        The share of this process: ``forebay.Shard.from_env()``, or ``forebay.Shard(rank=3, world=8)``. Default: all
+        rows.
+    cache : DiskCache, optional
+        ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
+    memory : int or str, optional
+        Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"`` or ``"4GiB"``. Default: a part of the
+        memory that the process may use.
+    transform : callable, optional
+        A function from a dict of numpy arrays to a dict of arrays with as many rows. Values that are not arrays, such
+        as a number for the whole batch, are passed on. It runs on one thread of its own, a few batches ahead, and its
+        results arrive in order.
+    threads : int, optional
+        Threads that decode. Default: one for each processor.
+    storage_options : mapping of str, optional
+        Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
+        which has its own.
+    on_bad_row : {"raise"} or Skip, default "raise"
+        ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them.
+    fill_null : mapping from str to float, str or bytes, optional
+        Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
+        times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
+        null inside; a list that is null becomes empty or, where all lists have the same length, a list of that value.
+    trace : str or os.PathLike, optional
+        File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
+        long run it holds the end. Default: no timeline.
+
+    Raises
+    ------
+    InvalidError
+        An argument can never work.
+    UnknownColumnError
+        ``columns``, ``decode``, ``filter`` or ``fill_null`` names a column that does not exist.
+    UnsupportedError
+        A column has a type that cannot be delivered.
+    TooLargeError
+        The batches, the shuffle window or a row group do not fit ``memory``.
+    NotFoundError, CorruptError, DeniedError, IoError
+        The data set cannot be opened; see :class:`Dataset`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader(
+    ...     "data/train/",
+    ...     columns=["image", "label"],
+    ...     decode={"image": fb.Image.random_resized_crop(224).flip()},
+    ...     batch_size=64,
+    ...     shuffle=fb.Shuffle(seed=17),
+    ... )
+    >>> len(train)
+    4
+    >>> for batch in train:
+    ...     print(batch["image"].shape, batch["label"].dtype)
+    (64, 224, 224, 3) int64
+    (64, 224, 224, 3) int64
+    (64, 224, 224, 3) int64
+    (64, 224, 224, 3) int64
     """
 
     def __init__(
         self,
-        urls: Location | Iterable[Location],
+        urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
         decode: Mapping[str, _forebay.Image] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,
-        filter: Iterable[Any] | None = None,
+        filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
         shuffle: Shuffle | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
@@ -82,14 +137,14 @@ class Loader:
         transform: Transform | None = None,
         threads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        on_bad_row: str | Skip = "raise",
+        on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
-            "urls": urls if isinstance(urls, (str, os.PathLike)) else locations(urls),
-            "columns": None if columns is None else _names(columns),
-            "decode": None if decode is None else _dict(decode, "decode", "forebay.Image.resize(224, 224)"),
+            "urls": urls if isinstance(urls, (str, os.PathLike, Dataset)) else locations(urls),
+            "columns": None if columns is None else names(columns),
+            "decode": None if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)"),
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
@@ -101,30 +156,60 @@ class Loader:
             "memory": memory,
             "transform": transform,
             "threads": threads,
-            "storage_options": None if storage_options is None else _dict(storage_options, "storage_options", "..."),
+            "storage_options": options(storage_options),
             "on_bad_row": on_bad_row,
-            "fill_null": None if fill_null is None else _dict(fill_null, "fill_null", "0.0"),
+            "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "trace": trace,
         }
-        if transform is not None and not callable(transform):
-            raise InvalidError(f"transform={transform!r} is no function")
+        if isinstance(urls, Dataset) and storage_options is not None:
+            raise InvalidError("storage_options and a Dataset were given (pass the options to forebay.Dataset)")
+        arguments = checked(self._arguments)
+        if not isinstance(urls, Dataset):
+            urls = Dataset(self._arguments["urls"], storage_options=storage_options)
         self._transform = transform
+        self._batch_size: int = arguments[0]["batch_size"]
         self._process = os.getpid()
-        # Rises when a state is loaded: epochs that were begun before have nothing more to say.
+        # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._skipped: _forebay.Skipped | None = None
-        self._native = _forebay.Loader(_checked(self._arguments))
+        self._native = _forebay.Loader(urls._native, *arguments)
         _ALIVE.add(self)
 
     # Batches
 
     def __iter__(self) -> Epoch:
-        """The next epoch, or the rest of the one that a loaded state lies in."""
+        """Begins the next epoch, or the rest of the one that a loaded state is in."""
         return self._begin(None)
 
     def epoch(self, number: int) -> Epoch:
-        """The epoch with this number, or the rest of it if a loaded state lies in it."""
+        """Begins the epoch with this number, or the rest of it if a loaded state is in it.
+
+        Parameters
+        ----------
+        number : int
+            Which epoch, from 0. It decides the order and random image operations, together with the seed.
+
+        Returns
+        -------
+        Epoch
+            An iterator over its batches.
+
+        Raises
+        ------
+        InvalidError
+            ``number`` is not an int of at least 0.
+        ClosedError
+            The loader was closed, or this is a forked child.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", columns=["id"], shuffle=fb.Shuffle(seed=17))
+        >>> first = [batch["id"].tolist() for batch in loader.epoch(0)]
+        >>> first == [batch["id"].tolist() for batch in loader.epoch(0)]
+        True
+        """
         return self._begin(whole(number, "epoch", 0))
 
     def _begin(self, number: int | None) -> Epoch:
@@ -141,16 +226,21 @@ class Loader:
         return epoch
 
     def skipped(self) -> list[BadRow]:
-        """The rows that the epoch begun last left out so far, in its order, each with its place and why.
+        """Rows that were left out of the epoch that was begun last, in its order.
 
-        None are without ``on_bad_row=forebay.Skip(...)``. Rows of batches that are prepared ahead are among them.
+        Rows of batches that are prepared ahead are among them. Empty without ``on_bad_row=forebay.Skip(...)``.
+
+        Returns
+        -------
+        list of BadRow
+            The place of each row, and why it was left out.
         """
         return [] if self._skipped is None else [BadRow(*row) for row in self._skipped.rows()]
 
     def __getitem__(self, index: Any) -> NoReturn:
-        # What takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) gets to know here.
+        # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
         raise TypeError(
-            "a forebay.Loader gives whole batches, and no rows by number: it takes the place of a DataLoader (iterate "
+            "a forebay.Loader has whole batches, not rows by number: it takes the place of a DataLoader (iterate "
             "over forebay.torch.batches(loader), or pass forebay.keras.batches(loader) to fit)"
         )
 
@@ -162,39 +252,129 @@ class Loader:
 
     @property
     def schema(self) -> _forebay.Schema:
-        """Names and types of what is delivered, before ``transform``. ``pyarrow.schema(loader.schema)`` reads it."""
+        """Names and types of the columns that are delivered, before ``transform``.
+
+        ``pyarrow.schema(loader.schema)`` converts it.
+        """
         return self._native.schema()
 
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The options that the loader was built with, in JSON types only, with the defaults filled in.
+
+        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order.
+        """
+        spec: dict[str, Any] = json.loads(self._native.spec())
+        return spec
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns that are delivered, in their order, before ``transform``."""
+        return self._native.schema().names
+
+    @property
+    def batch_size(self) -> int:
+        """Rows in a batch of this process; the last batch of an epoch may have fewer."""
+        return self._batch_size
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that ``filter`` selects, over all ranks. ``plan().to_dict()["rows"]`` is the share of this rank."""
+        return self.state_dict()["order"]["rows"]
+
     def plan(self, epoch: int = 0) -> Plan:
-        """What this rank reads in an epoch: from the footers alone."""
+        """What this rank reads in an epoch, known from the footers alone.
+
+        Parameters
+        ----------
+        epoch : int, default 0
+            Which epoch, from 0.
+
+        Returns
+        -------
+        Plan
+            Steps, rows, row groups, bytes and peak memory.
+
+        Raises
+        ------
+        InvalidError
+            ``epoch`` is not an int of at least 0.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> plan = fb.Loader("data/train/", batch_size=100).plan()
+        >>> plan.to_dict()["steps"], plan.to_dict()["rows"]
+        (3, 256)
+        """
         return Plan(*self._native.plan(whole(epoch, "epoch", 0)))
 
     def stats(self) -> Stats:
-        """What each stage did so far, what the training loop waited for, and what to do about it."""
+        """What each stage did so far, what the training loop waited for, and what to do about it.
+
+        Returns
+        -------
+        Stats
+            Print it, or see its methods.
+        """
         return Stats(*self._native.stats())
 
     # State
 
-    def state_dict(self) -> dict[str, Any]:
-        """How far the training got, in JSON types only and the same on every rank.
+    def state_dict(self) -> StateDict:
+        """How far the training got.
 
         It counts the batches that were handed over, not those that were prepared ahead.
+
+        Returns
+        -------
+        dict
+            A few JSON values, the same on every rank.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", batch_size=32)
+        >>> batch = next(iter(loader))
+        >>> loader.state_dict()["row"]
+        32
         """
-        state: dict[str, Any] = json.loads(self._native.position())
+        state: StateDict = json.loads(self._native.position())
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes to a saved state: the next epoch that is begun continues there.
+        """Resumes a saved state: the next epoch that is begun continues there.
 
-        Raises:
-            StateMismatchError: The state is of another data set, seed, filter or order, or no state at all.
+        The world size and the batch size may differ from those of the run that was saved.
+
+        Parameters
+        ----------
+        state : mapping
+            What :meth:`state_dict` returned.
+
+        Raises
+        ------
+        StateMismatchError
+            The state belongs to another data set, seed, filter or order, or is not a state.
+        ClosedError
+            This is a forked child.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", batch_size=32)
+        >>> batch = next(iter(loader))
+        >>> again = fb.Loader("data/train/", batch_size=32)
+        >>> again.load_state_dict(loader.state_dict())
+        >>> len(list(again))
+        7
         """
         self._check_process()
         try:
             position = json.dumps(dict(state))
         except (TypeError, ValueError) as error:
             raise StateMismatchError(
-                f"this is no state of a loader: {error} (pass what state_dict() returned)"
+                f"this is not a state of a loader: {error} (pass what state_dict() returned)"
             ) from None
         # First, so that a state that is refused ends nothing.
         self._native.restore(position)
@@ -205,10 +385,10 @@ class Loader:
     # Life
 
     def close(self) -> None:
-        """Ends the epoch that is under way, and the loader's threads.
+        """Ends the epoch under way and the loader's threads.
 
-        To iterate raises ``ClosedError`` from then on. What is known without reading rows can still be asked for: the
-        length, ``schema``, ``plan``, ``stats`` and ``state_dict``.
+        Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
+        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end.
         """
         if self._process != os.getpid():
             return
@@ -235,12 +415,12 @@ class Loader:
         arguments = dict(self._arguments)
         urls = arguments.pop("urls")
         # URLs may hold passwords and signatures.
-        shown = [repr(_shown(urls) if isinstance(urls, (str, os.PathLike)) else [_shown(url) for url in urls])]
+        text = [repr(urls if isinstance(urls, Dataset) else shown(urls))]
         # Options may hold keys and tokens.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
-        shown += [f"{name}={value!r}" for name, value in arguments.items() if value != _DEFAULTS[name]]
-        return f"forebay.Loader({', '.join(shown)})"
+        text += [f"{name}={value!r}" for name, value in arguments.items() if value != _DEFAULTS[name]]
+        return f"forebay.Loader({', '.join(text)})"
 
 
 _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
@@ -248,99 +428,6 @@ _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
 
 def _rebuild(arguments: dict[str, Any]) -> Loader:
     return Loader(**arguments)
-
-
-def _shown(url: Location) -> Location:
-    """A location without what nobody else may see."""
-    text = os.fspath(url)
-    shown = _forebay.shown(text)
-    return url if shown == text else shown
-
-
-def _names(columns: Any) -> list[str]:
-    if isinstance(columns, str):
-        raise InvalidError(f"columns={columns!r} is one string (pass [{columns!r}])")
-    if isinstance(columns, (set, frozenset)):
-        raise InvalidError("columns is a set, which has no order (pass a list)")
-    if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
-        raise InvalidError(f"columns is a {type(columns).__qualname__} (pass a list of names)")
-    names = list(columns)
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidError(f"columns names {name!r}, which is no text")
-    return names
-
-
-def _dict(value: Any, name: str, example: str) -> dict[Any, Any]:
-    try:
-        found = dict(value)
-    except (TypeError, ValueError):
-        found = {0: 0}
-    for key in found:
-        if not isinstance(key, str):
-            # Not repeated: options of a store may be secrets.
-            raise InvalidError(f'{name} is a dict from names, not what it was given (pass {{"...": {example}}})')
-    return found
-
-
-def _checked(arguments: dict[str, Any]) -> dict[str, Any]:
-    """The arguments as the compiled half takes them, each refused by its name if it can never work."""
-    cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
-    shuffle, shard = arguments["shuffle"], arguments["shard"]
-    if cache is not None and not isinstance(cache, DiskCache):
-        raise InvalidError(f"cache={cache!r} is no forebay.DiskCache")
-    if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
-        raise InvalidError(f"on_bad_row={on_bad_row!r} (pass 'raise' or forebay.Skip(at_most=...))")
-    if shuffle is not None and not isinstance(shuffle, Shuffle):
-        raise InvalidError(f"shuffle={shuffle!r} is no forebay.Shuffle (pass forebay.Shuffle(seed=...))")
-    if shard is not None and not isinstance(shard, Shard):
-        raise InvalidError(f"shard={shard!r} is no forebay.Shard (pass forebay.Shard(rank=..., world=...))")
-    if isinstance(arguments["drop_last"], (str, bytes)):
-        raise InvalidError(f"drop_last={arguments['drop_last']!r} is neither True nor False")
-    decode = arguments["decode"] or {}
-    for name, image in decode.items():
-        if not isinstance(image, _forebay.Image):
-            raise InvalidError(f"decode={{{name!r}: {image!r}}} is no forebay.Image")
-    memory, threads = arguments["memory"], arguments["threads"]
-    options = arguments["storage_options"] or {}
-    fill_null = arguments["fill_null"] or {}
-    return {
-        "urls": locations(arguments["urls"]),
-        "columns": arguments["columns"],
-        "decode": list(decode.items()),
-        "batch_size": whole(arguments["batch_size"], "batch_size", 1),
-        "drop_last": bool(arguments["drop_last"]),
-        "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
-        "filter": filters.to_json(arguments["filter"]),
-        "shuffle": shuffle and (shuffle.mixing, shuffle.seed, shuffle.window_rows, shuffle.lanes),
-        "shard": shard and (shard.rank, shard.world),
-        "memory": None if memory is None else parse_bytes(memory, "memory"),
-        "threads": None if threads is None else whole(threads, "threads", 1),
-        "storage_options": {str(name): str(value) for name, value in options.items()},
-        "skip_at_most": on_bad_row.at_most if isinstance(on_bad_row, Skip) else None,
-        "cache": cache and (cache.path, cache.max_bytes, cache.tier),
-        "trace": None if arguments["trace"] is None else local(arguments["trace"], "trace"),
-        "fill_null": [(name, _filler(name, value)) for name, value in fill_null.items()],
-    }
-
-
-def _filler(name: str, value: Any) -> float | str | bytes:
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
-        value = value.item()
-    if isinstance(value, (str, bytes)):
-        return value
-    if not isinstance(value, Real):
-        raise InvalidError(
-            f"fill_null={{{name!r}: {value!r}}} is no number, text or bytes "
-            "(of times, give a number in the column's unit)"
-        )
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if isinstance(value, int) and (math.isinf(number) or int(number) != value):
-        raise InvalidError(f"fill_null={{{name!r}: {value}}} has more digits than a float64 holds")
-    return number
 
 
 @atexit.register

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from . import _forebay
 from .errors import InvalidError, UnsupportedError
 
-__all__ = ["local", "locations"]
+__all__: list[str] = []
 
 #: What tables in memory have and lists of paths have not: those of pandas, Polars, pyarrow, Dask, DuckDB and datasets.
 _OF_TABLES = ("columns", "column_names", "__dataframe__")
@@ -19,59 +20,74 @@ _URL = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 _WANTED = "pass a path, URL or glob, or a list of them"
 
+# Values are never repeated in the messages below: a location may hold a password.
+
 
 def locations(urls: Any) -> list[str]:
     """The locations as text.
 
-    Raises:
-        InvalidError: It is something else, such as a table in memory or an open file.
-        UnsupportedError: It is a dict of weights.
+    Raises
+    ------
+    InvalidError
+        It is something else, such as a table in memory or an open file.
+    UnsupportedError
+        It is a dict of weights.
     """
     if isinstance(urls, (str, os.PathLike)):
-        return [_text(urls, "")]
+        return [_text(urls, "urls")]
     # A class that was made by hand may have no module.
     kind = f"{getattr(type(urls), '__module__', 'builtins')}.{type(urls).__qualname__}".removeprefix("builtins.")
     if isinstance(urls, Mapping) and not _is_table(urls):
         raise UnsupportedError(
-            f"a {kind} of data sets is not read: there is no mixing by weight (pass a list of locations to read them "
-            "as one data set, each row once)"
+            f"mixing data sets by weight is not supported, got a {kind} (pass a list of locations to read them as one "
+            "data set, each row once)"
         )
     if _is_table(urls):
         raise InvalidError(
-            f"a {kind} is a table in memory, and a loader reads Parquet files (write the table to a file, as with "
-            "to_parquet or pyarrow.parquet.write_table, and pass its path)"
+            f"urls must be locations of Parquet files, got a table in memory, a {kind} (write it to a file, as with "
+            "to_parquet or pyarrow.parquet.write_table, and pass the path)"
         )
     if hasattr(urls, "read"):
-        raise InvalidError(f"a {kind} is an open file or a stream (pass its path or URL)")
+        raise InvalidError(f"urls must be locations, got an open file, a {kind} (pass its path or URL)")
     if isinstance(urls, (bytes, bytearray, memoryview)):
-        raise InvalidError(f"a {kind} is neither a path nor a URL ({_WANTED}, as text)")
+        raise InvalidError(f"urls must be text, got {kind} ({_WANTED})")
     if isinstance(urls, (set, frozenset)):
-        raise InvalidError(f"a {kind} has no order, which the order of rows depends on (pass a sorted list)")
+        raise InvalidError(f"urls must have an order, which the order of rows depends on, got a {kind} (pass a list)")
     if not isinstance(urls, Iterable):
-        raise InvalidError(f"a {kind} is no location ({_WANTED})")
-    return [_text(url, f"of the list, at place {place}, ") for place, url in enumerate(urls, start=1)]
+        raise InvalidError(f"urls must be locations, got {kind} ({_WANTED})")
+    return [_text(url, f"urls[{place}]") for place, url in enumerate(urls)]
 
 
 def local(path: Any, name: str) -> str:
-    """A path on this machine, as text, for what is written there. The compiled half puts the home for a ``~``."""
-    text = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
-    if not isinstance(text, str):
-        raise InvalidError(f"{name} is a {type(path).__qualname__}, and no path")
+    """A path on this machine, as text, for what is written there. The compiled half expands a leading ``~``."""
+    text = _text(path, name, "pass a path on this machine")
     if not text.strip():
-        raise InvalidError(f"{name} is empty (give a path on this machine)")
+        raise InvalidError(f"{name} is empty (pass a path on this machine)")
     if _URL.match(text):
-        # Not repeated: a URL may hold a password.
-        raise InvalidError(f"{name} is a URL, and no path on this machine (give the path of a local disk)")
+        raise InvalidError(f"{name} must be a path on this machine, got a URL (pass a path of a local disk)")
     return text
 
 
+def shown(url: Any) -> Any:
+    """A location, or several, without passwords and signatures."""
+    if not isinstance(url, (str, os.PathLike)):
+        return [shown(one) for one in url]
+    text = os.fspath(url)
+    safe = _forebay.shown(text)
+    return url if safe == text else safe
+
+
 def _is_table(urls: Any) -> bool:
-    """Whether it is a table. A class itself is none, and neither is what has such a name for something else."""
+    """Whether it is a table. A class itself is not, and neither is one that uses such a name for something else."""
     return not isinstance(urls, type) and any(hasattr(urls, name) for name in _OF_TABLES)
 
 
-def _text(url: Any, where: str) -> str:
+def _text(url: Any, name: str, wanted: str = _WANTED) -> str:
     path = os.fspath(url) if isinstance(url, (str, os.PathLike)) else url
     if not isinstance(path, str):
-        raise InvalidError(f"{where}a {type(url).__qualname__} is no location ({_WANTED})")
+        raise InvalidError(f"{name} must be a str or a path, got {type(url).__qualname__} ({wanted})")
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise InvalidError(f"{name} is not valid UTF-8 (rename the file or folder)") from None
     return str(path)

@@ -1,11 +1,14 @@
-"""What a loader did, drawn for a notebook: one table with bars, without scripts, fonts or anything from elsewhere."""
+"""The report of a loader for a notebook: one table with bars, without scripts, fonts or anything from elsewhere."""
 
 from __future__ import annotations
 
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING
 
-__all__ = ["table"]
+if TYPE_CHECKING:
+    from .types import StageDict, StatsDict
+
+__all__: list[str] = []
 
 _CELL = "padding:2px 8px;text-align:right;white-space:nowrap"
 _NAME = "padding:2px 8px;text-align:left;white-space:nowrap"
@@ -14,10 +17,12 @@ _NAME = "padding:2px 8px;text-align:left;white-space:nowrap"
 _COLOURS = {"working": "#4c78a8", "waited": "#e45756"}
 
 
-def table(stats: dict[str, Any]) -> str:
+def table(stats: StatsDict) -> str:
     """The stages of ``Stats.to_dict()`` as an HTML table, with the verdict above."""
     waits, stages = stats["waits"], stats["stages"]
-    rows = [(name, stage, waits.get(name)) for name, stage in stages.items()]
+    rows: list[tuple[str, StageDict | None, float | None]] = [
+        (name, stage, waits.get(name)) for name, stage in stages.items()
+    ]
     rows.insert(2, ("memory", None, waits["memory"]))
     longest = max([1e-9, *(stage["working"] for stage in stages.values())])
     most = max([1e-9, *waits.values()])
@@ -25,10 +30,8 @@ def table(stats: dict[str, Any]) -> str:
     heads = ["stage", "items", "MB", "working s", "", "starved s", "blocked s", "waited for s", ""]
     head = "".join(f'<th style="{_NAME if place == 0 else _CELL}">{name}</th>' for place, name in enumerate(heads))
     times = stats["next"]
-    next_line = ", ".join(
-        f"{name} {times[key] * 1e3:.2f} ms"
-        for name, key in (("p50", "p50"), ("p99", "p99"), ("longest", "max"), ("first batch", "first"))
-    )
+    shown = {"p50": times["p50"], "p99": times["p99"], "longest": times["max"], "first batch": times["first"]}
+    next_line = ", ".join(f"{name} {seconds * 1e3:.2f} ms" for name, seconds in shown.items())
     return (
         f"<div><p><b>{escape(stats['verdict']['sentence'])}.</b></p>"
         f'<table style="border-collapse:collapse"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
@@ -36,11 +39,11 @@ def table(stats: dict[str, Any]) -> str:
     )
 
 
-def _happened(stage: dict[str, Any] | None, wait: float | None) -> bool:
+def _happened(stage: StageDict | None, wait: float | None) -> bool:
     return bool(wait) or (stage is not None and bool(stage["items"] or stage["working"]))
 
 
-def _row(name: str, stage: dict[str, Any] | None, wait: float | None, longest: float, most: float) -> str:
+def _row(name: str, stage: StageDict | None, wait: float | None, longest: float, most: float) -> str:
     if stage is None:
         cells = [""] * 6
     else:

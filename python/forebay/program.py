@@ -12,13 +12,25 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the program and returns its exit status.
+    """Runs the command line program and returns its exit status.
 
-    Args:
-        arguments: What follows the program's name. Default: those of this process.
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows the program's name. Default: the arguments of this process.
+
+    Returns
+    -------
+    int
+        0 for success, 1 if something failed while running, 2 for bad usage or input, 130 if interrupted.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> status = fb.main(["inspect", "data/train/"])  # doctest: +SKIP
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    # The program expects Ctrl-C to end it at once; Python would only take a note.
+    # The program expects Ctrl-C to end it at once; Python would only set a flag.
     try:
         before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     except ValueError:  # not the main thread

@@ -1,11 +1,14 @@
-"""What a loader says about itself: readable when printed, a dict for programs."""
+"""Reports of a loader: readable when printed, a dict for programs."""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import notebook
+
+if TYPE_CHECKING:
+    from .types import PlanDict, StatsDict
 
 __all__ = ["Plan", "Stats"]
 
@@ -19,11 +22,6 @@ class _Report:
         self._text = text
         self._json = as_json
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as JSON types."""
-        result: dict[str, Any] = json.loads(self._json)
-        return result
-
     def __repr__(self) -> str:
         return self._text
 
@@ -35,25 +33,43 @@ class _Report:
 
 
 class Plan(_Report):
-    """What this rank reads in an epoch, and in how many steps: known before any data is read."""
+    """What one rank reads in an epoch, known before any data is read; made by :meth:`Loader.plan`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> plan = fb.Loader("data/train/", batch_size=64, memory="1GB").plan()
+    >>> print(plan)  # doctest: +ELLIPSIS
+    epoch 0, rank 0 of 1: 4 steps, 256 rows (0 repeated, 0 dropped), 8 row groups of ...
+    """
 
     __slots__ = ()
 
+    def to_dict(self) -> PlanDict:
+        """The plan as numbers.
+
+        Returns
+        -------
+        dict
+            The keys of :class:`forebay.types.PlanDict`; sizes in bytes.
+        """
+        result: PlanDict = json.loads(self._json)
+        return result
+
 
 class Stats(_Report):
-    """Why the training loop waits: what each stage did, and what was waited for, in seconds and bytes.
+    """What each stage did, and what the training loop waited for; made by :meth:`Loader.stats`.
 
-    Printed it is a table that ends with the verdict; a notebook draws it with bars. ``to_dict()`` has the keys
+    Printed it is a table that ends with the bottleneck; a notebook draws it with bars. Counts begin when the loader is
+    made.
 
-    * ``stages``: of each stage ``items``, ``bytes``, and seconds ``working``, ``starved`` (nothing to work on) and
-      ``blocked`` (no room for results); the last two are ``None`` for the stages that share the pool of threads,
-    * ``pool``: the same for those threads as a whole, summed over them,
-    * ``waits``: seconds that the training loop waited in ``next`` or for the conversion of a column, by the stage that
-      held it up; ``waits_first``: of them, those for the first batch,
-    * ``consumer``: seconds of its own, between a batch and the next request,
-    * ``next``: percentiles of ``next`` in seconds, off by at most 0.8 %; the first batch of all apart,
-    * ``verdict``: ``stage``, ``share`` of the waiting, ``waiting`` as a share of the loop's time, and a ``sentence``,
-    * ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows`` and ``padded_rows``.
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> loader = fb.Loader("data/train/", batch_size=64, memory="1GB")
+    >>> batches = list(loader)
+    >>> loader.stats().to_dict()["memory"]["budget"]
+    1000000000
     """
 
     __slots__ = ("_metrics",)
@@ -62,14 +78,48 @@ class Stats(_Report):
         super().__init__(text, as_json)
         self._metrics = metrics
 
+    def to_dict(self) -> StatsDict:
+        """The report as numbers.
+
+        Returns
+        -------
+        dict
+            The keys of :class:`forebay.types.StatsDict`; times in seconds, sizes in bytes.
+
+            ``stages``
+                For each stage ``items``, ``bytes`` and the seconds ``working``, ``starved`` (nothing to work on) and
+                ``blocked`` (no room for results); the last two are ``None`` for stages that share the pool of threads.
+            ``pool``
+                The same for these threads, summed over them.
+            ``waits``, ``waits_first``
+                Seconds that the training loop waited in ``next`` or for the conversion of a column, by the stage that
+                held it up; and of these, the seconds for the first batch.
+            ``consumer``
+                Seconds of the training loop itself, between a batch and the next request.
+            ``next``
+                Percentiles of ``next``, off by at most 0.8 %, without the first batch.
+            ``verdict``
+                The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and
+                a ``sentence``.
+            ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``
+                What is in flight, and counts.
+        """
+        result: StatsDict = json.loads(self._json)
+        return result
+
     @property
     def verdict(self) -> str:
-        """The bottleneck and the next move, in a sentence."""
-        sentence: str = self.to_dict()["verdict"]["sentence"]
-        return sentence
+        """The bottleneck and the next move, as a sentence."""
+        return self.to_dict()["verdict"]["sentence"]
 
     def to_prometheus(self) -> str:
-        """The same in the text exposition format of Prometheus, in seconds and bytes."""
+        """The report in the text exposition format of Prometheus.
+
+        Returns
+        -------
+        str
+            Metrics in seconds and bytes.
+        """
         return self._metrics
 
     def _repr_html_(self) -> str:

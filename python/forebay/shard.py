@@ -26,26 +26,68 @@ _LAUNCHERS = (
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shard:
-    """The share of one training process: ``rank``, counted from 0, of ``world`` processes."""
+    """The share of one training process.
+
+    Parameters
+    ----------
+    rank : int
+        Which process this is, from 0 to ``world - 1``.
+    world : int
+        How many processes there are, at least 1.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> [len(fb.Loader("data/train/", batch_size=32, shard=fb.Shard(rank=rank, world=2))) for rank in (0, 1)]
+    [4, 4]
+    """
 
     rank: int
+    """Which process this is, from 0."""
     world: int
+    """How many processes there are."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rank", whole(self.rank, "rank", 0, 32))
         object.__setattr__(self, "world", whole(self.world, "world", 1, 32))
         if self.rank >= self.world:
             raise InvalidError(
-                f"rank {self.rank} is outside a world of {self.world} (ranks run from 0 to {self.world - 1})"
+                f"rank must be less than world, got rank={self.rank} and world={self.world} "
+                f"(ranks run from 0 to {self.world - 1})"
             )
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> Shard:
         """The share that the launcher gave this process: torchrun, Horovod, Open MPI, PMI or SLURM.
 
-        Says at level INFO, in the log ``forebay``, which variables it went by. Two launchers may both be there if one
-        started the other (each task of the outer one starts the same number of inner ones); if they contradict each
-        other, if none is there, or if a variable makes no sense, this raises.
+        Logs at level INFO, to the logger ``forebay``, which variables it used. Two launchers may both be there if one
+        started the other, so that each task of the outer one starts the same number of inner ones.
+
+        Parameters
+        ----------
+        environ : mapping from str to str, optional
+            Environment variables. Default: those of this process.
+
+        Returns
+        -------
+        Shard
+            Rank and world of the innermost launcher.
+
+        Raises
+        ------
+        InvalidError
+            No launcher is found, two contradict each other, or a variable is not a number in range.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shard.from_env({"RANK": "3", "WORLD_SIZE": "8"})
+        forebay.Shard(rank=3, world=8)
         """
         environ = os.environ if environ is None else environ
         found = []
@@ -57,15 +99,15 @@ class Shard:
                 shard = cls(rank=int(rank), world=int(world))
             except ValueError as error:
                 raise InvalidError(
-                    f"{rank_name}={rank!r} and {world_name}={world!r} are no rank and world: {error}"
+                    f"{rank_name}={rank!r} and {world_name}={world!r} are not a rank and a world size: {error}"
                 ) from None
             found.append((launcher, f"{rank_name}={rank} {world_name}={world}", shard))
         if not found:
             lone = [name for _, *names in _LAUNCHERS for name in names if name in environ]
             but = f": only {', '.join(lone)} is set" if lone else ""
             raise InvalidError(
-                f"no launcher said which rank this is{but} (start with torchrun, horovodrun, mpirun or srun, or pass "
-                "forebay.Shard(rank=..., world=...))"
+                f"no launcher set the rank of this process{but} (start with torchrun, horovodrun, mpirun or srun, or "
+                "pass forebay.Shard(rank=..., world=...))"
             )
         launcher, said, shard = found[0]
         for other_launcher, other_said, outer in found[1:]:

@@ -8,10 +8,34 @@ from typing import Any
 from . import _forebay
 from .errors import InvalidError
 
+__all__: list[str] = []
+
+_ACCEPTED = "write '12GB' or '12g' for powers of 1000, '4GiB' for powers of 1024, or a number of bytes"
+
 
 def parse_bytes(size: Any, name: str) -> int:
-    """Bytes of ``"12GB"`` or ``"12g"`` (powers of 1000), ``"4GiB"`` (powers of 1024) or a plain number.
+    """Bytes of ``"12GB"``, ``"12g"``, ``"4GiB"`` or a plain number, as the program reads them.
 
+    Parameters
+    ----------
+    size : str or int
+        The size.
+    name : str
+        Name of the argument, for the message of the error.
+
+    Returns
+    -------
+    int
+        Bytes, at least 1.
+
+    Raises
+    ------
+    InvalidError
+        It is not a size, or is 0, or does not fit 64 bits.
+
+    Examples
+    --------
+    >>> from forebay.sizes import parse_bytes
     >>> parse_bytes("4GiB", "memory")
     4294967296
     """
@@ -20,7 +44,7 @@ def parse_bytes(size: Any, name: str) -> int:
     except (InvalidError, TypeError):
         number = None
     if number is None or isinstance(size, bool):
-        raise InvalidError(f"{name}={size!r} is no size (write '12GB', '4GiB' or a number of bytes)")
+        raise InvalidError(f"{name} must be a size, got {size!r} ({_ACCEPTED})")
     if not 0 < number < 1 << 64:
-        raise InvalidError(f"{name}={size!r} is no size (a size is 1 byte or more, in 64 bits)")
+        raise InvalidError(f"{name} must be at least 1 byte and fit 64 bits, got {size!r} ({_ACCEPTED})")
     return number

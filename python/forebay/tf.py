@@ -1,23 +1,30 @@
 """Batches as a ``tf.data.Dataset``.
 
->>> model.fit(forebay.tf.dataset(train, x="image", y="label"), epochs=3)  # doctest: +SKIP
+Examples
+--------
+>>> import forebay as fb
+>>> train = fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 32)}, batch_size=64)
+>>> for x, y in fb.tf.dataset(train, x="image", y="label").take(1):
+...     print(x.shape, y.shape)
+(64, 32, 32, 3) (64,)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .adapt import checked, missing, pick
+from .adapters import Batches, check_loader, pick
 from .errors import InvalidError, UnsupportedError
+from .frameworks import missing
 from .ragged import Ragged
 
 try:
     import tensorflow as tf
 except ImportError as error:
-    raise missing("tf", "TensorFlow", "tensorflow") from error
+    raise missing("tf", "TensorFlow", "tensorflow", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -28,30 +35,54 @@ __all__ = ["dataset"]
 def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: Any = None) -> Any:
     """A ``tf.data.Dataset`` of one epoch; iterating over it again reads the next one.
 
-    An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input: a name, or a list or
-    dict of names. Lists of differing lengths are ragged tensors, text and bytes are strings.
+    An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of differing lengths
+    are ragged tensors, text and bytes are strings, times are ``int64`` in the column's unit.
 
     The loader's state counts what TensorFlow took, which may be a few batches more than the model got.
 
-    Args:
-        train: The loader.
-        x: Input columns. Default: an element is a dict of all columns.
-        y: Target columns.
-        output_signature: What an element looks like, as ``tf.TypeSpec``; needed if the loader has a transform.
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    x : str, list or dict, optional
+        Input columns: a name, or a list or dict of names. Default: an element is a dict of all columns.
+    y : str, list or dict, optional
+        Target columns, likewise. Default: no target.
+    output_signature : tf.TypeSpec or a structure of them, optional
+        Types and shapes of an element. Default: from the loader's schema; needed if the loader has a transform.
+
+    Returns
+    -------
+    tf.data.Dataset
+        One epoch of ``len(train)`` elements.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`, ``y`` is given without ``x``, or ``output_signature`` is missing.
+    UnsupportedError
+        A column has a type that TensorFlow does not have (leave it out with ``columns=``).
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label", "id"], batch_size=64)
+    >>> fb.tf.dataset(train).element_spec["label"].dtype
+    tf.int64
     """
-    checked(train)
+    check_loader(train)
     if x is None and y is not None:
-        raise InvalidError("y without x (say which columns are the input)")
+        raise InvalidError("y was given without x (say which columns are the input)")
     if output_signature is None:
         if train._transform is not None:
-            raise InvalidError("the columns of a transform are not known ahead (pass output_signature=)")
+            raise InvalidError("the columns that a transform makes are not known (pass output_signature=...)")
         output_signature = _element(_signature(train), x, y)
 
-    def epoch() -> Iterator[Any]:
-        for batch in train:
-            yield _element({name: _value(batch[name]) for name in batch}, x, y)
+    def convert(batch: Mapping[str, Any]) -> Any:
+        return _element({name: _value(batch[name]) for name in batch}, x, y)
 
-    return tf.data.Dataset.from_generator(epoch, output_signature=output_signature)
+    batches: Batches[Any] = Batches(train, convert)
+    return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=output_signature)
 
 
 def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:

@@ -1,7 +1,15 @@
 """Batches as torch tensors.
 
->>> for batch in forebay.torch.batches(train, device="cuda"):  # doctest: +SKIP
-...     loss = model(batch["image"], batch["label"])
+Examples
+--------
+>>> import forebay as fb
+>>> train = fb.Loader("data/train/", decode={"image": fb.Image.resize(64, 64)}, batch_size=64)
+>>> for batch in fb.torch.batches(train, device="cpu"):
+...     print(batch["image"].shape, batch["label"].dtype)
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
+torch.Size([64, 64, 64, 3]) torch.int64
 """
 
 from __future__ import annotations
@@ -11,18 +19,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .adapt import Batches, columns, missing
+from .adapters import Batches, columns
+from .frameworks import missing
 from .ragged import Ragged
 
 try:
     import torch
 except ImportError as error:
-    raise missing("torch", "PyTorch", "torch") from error
+    raise missing("torch", "PyTorch", "torch", error) from error
 
 if TYPE_CHECKING:
     from .loader import Loader
 
-__all__ = ["batches"]
+__all__ = ["batches", "tensors"]
 
 Move = Callable[[torch.Tensor], torch.Tensor]
 
@@ -33,15 +42,36 @@ AHEAD = 1
 def batches(train: Loader, *, device: str | torch.device | None = None) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of tensors, one epoch per iteration.
 
-    On the CPU the tensors lie in the batch's own memory. For a CUDA device each batch is copied through pinned memory
-    on a stream of its own, one batch ahead of the training step.
+    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied through pinned memory on a
+    stream of its own, one batch ahead of the training step.
 
-    Lists of differing lengths become nested tensors with the layout ``torch.jagged``. What torch has no type for
-    stays what it is: text and bytes are arrays of objects, times are numpy arrays.
+    Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
+    differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
+    they are: text and bytes are arrays of objects, times are numpy arrays.
 
-    Args:
-        train: The loader.
-        device: Where the tensors shall lie. Default: host memory.
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    device : str or torch.device, optional
+        Device to place the tensors on. Default: the CPU.
+
+    Returns
+    -------
+    Batches
+        Iterable once per epoch, with ``len(train)`` batches.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=64)
+    >>> next(iter(fb.torch.batches(train)))["label"].shape
+    torch.Size([64])
     """
     target = torch.device("cpu" if device is None else device)
     if target.type == "cpu":
@@ -53,7 +83,27 @@ def batches(train: Loader, *, device: str | torch.device | None = None) -> Batch
 
 
 def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dict[str, Any]:
-    """One batch as a dict of tensors over the same memory, or where ``move`` brings them."""
+    """One batch as a dict of tensors.
+
+    Parameters
+    ----------
+    batch : Batch or mapping
+        A batch, or what a transform made of one.
+    move : callable, optional
+        From a tensor to the tensor that is delivered, for instance on another device. Default: the tensors share the
+        batch's memory.
+
+    Returns
+    -------
+    dict
+        Names and tensors; columns of types that torch does not have stay as they are.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.torch.tensors(fb.Dataset("data/train/").sample(3))["label"]
+    tensor([0, 1, 2])
+    """
     return {name: _tensor(value, column, move) for name, value, column in columns(batch)}
 
 

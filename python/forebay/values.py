@@ -5,47 +5,74 @@ from __future__ import annotations
 import operator
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from .errors import InvalidError
 from .locations import local
 from .sizes import parse_bytes
 
+if TYPE_CHECKING:
+    from .types import CacheTier, Mixing
+
 __all__ = ["DiskCache", "Shuffle", "Skip"]
 
 
 def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
-    """``value`` as an int of so many bits, or the error that says which argument is none."""
+    """``value`` as an int from ``least`` that fits so many bits, or the error that names the argument."""
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidError(f"{name}={value!r} is no whole number") from None
-    if number < least or isinstance(value, bool):
-        raise InvalidError(f"{name}={value!r} is out of range ({name} is {least} or more)")
+        raise InvalidError(f"{name} must be an int, got {value!r}") from None
+    if isinstance(value, bool):
+        raise InvalidError(f"{name} must be an int, got {value!r}")
+    if number < least:
+        raise InvalidError(f"{name} must be at least {least}, got {value!r}")
     if number >= 1 << bits:
-        raise InvalidError(f"{name}={value!r} is out of range ({name} has {bits} bits)")
+        raise InvalidError(f"{name} must fit {bits} bits, got {value!r}")
     return number
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Shuffle:
-    """How rows are mixed: row groups in random order, their rows drawn from a rolling window.
+    """How rows are shuffled: row groups in random order, their rows drawn from a rolling window.
 
-    Args:
-        seed: Decides order and augmentation, together with the epoch and the data set.
-        window_rows: Rows held to draw from. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt
-            while the window fills, so its first batches come from few row groups.
-        lanes: Interleaved parts that make up the order, so that it does not depend on the world size. Default: the
-            world size of the first start.
+    :meth:`exact` is a uniform permutation of all rows instead, and :meth:`stored` does not shuffle.
 
-    ``Shuffle.exact(seed)`` is a uniform permutation of all rows, ``Shuffle.stored()`` no mixing at all.
+    Parameters
+    ----------
+    seed : int
+        Decides the order of rows and random image operations, together with the epoch and the data set. 0 to 2**64 - 1.
+    window_rows : int, optional
+        Rows of the shuffle buffer. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt while
+        the window fills, so its first batches come from few row groups.
+    lanes : int, optional
+        Interleaved parts that make up the order, so that it does not depend on the world size. Default: the world size
+        of the first start. Set it to the largest world that you may resume on.
+    mixing : {"window", "exact", "stored"}, default "window"
+        Set by :meth:`exact` and :meth:`stored`.
+
+    Raises
+    ------
+    InvalidError
+        A number is out of range, or ``window_rows`` or ``seed`` is given to an order that has none.
+
+    Examples
+    --------
+    >>> import dataclasses
+    >>> import forebay as fb
+    >>> shuffle = fb.Shuffle(seed=17, window_rows=100_000)
+    >>> dataclasses.replace(shuffle, seed=18)
+    forebay.Shuffle(seed=18, window_rows=100000)
     """
 
     seed: int
+    """Decides the order of rows and random image operations."""
     window_rows: int | None = None
+    """Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds."""
     lanes: int | None = None
-    #: ``"window"``, or what :meth:`exact` and :meth:`stored` make it.
-    mixing: Literal["window", "exact", "stored"] = "window"
+    """Interleaved parts that make up the order; ``None`` for the world size of the first start."""
+    mixing: Mixing = "window"
+    """``"window"``, ``"exact"`` or ``"stored"``."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
@@ -53,7 +80,7 @@ class Shuffle:
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(getattr(self, name), name, 1, bits))
         if self.mixing not in ("window", "exact", "stored"):
-            raise InvalidError(f"mixing={self.mixing!r} is no mixing (use 'window', 'exact' or 'stored')")
+            raise InvalidError(f"mixing must be 'window', 'exact' or 'stored', got {self.mixing!r}")
         if self.mixing != "window" and self.window_rows is not None:
             raise InvalidError(f"window_rows={self.window_rows}, but mixing={self.mixing!r} has no window")
         if self.mixing == "stored" and self.seed != 0:
@@ -61,12 +88,51 @@ class Shuffle:
 
     @classmethod
     def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:
-        """A uniform permutation of all rows."""
+        """A uniform permutation of all rows.
+
+        Every row group is read for each epoch at once, so it needs a :class:`DiskCache` or enough ``memory=`` for the
+        whole data set.
+
+        Parameters
+        ----------
+        seed : int
+            As in :class:`Shuffle`.
+        lanes : int, optional
+            As in :class:`Shuffle`.
+
+        Returns
+        -------
+        Shuffle
+            The value.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shuffle.exact(17)
+        forebay.Shuffle.exact(17)
+        """
         return cls(seed=seed, lanes=lanes, mixing="exact")
 
     @classmethod
     def stored(cls, *, lanes: int | None = None) -> Shuffle:
-        """The stored order: the same as ``shuffle=None``, but for ``lanes``."""
+        """The stored order: the same as ``shuffle=None``, but with ``lanes``.
+
+        Parameters
+        ----------
+        lanes : int, optional
+            As in :class:`Shuffle`.
+
+        Returns
+        -------
+        Shuffle
+            The value.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Shuffle.stored(lanes=8)
+        forebay.Shuffle.stored(lanes=8)
+        """
         return cls(seed=0, lanes=lanes, mixing="stored")
 
     def __repr__(self) -> str:
@@ -80,18 +146,31 @@ class Shuffle:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Skip:
-    """Rows that cannot be delivered are left out and counted, up to a limit, instead of raising.
+    """Leaves bad rows out of the batches and counts them, instead of raising.
 
-    A batch is shorter by the rows that were left out of it, so that all ranks have equally many steps;
-    ``loader.skipped()`` lists them. Bad rows are those without a whole image where one is decoded, those with a null
-    where an array has no room for one (numbers, booleans, times, binary of fixed length, lists) and ``fill_null``
-    gives no value, and those of row groups that cannot be read.
+    A batch is shorter by the rows that are left out of it, so that every rank has the same number of steps;
+    :meth:`Loader.skipped` lists them. Bad rows are those whose image cannot be decoded whole, those with a null in a
+    column that needs values (numbers, booleans, times, binary of fixed length, lists) and has no ``fill_null``, and
+    those of row groups that cannot be read.
 
-    Args:
-        at_most: How many bad rows to tolerate in one epoch of one rank before raising after all.
+    Parameters
+    ----------
+    at_most : int
+        Bad rows to tolerate in one epoch of one rank; one more raises after all. 0 or more.
+
+    Raises
+    ------
+    InvalidError
+        ``at_most`` is not an int of at least 0.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> loader = fb.Loader("data/train/", on_bad_row=fb.Skip(at_most=10))
     """
 
     at_most: int
+    """Bad rows to tolerate in one epoch of one rank."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at_most", whole(self.at_most, "at_most", 0))
@@ -102,35 +181,56 @@ class Skip:
 
 @dataclass(frozen=True, repr=False)
 class DiskCache:
-    """Rows kept on local disk after Parquet decoding, shared by the processes of a machine.
+    """Decoded rows kept on local disk, shared by the processes of a machine.
 
-    From the second epoch on, rows come from there: without a request to a store and without decoding Parquet. A cache
-    that is damaged, full or gone costs time and nothing else; ``loader.stats()`` says what it did and why not more.
+    From the second epoch on, rows come from there: without requests to a store and without decoding Parquet. A cache
+    that is damaged, full or gone costs time and nothing else; ``loader.stats()`` reports what it did.
 
-    Args:
-        path: A directory on a local disk, of this user alone. It is created if it is not there.
-        max_bytes: What it may hold, as a number or as ``"200GB"``. More than that is read from the store again each
-            epoch, but what fits stays.
-        tier: What is kept of images. ``"rows"``: the files as they are, good for every size and augmentation.
-            ``"pixels"``: 8-bit pixels as far as no random step comes before, not decoded again from the second epoch
-            on, for several times the disk. ``"resized"``: JPEGs of the largest size that is needed, for images much
-            larger than that. ``"auto"`` begins with rows and changes when the loop waits for images to be decoded and
-            the disk has the room and the speed for another form; ``state_dict()`` says which is used.
+    Parameters
+    ----------
+    path : str or os.PathLike
+        A directory on a local disk that only this user writes to. It is created if missing.
+    max_bytes : int or str
+        Most bytes that it may hold: a number, ``"200GB"``, ``"200g"`` or ``"200GiB"``. What does not fit is read from
+        the store again each epoch; what fits stays.
+    tier : {"auto", "rows", "resized", "pixels"}, default "auto"
+        Form in which images are kept.
+
+        ``"rows"``
+            The encoded files as they are: good for every size and augmentation.
+        ``"pixels"``
+            8-bit pixels, as far as no random operation comes before: not decoded again from the second epoch on, for
+            several times the disk.
+        ``"resized"``
+            JPEGs of the largest size that is needed: for images much larger than that.
+        ``"auto"``
+            Begins with rows and changes when the loop waits for image decoding and the disk has the room and the speed
+            for another form; ``state_dict()`` records which one is used.
+
+    Raises
+    ------
+    InvalidError
+        ``path`` is not a path on this machine, ``max_bytes`` is not a size, or there is no such tier.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.DiskCache("/nvme/forebay", max_bytes="200g")
+    forebay.DiskCache('/nvme/forebay', max_bytes=200000000000)
     """
 
     path: str | os.PathLike[str]
+    """The directory."""
     max_bytes: str | int = field(kw_only=True)
-    tier: Literal["auto", "rows", "resized", "pixels"] = field(default="auto", kw_only=True)
+    """Most bytes that it may hold."""
+    tier: CacheTier = field(default="auto", kw_only=True)
+    """Form in which images are kept."""
 
     def __post_init__(self) -> None:
-        path = os.fspath(self.path) if isinstance(self.path, (str, os.PathLike)) else self.path
-        if not isinstance(path, str):
-            raise InvalidError(f"path={self.path!r} is no path of a folder")
-        local(path, "path")
-        object.__setattr__(self, "path", path)
+        object.__setattr__(self, "path", local(self.path, "path"))
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
         if self.tier not in ("auto", "rows", "resized", "pixels"):
-            raise InvalidError(f"tier={self.tier!r} is no tier (pass 'auto', 'rows', 'resized' or 'pixels')")
+            raise InvalidError(f"tier must be 'auto', 'rows', 'resized' or 'pixels', got {self.tier!r}")
 
     def __repr__(self) -> str:
         tier = "" if self.tier == "auto" else f", tier={self.tier!r}"

@@ -24,7 +24,27 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 
 /// Rows for one step: a mapping from column name to numpy array, in the order of the schema.
 ///
-/// An array is made when it is first asked for, and is the same object from then on.
+/// An array is made when it is first asked for, and is the same object from then on. It is a view of the batch's
+/// memory, which it keeps alive, and writable, because nothing else uses that memory. Of ``N`` rows:
+///
+/// - numbers and booleans have shape ``(N,)`` and their own type,
+/// - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
+/// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
+/// - lists of differing lengths are :class:`Ragged`,
+/// - times are ``datetime64`` or ``timedelta64``,
+/// - text, other binary and all else are arrays of Python objects, copied one by one.
+///
+/// A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
+/// ``pyarrow.record_batch(batch)``.
+///
+/// Examples
+/// --------
+/// >>> import forebay as fb
+/// >>> batch = fb.Dataset("data/train/").sample(4)
+/// >>> list(batch)
+/// ['image', 'label', 'id']
+/// >>> batch["label"]
+/// array([0, 1, 2, 3])
 #[pyclass(frozen, mapping, weakref, module = "forebay", name = "Batch")]
 pub(crate) struct Batch {
     batch: RecordBatch,
@@ -85,9 +105,9 @@ fn bytes(column: &dyn Array) -> u64 {
     bytes as u64
 }
 
-/// What frameworks are told that make a new mapping of the batch's type, to hold the tensors of a device.
-const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be made of other values: give a framework that moves batches to a device \
-     forebay.torch.batches(loader) in place of the loader, or dict(batch)";
+/// For frameworks that make a new mapping of the batch's type to hold the tensors of a device.
+const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move batches to a device, pass \
+     forebay.torch.batches(loader) in place of the loader, or dict(batch))";
 
 #[pymethods]
 impl Batch {
@@ -98,19 +118,34 @@ impl Batch {
         Err(PyTypeError::new_err(NO_CONSTRUCTOR))
     }
 
-    /// Its rows.
+    /// Rows of the batch. ``len(batch)`` is the number of columns, as of any mapping.
     #[getter]
     fn num_rows(&self) -> usize {
         self.batch.num_rows()
     }
 
-    /// Names and types of its columns.
+    /// Names and types of the columns.
     #[getter]
     fn schema(&self) -> schema::Schema {
         schema::Schema::new(self.batch.schema())
     }
 
-    /// A column as an object that speaks DLPack and Arrow.
+    /// One column as an object that supports DLPack and Arrow.
+    ///
+    /// Parameters
+    /// ----------
+    /// name : str
+    ///     Name of the column.
+    ///
+    /// Returns
+    /// -------
+    /// Column
+    ///     The column, over the batch's memory.
+    ///
+    /// Raises
+    /// ------
+    /// UnknownColumnError
+    ///     The batch has no such column.
     fn column<'py>(slf: Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("forebay.column")?.getattr("Column")?.call1((slf, name))
     }
@@ -141,22 +176,22 @@ impl Batch {
         self.places.bind(py).try_iter()
     }
 
-    /// The names of the columns.
+    /// Names of the columns.
     fn keys<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_view(slf, "KeysView")
     }
 
-    /// The arrays.
+    /// Arrays of the columns.
     fn values<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_view(slf, "ValuesView")
     }
 
-    /// Names and arrays.
+    /// Names and arrays of the columns.
     fn items<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         mapping_view(slf, "ItemsView")
     }
 
-    /// The array of a column, or `default` where there is no such column.
+    /// The array of a column, or ``default`` if there is no such column.
     #[pyo3(signature = (name, default=None))]
     fn get<'py>(
         &self,

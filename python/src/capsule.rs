@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{Field, Schema};
 use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
-use forebay::Error;
+use forebay::internals::error::OrFail;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -18,13 +18,13 @@ pub(crate) type Pair<'py> = (Bound<'py, PyCapsule>, Bound<'py, PyCapsule>);
 
 /// A schema as an `arrow_schema` capsule.
 pub(crate) fn schema<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'py, PyCapsule>> {
-    let exported = FFI_ArrowSchema::try_from(schema).map_err(Error::from).or_raise(py)?;
+    let exported = FFI_ArrowSchema::try_from(schema).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 
 /// The type of one column as an `arrow_schema` capsule.
 pub(crate) fn field<'py>(py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyCapsule>> {
-    let exported = FFI_ArrowSchema::try_from(field).map_err(Error::from).or_raise(py)?;
+    let exported = FFI_ArrowSchema::try_from(field).or_fail().or_raise(py)?;
     PyCapsule::new_with_value(py, exported, SCHEMA)
 }
 

@@ -1,4 +1,4 @@
-//! One column of a batch, for those who want it through a protocol rather than as a numpy array.
+//! One column of a batch through DLPack, Arrow and other protocols.
 
 use arrow::array::ArrayRef;
 use arrow::buffer::Buffer;
@@ -10,7 +10,7 @@ use pyo3::types::PyCapsule;
 use crate::dense::{self, Dense};
 use crate::{capsule, dlpack, errors, nulls, numpy, schema};
 
-/// One column: speaks DLPack, `__array__` and the Arrow PyCapsule protocol, all over the same memory.
+/// Base class of :class:`forebay.Column`, which adds the buffer protocol.
 #[pyclass(frozen, subclass, module = "forebay._forebay")]
 pub(crate) struct Column {
     field: FieldRef,
@@ -26,19 +26,19 @@ impl Column {
         Ok(Column { field: field.clone(), array: array.clone() })
     }
 
-    /// Its name.
+    /// Name of the column.
     #[getter]
     fn name(&self) -> &str {
         self.field.name()
     }
 
-    /// The type of an element as numpy writes it, or "bfloat16"; `None` where the column is no block of memory.
+    /// Type of an element as numpy writes it, or "bfloat16"; ``None`` where it is not one block of memory.
     #[getter]
     fn element(&self) -> Option<&'static str> {
         dense::layout(&self.field).map(|(element, _)| element.name())
     }
 
-    /// Nulls among its rows.
+    /// Nulls in the column.
     #[getter]
     fn null_count(&self) -> usize {
         self.array.logical_null_count()
@@ -88,11 +88,11 @@ impl Column {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         if stream.is_some() {
             return Err(PyValueError::new_err(
-                "a column lives in host memory, which has no streams: stream=None",
+                "a column is in host memory, which has no streams (pass stream=None)",
             ));
         }
         if dl_device.is_some_and(|device| device != (dlpack::CPU, 0)) {
-            return Err(PyBufferError::new_err("a column lives in host memory: move it with the framework"));
+            return Err(PyBufferError::new_err("a column is in host memory (move it with the framework)"));
         }
         let mut dense = self.block(py)?;
         let copied = copy == Some(true);
@@ -131,7 +131,7 @@ impl Column {
             }
         }
         Err(PyBufferError::new_err(format!(
-            "column {:?} is {}, which DLPack has no type for: take batch[{:?}], or read the batch through Arrow",
+            "column {:?} is {}, which DLPack has no type for (use batch[{:?}], or read the batch through Arrow)",
             self.name(),
             schema::describe(&self.field),
             self.name()

@@ -1,4 +1,4 @@
-//! The wait for the next batch: without the interpreter, and with an ear for Ctrl-C.
+//! The wait for the next batch: without the interpreter, and interrupted by Ctrl-C.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,9 +17,9 @@ use crate::interrupt::SLICE;
 /// One pass over a rank's share.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Epoch {
-    /// Locked only while detached: whoever waits for the lock must not hold the interpreter.
+    /// Locked only while detached: a thread that waits for the lock must not hold the interpreter.
     epoch: Home<Mutex<Option<Inner>>>,
-    /// Whom the batches are for; `None` where the epoch did not begin.
+    /// The consumer of the batches; `None` where the epoch did not begin.
     consumer: Home<Option<Consumer>>,
     /// The places of the columns; all batches have the same.
     places: PyOnceLock<Py<PyDict>>,
@@ -206,13 +206,13 @@ impl Epoch {
         Ok(())
     }
 
-    /// Ends the epoch. A wait that is going on in another thread ends too, at its next look around.
+    /// Ends the epoch. A wait that is going on in another thread ends too, at its next check.
     fn close(&self, py: Python<'_>) {
         self.closed.store(true, Relaxed);
         if let Ok(epoch) = self.epoch.get(py) {
             py.detach(|| match epoch.try_lock() {
                 Ok(mut epoch) => drop(epoch.take()),
-                Err(_) => { /* whoever waits has the lock, and drops the epoch */ }
+                Err(_) => { /* the thread that waits has the lock, and drops the epoch */ }
             });
         }
     }

@@ -1,4 +1,4 @@
-//! `forebay.Image`: the library's value, with Python's manners.
+//! `forebay.Image`: the library's value as a frozen Python object.
 
 use forebay::{Image as Spec, Layout, PixelType};
 use pyo3::exceptions::PyValueError;
@@ -7,8 +7,21 @@ use serde_json::Value;
 
 use crate::errors::IntoPython;
 
-/// How an encoded image becomes pixels: a frozen value, made by `resize`, `random_resized_crop` or `center_crop` and
-/// adjusted by the other methods, each of which returns a new one. Names and meanings follow torchvision.
+/// How an encoded image becomes pixels: a frozen value.
+///
+/// Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
+/// of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
+/// Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+///
+/// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
+///
+/// Examples
+/// --------
+/// >>> import forebay as fb
+/// >>> train = fb.Image.random_resized_crop(224).flip().dtype("float16").layout("NCHW")
+/// >>> train.shape
+/// (3, 224, 224)
+/// >>> val = fb.Image.center_crop(224)
 #[pyclass(frozen, eq, module = "forebay", name = "Image", from_py_object)]
 #[derive(Clone, PartialEq)]
 pub(crate) struct Image {
@@ -43,13 +56,37 @@ impl From<Size> for forebay::internals::decode::Size {
 
 #[pymethods]
 impl Image {
-    /// The whole image, stretched to `height` x `width`.
+    /// The whole image, stretched to one size.
+    ///
+    /// Parameters
+    /// ----------
+    /// height, width : int
+    ///     Size in pixels.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
     #[staticmethod]
     fn resize(height: u32, width: u32) -> Self {
         Image::with(Spec::resize(height, width))
     }
 
-    /// A random box of the image, brought to `size`.
+    /// A random box of the image, resized.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square, or height and width, in pixels.
+    /// scale : tuple of float, optional
+    ///     Range of the share of the area that the box covers. Default: (0.08, 1).
+    /// ratio : tuple of float, optional
+    ///     Range of width over height of the box. Default: (3/4, 4/3).
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
     #[staticmethod]
     #[pyo3(signature = (size, *, scale=None, ratio=None))]
     fn random_resized_crop(size: Size, scale: Option<(f64, f64)>, ratio: Option<(f64, f64)>) -> Self {
@@ -63,7 +100,19 @@ impl Image {
         Image::with(spec)
     }
 
-    /// The middle of the image, once its shorter side was brought to `resize` pixels.
+    /// The middle of the image, after its shorter side was resized.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square, or height and width, in pixels.
+    /// resize : int, optional
+    ///     Pixels of the shorter side before the crop. Default: 256.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
     #[staticmethod]
     #[pyo3(signature = (size, *, resize=None))]
     fn center_crop(size: Size, resize: Option<u32>) -> Self {
@@ -74,46 +123,121 @@ impl Image {
         })
     }
 
-    /// Mirrored left to right with probability `p`.
+    /// Mirrors left to right at random.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
     #[pyo3(signature = (p=0.5))]
     fn flip(&self, p: f64) -> Self {
         Image::with(self.spec().flip_with(p))
     }
 
-    /// `(x / 255 - mean) / std` per channel; for float types.
+    /// ``(x / 255 - mean) / std`` for each channel; needs a float type.
+    ///
+    /// Parameters
+    /// ----------
+    /// mean, std : tuple of float
+    ///     One number for each of red, green and blue.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
     fn normalize(&self, mean: [f32; 3], std: [f32; 3]) -> Self {
         Image::with(self.spec().normalize(mean, std))
     }
 
-    /// "uint8", "float16", "bfloat16" or "float32".
+    /// Sets the type of a pixel.
+    ///
+    /// Parameters
+    /// ----------
+    /// dtype : {"uint8", "float16", "bfloat16", "float32"}
+    ///     The type. Default of an image: "uint8".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     There is no such type.
     fn dtype(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
         let dtype: PixelType = dtype.parse::<PixelType>().or_raise(py)?;
         Ok(Image::with(self.spec().dtype(dtype)))
     }
 
-    /// "NHWC" or "NCHW".
+    /// Sets the order of the axes.
+    ///
+    /// Parameters
+    /// ----------
+    /// layout : {"NHWC", "NCHW"}
+    ///     The order. Default of an image: "NHWC".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     There is no such order.
     fn layout(&self, py: Python<'_>, layout: &str) -> PyResult<Self> {
         let layout: Layout = layout.parse::<Layout>().or_raise(py)?;
         Ok(Image::with(self.spec().layout(layout)))
     }
 
-    /// One channel instead of three.
+    /// One channel instead of three: the luma of ITU-R 601.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
     fn grayscale(&self) -> Self {
         Image::with(self.spec().grayscale())
     }
 
-    /// Turned as EXIF or a TIFF's own tag says, or not.
+    /// Turns and mirrors as EXIF or the tag of a TIFF says.
+    ///
+    /// Parameters
+    /// ----------
+    /// apply : bool, default True
+    ///     Whether to. Default of an image: not, as in torchvision.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
     #[pyo3(signature = (apply=true))]
     fn exif_orientation(&self, apply: bool) -> Self {
         Image::with(self.spec().exif_orientation(apply))
     }
 
-    /// Most pixels that an image may have by its header.
+    /// Limits the pixels that an image may have by its header; one with more is a bad row.
+    ///
+    /// Parameters
+    /// ----------
+    /// pixels : int
+    ///     Height times width.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
     fn max_pixels(&self, pixels: u64) -> Self {
         Image::with(self.spec().max_pixels(pixels))
     }
 
-    /// The shape of one image.
+    /// Shape of one image, in the order of the axes.
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
         let [first, second, third] = self.spec.shape();
@@ -149,7 +273,11 @@ impl Image {
         let spec: Value =
             serde_json::to_value(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-        let triple = |value: &Value| format!("({}, {}, {})", value[0], value[1], value[2]);
+        // As they were written: the library holds them in 32 bits, whose digits in 64 bits nobody would recognise.
+        let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
+        let triple = |value: &Value| {
+            format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
+        };
         let (height, width) = (&spec["size"]["height"], &spec["size"]["width"]);
         let size = if height == width { height.to_string() } else { format!("({height}, {width})") };
         let mut code = String::from("forebay.Image.");

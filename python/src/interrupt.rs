@@ -1,4 +1,4 @@
-//! Long work of the library with an ear for Ctrl-C.
+//! Long work of the library that Ctrl-C interrupts.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

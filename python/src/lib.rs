@@ -8,6 +8,7 @@
 mod batch;
 mod capsule;
 mod column;
+mod dataset;
 mod dense;
 mod dlpack;
 mod epoch;
@@ -20,6 +21,7 @@ mod memory;
 mod nulls;
 mod numpy;
 mod objects;
+mod options;
 mod program;
 mod ragged;
 mod schema;
@@ -42,6 +44,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
+    module.add_class::<dataset::Dataset>()?;
     module.add_class::<epoch::Epoch>()?;
     module.add_class::<epoch::Skipped>()?;
     module.add_class::<epoch::Step>()?;

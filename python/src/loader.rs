@@ -1,23 +1,17 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use forebay::internals::batch::Fill;
 use forebay::internals::loader::{Stats, Verdict};
-use forebay::{Dataset, DiskCache, Filter, Loader as Inner, OnBadRow, Position, Shard, Shuffle};
-use forebay::{Error, ErrorKind};
+use forebay::{Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position};
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
+use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
-use crate::image::Image;
 use crate::interrupt::interruptible;
+use crate::options;
 use crate::schema::Schema;
-
-/// `(mixing, seed, window_rows, lanes)` of a `forebay.Shuffle`.
-type ShuffleParts = (String, u64, Option<u64>, Option<u32>);
 
 /// The loader as the library has it. `forebay.Loader` checks and remembers the arguments; this one only passes them on.
 #[pyclass(frozen, module = "forebay._forebay")]
@@ -25,56 +19,28 @@ pub(crate) struct Loader {
     loader: Home<Inner>,
 }
 
-/// What `forebay.Loader` passes on.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Arguments {
-    urls: Vec<String>,
-    storage_options: BTreeMap<String, String>,
-    columns: Option<Vec<String>>,
-    decode: Vec<(String, Image)>,
-    batch_size: u64,
-    drop_last: bool,
-    epochs: Option<u64>,
-    /// A [`Filter`] as JSON.
-    filter: Option<String>,
-    shuffle: Option<ShuffleParts>,
-    shard: Option<(u32, u32)>,
-    memory: Option<u64>,
-    threads: Option<usize>,
-    skip_at_most: Option<u64>,
-    fill_null: Vec<(String, Filler)>,
-    /// Folder, most bytes and tier of the row cache.
-    cache: Option<(PathBuf, u64, String)>,
-    /// The file of a timeline.
-    trace: Option<PathBuf>,
-}
-
-/// What stands for a null.
-#[derive(FromPyObject)]
-enum Filler {
-    Number(f64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-impl From<Filler> for Fill {
-    fn from(filler: Filler) -> Self {
-        match filler {
-            Filler::Number(number) => number.into(),
-            Filler::Text(text) => text.into(),
-            Filler::Bytes(bytes) => bytes.into(),
-        }
-    }
-}
-
 #[pymethods]
 impl Loader {
-    /// Opens the data set and builds a loader; reads footers, so it waits without the interpreter.
+    /// Builds a loader with `options`, the fields of a [`LoaderSpec`], over an open data set. A filter, given as JSON, may
+    /// read rows, so it waits without the interpreter.
     #[new]
-    fn new(py: Python<'_>, arguments: Arguments) -> PyResult<Self> {
-        let loader = interruptible(py, move || build(arguments))?;
-        Ok(Loader { loader: Home::new(loader) })
+    #[pyo3(signature = (dataset, options, filter=None))]
+    fn new(
+        py: Python<'_>,
+        dataset: &Bound<'_, PyAny>,
+        options: &Bound<'_, PyDict>,
+        filter: Option<&str>,
+    ) -> PyResult<Self> {
+        let mut spec: LoaderSpec = options::read(options).or_raise(py)?;
+        spec.filter = filter.map(parse_filter).transpose().or_raise(py)?;
+        let dataset = opened(dataset)?;
+        let build = move || dataset.loader().spec(spec).build();
+        Ok(Loader { loader: Home::new(interruptible(py, build)?) })
+    }
+
+    /// The options with the defaults filled in, as JSON.
+    fn spec(&self, py: Python<'_>) -> PyResult<String> {
+        json(self.loader.get(py)?.spec()).or_raise(py)
     }
 
     /// Begins epoch `number`, or the one that is next; `apart` says that another thread than the user's pulls.
@@ -152,63 +118,6 @@ impl Loader {
             py.detach(|| loader.close());
         }
     }
-}
-
-fn build(arguments: Arguments) -> forebay::Result<Inner> {
-    let dataset = Dataset::open_with_options(arguments.urls, &arguments.storage_options)?;
-    let mut builder = dataset.loader().batch_size(arguments.batch_size).drop_last(arguments.drop_last);
-    if let Some(epochs) = arguments.epochs {
-        builder = builder.epochs(epochs);
-    }
-    if let Some(columns) = arguments.columns {
-        builder = builder.columns(columns);
-    }
-    for (column, image) in arguments.decode {
-        builder = builder.decode(column, image.spec());
-    }
-    if let Some(filter) = arguments.filter {
-        builder = builder.filter(parse_filter(&filter)?);
-    }
-    if let Some(parts) = arguments.shuffle {
-        builder = builder.shuffle(shuffle(parts));
-    }
-    if let Some((rank, world)) = arguments.shard {
-        builder = builder.shard(Shard::new(rank, world)?);
-    }
-    if let Some(bytes) = arguments.memory {
-        builder = builder.memory(bytes);
-    }
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(threads);
-    }
-    if let Some(at_most) = arguments.skip_at_most {
-        builder = builder.on_bad_row(OnBadRow::skip(at_most));
-    }
-    for (column, value) in arguments.fill_null {
-        builder = builder.fill_null(column, value);
-    }
-    if let Some((folder, most, tier)) = arguments.cache {
-        builder = builder.cache(DiskCache::open(folder, most)?).cache_tier(tier.parse()?);
-    }
-    if let Some(path) = arguments.trace {
-        builder = builder.trace(path);
-    }
-    builder.build()
-}
-
-fn shuffle((mixing, seed, window_rows, lanes): ShuffleParts) -> Shuffle {
-    let mut shuffle = match mixing.as_str() {
-        "exact" => Shuffle::exact(seed),
-        "stored" => Shuffle::stored(),
-        _ => Shuffle::seeded(seed),
-    };
-    if let Some(rows) = window_rows {
-        shuffle = shuffle.window_rows(rows);
-    }
-    if let Some(lanes) = lanes {
-        shuffle = shuffle.lanes(lanes);
-    }
-    shuffle
 }
 
 fn parse_filter(filter: &str) -> forebay::Result<Filter> {

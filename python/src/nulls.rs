@@ -19,7 +19,7 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array) -> PyResu
     )
     .at(Place::default().column(name.as_str()))
     .hint(format!(
-        "give the loader fill_null={{{name:?}: 0.0}}, leave such rows out with `on_bad_row`, or read the batch with its \
+        "pass fill_null={{{name:?}: 0.0}}, leave such rows out with `on_bad_row`, or read the batch with its \
          nulls through Arrow: pyarrow.record_batch(batch)"
     ));
     Err(errors::null(py, &error))

@@ -1,7 +1,7 @@
 //! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
 //!
 //! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a struct is a `dict`, a list is a `list`, a null
-//! is `None`. Whoever needs these columns fast reads the batch through Arrow.
+//! is `None`. Read the batch through Arrow where these columns must be fast.
 
 use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
 use arrow::datatypes::{DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field};
@@ -112,11 +112,11 @@ fn lists<'py, O: OffsetSizeTrait>(
     (0..list.len()).map(|row| Ok(PyList::new(py, values(py, item, &list.value(row))?)?.into_any())).collect()
 }
 
-/// Numbers, times and lists of fixed length, whatever lies under a null.
+/// Numbers, times and lists of fixed length, whatever value is under a null.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error =
-            Error::new(ErrorKind::Unsupported, format!("no numpy array for type {}", column.data_type()))
+            Error::new(ErrorKind::Unsupported, format!("type {} has no numpy array", column.data_type()))
                 .at(Place::default().column(field.name().as_str()))
                 .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));

@@ -7,7 +7,15 @@ use pyo3::types::{PyCapsule, PyTuple};
 
 use crate::{capsule, dense};
 
-/// Names and types of the columns of a batch.
+/// Names and types of columns; ``pyarrow.schema(schema)`` converts it.
+///
+/// Examples
+/// --------
+/// >>> import forebay as fb
+/// >>> fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 48)}).schema
+/// image: uint8[32, 48, 3] not null
+/// label: Int64
+/// id: Int64
 #[pyclass(frozen, module = "forebay", name = "Schema")]
 pub(crate) struct Schema {
     schema: SchemaRef,
@@ -24,14 +32,25 @@ impl Schema {
 
 #[pymethods]
 impl Schema {
-    /// The names of the columns, in order.
+    /// Names of the columns, in order.
     #[getter]
     fn names(&self) -> Vec<&str> {
         self.schema.fields().iter().map(|field| field.name().as_str()).collect()
     }
 
-    /// For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the numpy type of an
-    /// element where it has one, and the shape of one row.
+    /// How each column is delivered in a batch.
+    ///
+    /// Returns
+    /// -------
+    /// list of tuple
+    ///     For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the type of an element
+    ///     as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> fb.Loader("data/train/", columns=["label", "image"]).schema.layout()
+    /// [('label', 'dense', '<i8', ()), ('image', 'bytes', None, ())]
     fn layout<'py>(&self, py: Python<'py>) -> PyResult<Vec<ColumnLayout<'py>>> {
         self.schema
             .fields()

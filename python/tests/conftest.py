@@ -54,12 +54,28 @@ def plain(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Pictures that a small network can tell apart: four classes, by where the bright square is."""
+    folder = tmp_path_factory.mktemp("photos")
+    write_photos(folder, 256)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def documented(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the data sets ``data/train`` and ``data/val`` of the examples in docstrings."""
+    folder = tmp_path_factory.mktemp("documented")
+    for name, rows in (("train", 256), ("val", 64)):
+        (folder / "data" / name).mkdir(parents=True)
+        write_photos(folder / "data" / name, rows)
+    return folder
+
+
+def write_photos(folder: Path, rows: int) -> None:
+    """Pictures of four classes in one file, 32 to a row group."""
     from PIL import Image
 
     rng = np.random.default_rng(11)
-    folder = tmp_path_factory.mktemp("photos")
     images, labels = [], []
-    for row in range(256):
+    for row in range(rows):
         label = row % 4
         pixels = rng.integers(0, 80, (32, 40, 3), dtype=np.uint8)
         top, left = 16 * (label // 2), 20 * (label % 2)
@@ -72,11 +88,10 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
         {
             "image": pa.array(images, pa.binary()),
             "label": pa.array(labels, pa.int64()),
-            "id": pa.array(range(256), pa.int64()),
+            "id": pa.array(range(rows), pa.int64()),
         }
     )
     pq.write_table(table, folder / "photos.parquet", row_group_size=32)
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def test_what_is_no_cache_is_refused(plain: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(fb.InvalidError, match="a folder of its own"):
         small(plain, cache=fb.DiskCache(tmp_path, max_bytes="1GB"))
-    with pytest.raises(fb.InvalidError, match="no tier"):
+    with pytest.raises(fb.InvalidError, match="tier must be"):
         fb.DiskCache(tmp_path, max_bytes=1, tier="pickle")  # type: ignore[arg-type]
 
 

@@ -1,8 +1,8 @@
 """The pages of docs/: their Python and their commands run as written, on small data sets that are drawn here.
 
 A page is run from top to bottom as one program. A block is left out if the line before it is ``<!-- not run: why -->``.
-``<!-- needs: torch -->`` names a module or attribute: without the module the page is skipped, and without the attribute of
-``forebay`` that one block. ``print(...)  # text`` says what is printed.
+``<!-- needs: torch -->`` names a module, without which the page is skipped, or an attribute of ``forebay``, without which
+that one block is. ``print(...)  # text`` says what is printed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import builtins
 import importlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,6 +91,22 @@ def test_every_link_between_pages_leads_somewhere() -> None:
         assert not broken, f"{page.relative_to(ROOT)}: {broken}"
 
 
+def test_troubleshooting_names_messages_that_exist() -> None:
+    sources = "".join(
+        path.read_text()
+        for folder, suffix in (("src", "rs"), ("python/src", "rs"), ("python/forebay", "py"))
+        for path in (ROOT / folder).rglob(f"*.{suffix}")
+    )
+    # A sentence may be written on several lines: with a backslash in Rust, as adjacent strings in Python.
+    sources = re.sub(r'\\\n\s*|"\s*\n\s*f?"', "", sources)
+    page = (DOCS / "troubleshooting.md").read_text()
+    tables = page.split("## Opening a data set")[1].split("## Slow")[0]
+    messages = set(re.findall(r"^\| `([^`]+)`", tables, re.M)) - {"No such file or directory"}
+    assert len(messages) > 30
+    missing = sorted(message for message in messages if message not in sources)
+    assert not missing, f"no source has {missing}"
+
+
 def run(page: Path) -> None:
     """Runs the blocks of a page in this process, in the folder where it is."""
     text = page.read_text()
@@ -130,18 +145,16 @@ def _has(dotted: str) -> bool:
 
 
 def command(line: str) -> None:
-    """Runs a line of a shell block."""
+    """Runs a line of a shell block. Data that it draws takes the place of what is there."""
     words = shlex.split(line, comments=True)
     if not words:
         return
     assert words[0] == "forebay", line
     if words[1] == "synth" and Path(words[2]).is_symlink():
         Path(words[2]).unlink()
-    if words[1:] == ["--version"] or words[1] != "synth" or not Path(words[2]).exists():
-        ran = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
-        assert ran.returncode == 0, f"{line}: {ran.stderr}{ran.stdout}"
+    ran = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    assert ran.returncode == 0, f"{line}: {ran.stderr}{ran.stdout}"
 
 
 if __name__ == "__main__":
     run(Path(sys.argv[1]))
-    shutil.rmtree("cache", ignore_errors=True)

@@ -62,6 +62,12 @@ def test_two_ranks_share_an_epoch(drawn: Path) -> None:
     assert "together: 400 rows, each exactly once" in run("ranks.py", "photos", cwd=drawn)
 
 
+def test_an_adapter_of_ones_own_delivers_plain_dicts(drawn: Path) -> None:
+    text = run("custom_adapter.py", "photos", cwd=drawn)
+    assert "step 6: dict of 16 rows, 400 delivered" in text
+    assert "64 labels: 0 rows delivered before, 64 after" in text
+
+
 def test_keras_fits(drawn: Path) -> None:
     text = run("keras_fit.py", "photos", "held-out", "--epochs", "2", "--size", "64", cwd=drawn, framework="keras")
     assert "val_accuracy" in text

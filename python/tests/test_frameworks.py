@@ -16,7 +16,7 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
-from forebay.adapt import Batches
+from forebay.adapters import Batches
 
 IMAGE = fb.Image.random_resized_crop(24, scale=(0.9, 1.0), ratio=(1.0, 1.3))
 
@@ -61,19 +61,19 @@ def test_a_data_loader_over_a_loader_says_what_to_do_instead(plain: Path, option
 
 
 @pytest.mark.parametrize("name", ["torch", "keras", "jax", "tf"])
-def test_what_is_no_loader_is_refused_at_once(name: str) -> None:
+def test_what_is_not_a_loader_is_refused_at_once(name: str) -> None:
     try:
         module = getattr(fb, name)
     except ImportError as error:
         pytest.skip(str(error))
     door = module.dataset if name == "tf" else module.batches
-    with pytest.raises(fb.InvalidError, match=r"a str is no forebay.Loader") as caught:
+    with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got str") as caught:
         door("https://ann:hunter2@host/x")
     assert "hunter2" not in str(caught.value)
 
 
 def test_batches_in_any_type_are_of_a_loader() -> None:
-    with pytest.raises(fb.InvalidError, match=r"a list is no forebay.Loader"):
+    with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got list"):
         Batches([], dict)  # type: ignore[arg-type]
 
 
@@ -119,7 +119,7 @@ def test_torch_uploads_one_batch_ahead(plain: Path) -> None:
 
 
 def test_working_ahead_changes_neither_states_nor_the_place_of_an_error(plain: Path) -> None:
-    from forebay.adapt import Batches
+    from forebay.adapters import Batches
 
     seen: list[int] = []
 
@@ -257,6 +257,13 @@ def test_a_missing_framework_is_named(framework: str) -> None:
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert f"forebay.{module} needs" in done.stdout
     assert "pip install" in done.stdout
+
+
+def test_a_framework_that_lacks_something_itself_says_what(tmp_path: Path) -> None:
+    (tmp_path / "keras.py").write_text("import a_backend_that_is_absent")
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert "forebay.keras needs Keras 3, which cannot be imported: No module named 'a_backend" in done.stderr
 
 
 def test_importing_the_package_imports_no_framework() -> None:

@@ -16,7 +16,7 @@ import pytest
 from conftest import ROWS, ids, small
 
 import forebay as fb
-from forebay.adapt import Batches
+from forebay.adapters import Batches
 
 
 def flat(batches: list[list[int]]) -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
-from forebay.adapt import Batches, pick
+from forebay.adapters import Batches, pick
 
 
 def halve(batch: dict[str, Any]) -> dict[str, Any]:
@@ -93,15 +93,15 @@ def test_it_has_to_return_a_dict(plain: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (lambda batch: {"id": batch["id"], "y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
-        (lambda batch: {"y": batch["id"][:2]}, r"column 'y': want 64 rows, .* got 2\b"),
+        (lambda batch: {"id": batch["id"], "y": batch["id"][:2]}, r"64 rows of column 'y', .* got 2\b"),
+        (lambda batch: {"y": batch["id"][:2]}, r"64 rows of column 'y', .* got 2\b"),
         (lambda batch: {"y": np.concatenate([batch["id"], batch["id"]])}, r"got 128\b"),
-        (lambda batch: {"y": batch["id"].sum()}, "got a int64 without rows"),
-        (lambda batch: {"y": np.array(3)}, "got a ndarray without rows"),
+        (lambda batch: {"y": batch["id"].sum()}, "got int64 without rows"),
+        (lambda batch: {"y": np.array(3)}, "got ndarray without rows"),
         (lambda batch: {"y": [1, 2]}, r"got 2\b"),
-        (lambda batch: {"y": {"z": batch["id"][1:]}}, r"column 'y.z': .* got 63\b"),
+        (lambda batch: {"y": {"z": batch["id"][1:]}}, r"column 'y.z', .* got 63\b"),
         (lambda batch: {"y": fb.Ragged(batch["id"], np.array([0, 64]))}, r"got 1\b"),
-        (lambda batch: {}, "no column"),
+        (lambda batch: {}, "at least one column"),
     ],
 )
 def test_it_returns_as_many_rows_as_it_was_given(plain: Path, change: Any, says: str) -> None:

@@ -29,16 +29,24 @@ IMAGES = {
     'forebay.Image.resize(4, 4).normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)).dtype("float32")': fb.Image.resize(4, 4)
     .dtype("float32")
     .normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25)),
+    'forebay.Image.resize(4, 4).normalize((0.485, 0.45, 0.4), (0.229, 0.2, 0.2)).dtype("float32")': fb.Image.resize(
+        4, 4
+    )
+    .normalize((0.485, 0.45, 0.4), (0.229, 0.2, 0.2))
+    .dtype("float32"),
 }
 VALUES = [
     *IMAGES.values(),
     fb.Shuffle(seed=17),
     fb.Shuffle(seed=17, window_rows=100, lanes=2),
     fb.Shuffle.exact(17),
+    fb.Shuffle.exact(17, lanes=2),
+    fb.Shuffle.stored(),
     fb.Shuffle.stored(lanes=4),
     fb.Shard(rank=3, world=8),
     fb.Skip(at_most=3),
     fb.DiskCache("/nvme/forebay", max_bytes="200GB"),
+    fb.DiskCache("/nvme/for'ebay", max_bytes="200g", tier="pixels"),
 ]
 
 
@@ -94,27 +102,30 @@ def test_values_are_frozen() -> None:
     ("make", "says"),
     [
         (lambda: fb.Shard(rank=8, world=8), "ranks run from 0 to 7"),
-        (lambda: fb.Shard(rank=0, world=0), "world is 1 or more"),
+        (lambda: fb.Shard(rank=0, world=0), "world must be at least 1"),
         (lambda: fb.Shuffle(seed=-1), "seed"),
         (lambda: fb.Shuffle(seed=1 << 64), "64 bits"),
-        (lambda: fb.Shuffle(seed=0.5), "no whole number"),  # type: ignore[arg-type]
+        (lambda: fb.Shuffle(seed=0.5), "seed must be an int, got 0.5"),  # type: ignore[arg-type]
         (lambda: fb.Shuffle(seed=1, window_rows=0), "window_rows"),
         (lambda: dataclasses.replace(fb.Shuffle.exact(1), window_rows=5), "has no window"),
         (lambda: dataclasses.replace(fb.Shuffle.stored(), seed=5), "has no seed"),
-        (lambda: fb.Shuffle(seed=1, mixing="none"), "no mixing"),  # type: ignore[arg-type]
+        (lambda: fb.Shuffle(seed=1, mixing="none"), "mixing must be 'window', 'exact' or 'stored'"),  # type: ignore[arg-type]
         (lambda: fb.Shuffle(seed=1, lanes=1 << 32), "32 bits"),
         (lambda: fb.Shard(rank=0, world=1 << 32), "32 bits"),
-        (lambda: fb.DiskCache(b"x", max_bytes=1), "no path"),  # type: ignore[arg-type]
+        (lambda: fb.DiskCache(b"x", max_bytes=1), "path must be a str or a path, got bytes"),  # type: ignore[arg-type]
         (lambda: fb.Skip(at_most=-1), "at_most"),
         (lambda: fb.Image.resize(1, 1).dtype("int7"), "int7"),
         (lambda: fb.Image.resize(1, 1).layout("HCWN"), "HCWN"),
-        (lambda: fb.DiskCache("x", max_bytes="200 parsecs"), "is no size"),
-        (lambda: parse_bytes(0, "memory"), "memory=0"),
-        (lambda: parse_bytes("", "memory"), "memory=''"),
-        (lambda: to_json([("a", "~", 1)]), "cannot compare with '~'"),
+        (
+            lambda: fb.DiskCache("x", max_bytes="200 parsecs"),
+            "max_bytes must be a size, got '200 parsecs' .*'12GB' or '12g'.*'4GiB'",
+        ),
+        (lambda: parse_bytes(0, "memory"), "memory must be at least 1 byte"),
+        (lambda: parse_bytes("", "memory"), "memory must be a size, got ''"),
+        (lambda: to_json([("a", "~", 1)]), "must be one of =, .*, got '~'"),
         (lambda: to_json([]), "pass None"),
-        (lambda: to_json("a > 1"), "no filter"),
-        (lambda: to_json([("a", "in", "bc")]), "takes a list"),
+        (lambda: to_json("a > 1"), "filter must be a list, got 'a > 1'"),
+        (lambda: to_json([("a", "in", "bc")]), "needs a list of values"),
         (lambda: to_json([("a", "<", float("nan"))]), "nan"),
         (lambda: to_json([("a", "<", None)]), "None"),
     ],
@@ -129,6 +140,7 @@ def test_sizes_are_read_as_people_write_them() -> None:
     assert parse_bytes("4GiB", "memory") == 4 << 30
     assert parse_bytes(" 1.5 kb ", "memory") == 1500
     assert parse_bytes("4g", "memory") == parse_bytes("4 GB", "memory") == 4 * 10**9
+    assert fb.DiskCache("x", max_bytes="200g").max_bytes == 200 * 10**9
     assert parse_bytes("7", "memory") == parse_bytes(7, "memory") == parse_bytes("7B", "memory")
 
 
@@ -169,7 +181,7 @@ def test_a_launcher_says_which_shard(
         ({}, "torchrun, horovodrun, mpirun or srun"),
         ({"RANK": "1"}, "only RANK is set"),
         ({"RANK": "a", "WORLD_SIZE": "2"}, "RANK='a'"),
-        ({"RANK": "2", "WORLD_SIZE": "2"}, "outside a world"),
+        ({"RANK": "2", "WORLD_SIZE": "2"}, "rank must be less than world"),
         ({"RANK": "0", "WORLD_SIZE": "8", "SLURM_PROCID": "1", "SLURM_NTASKS": "2"}, "SLURM says"),
         ({"RANK": "0", "WORLD_SIZE": "2", "PMI_RANK": "0", "PMI_SIZE": "3"}, "PMI says"),
     ],

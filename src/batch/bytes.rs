@@ -9,7 +9,7 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 
 use super::{Fill, Selection, downcast};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let mut nulls = selection.nulls(sources);
@@ -19,10 +19,10 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
     if sources[0].data_type() == &DataType::Utf8View {
         let (offsets, values) = values::<StringViewType>(sources, selection, fill)?;
-        return Ok(Arc::new(LargeStringArray::try_new(offsets, values, nulls)?));
+        return Ok(Arc::new(LargeStringArray::try_new(offsets, values, nulls).or_fail()?));
     }
     let (offsets, values) = values::<BinaryViewType>(sources, selection, fill)?;
-    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls)?))
+    Ok(Arc::new(LargeBinaryArray::try_new(offsets, values, nulls).or_fail()?))
 }
 
 /// Where the selected values begin, and their bytes; `fill` in the place of nulls.

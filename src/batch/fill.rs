@@ -1,5 +1,7 @@
 //! What stands where a value is null.
 
+mod serial;
+
 use std::fmt;
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use half::f16;
 
 use super::Selection;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Gathers by width: the same copy serves all types of it.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
@@ -72,7 +72,7 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, stride: usize, fill: T) -> Re
         }
         Err(shared) => builder.nulls(nulls).add_buffer(shared),
     };
-    Ok(make_array(builder.build()?))
+    Ok(make_array(builder.build().or_fail()?))
 }
 
 /// Writes `fill` to the rows of `stride` values that are not present.
@@ -98,7 +98,7 @@ fn words<T: ArrowNativeType>(
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(selection.len()).nulls(nulls);
-    Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build()?))
+    Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build().or_fail()?))
 }
 
 /// The bits of `value` in a numeric type, in the low end of a word; of times, in their own unit; of binary values of fixed

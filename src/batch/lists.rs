@@ -9,7 +9,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, FieldRef};
 
 use super::{Fill, Run, Selection, booleans, downcast, fill as fill_values, gather as gather_values};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Where a list's values lie in its source.
 type Bounds<'a> = Box<dyn Fn(usize) -> (usize, usize) + 'a>;
@@ -47,7 +47,7 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     let values = gather_values(&values, &runs.finish()?, fill)?;
     let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
-    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls)?))
+    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
 }
 
 /// The bounds of a list, as far as there are values. Offsets of mapped rows may be changed by others at any time: what they
@@ -77,7 +77,7 @@ pub(super) fn gather_fixed(
         Some(fill) => (filled(values, nulls, length as usize, fill)?, None),
         None => (values, nulls),
     };
-    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, nulls)?))
+    Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, nulls).or_fail()?))
 }
 
 /// The values of lists of `length` with the nulls among them, and all that lies under a list that is null, replaced.
@@ -86,7 +86,7 @@ fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fil
     let Some(nulls) = nulls else { return Ok(values) };
     let data = values.to_data();
     drop(values);
-    let values = make_array(data.into_builder().nulls(Some(nulls)).build()?);
+    let values = make_array(data.into_builder().nulls(Some(nulls)).build().or_fail()?);
     match values.as_any().downcast_ref::<BooleanArray>() {
         Some(_) => {
             let all = Run { source: 0, start: 0, rows: values.len() as u32 };

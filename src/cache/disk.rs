@@ -26,7 +26,7 @@ pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
         read += bytes as u64;
-        // The end of a file is no whole chunk, and tells of the file rather than of the disk.
+        // The end of a file is not a whole chunk, and says more about the file than about the disk.
         if bytes < READ_BYTES {
             break;
         }

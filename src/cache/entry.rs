@@ -9,11 +9,11 @@ use arrow::compute::{TakeOptions, take_arrays};
 
 use super::seal::Seal;
 use super::stats::Counters;
-use crate::error::Result;
+use crate::error::{OrFail, Result};
 
 /// The rows of one row group, found in the cache and found right. Cheap to clone.
 ///
-/// On a local disk they lie in the page cache, not in the process's own memory: a page is read when one of its rows is, and
+/// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of its rows is, and
 /// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them
 /// in place: what was read from a mapped entry is right if [`is_intact`](Self::is_intact) says so afterwards. Arrow does not
 /// check offsets and views again when it reads a value; who cannot rule out such programs, and does not check them either,
@@ -63,9 +63,10 @@ impl Entry {
         let share = rows.len() as f64 / self.rows().max(1) as f64;
         self.counters.read_bytes.fetch_add((self.bytes as f64 * share) as u64, Relaxed);
         let indices = UInt32Array::from(rows.to_vec());
-        let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))?;
+        let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))
+            .or_fail()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options)?)
+        Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options).or_fail()?)
     }
 }
 

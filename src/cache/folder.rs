@@ -1,4 +1,4 @@
-//! The folder as it lies on disk: who may use it, what things are called, how they are opened.
+//! The folder on disk: who may use it, what its files are called, how they are opened.
 //!
 //! ```text
 //! <folder>/                       ours, writable by nobody else, nothing of others in it
@@ -6,7 +6,7 @@
 //!     ledger                      bytes and entries in all, under its lock
 //!     3f/                         0700; the first two digits of a name, so that no folder grows long
 //!       3f…9c.arrows              0600; an entry, whole, never written again
-//!       3f…9c.part                0600; locked by whoever fetches or writes it now; without a lock, an orphan
+//!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
 //! Symbolic links are never followed: where a file or a folder of ours should be, a link is removed.
@@ -20,10 +20,10 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 
 use super::key::Name;
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, OrFail, Place, Result};
 
 const VERSION: &str = "forebay-rows-v1";
-/// What every layout's folder is called in the beginning: those of other versions are no strangers.
+/// Prefix of the folders of all layouts: those of other versions are not foreign.
 const ANY_VERSION: &str = "forebay-rows-v";
 /// At the root of a disk of its own the file system keeps a folder too.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
@@ -74,10 +74,10 @@ impl Folder {
     pub(super) fn open(given: &Path) -> Result<Folder> {
         let at = |error: Error| error.at(Place::file(given.to_string_lossy()));
         // Without a slash at the end, which would follow a link.
-        let given: PathBuf = std::path::absolute(given)?.components().collect();
+        let given: PathBuf = std::path::absolute(given).or_fail()?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
-            fs::create_dir_all(parent).and_then(|()| make_private(&given)).map_err(|e| at(e.into()))?;
+            fs::create_dir_all(parent).and_then(|()| make_private(&given)).or_fail().map_err(at)?;
         }
         let folder = Folder { root: given.join(VERSION), given, mapped: false };
         folder.check().map_err(at)?;
@@ -99,7 +99,7 @@ impl Folder {
     /// again: where a disk was unmounted, the rows would fill the one below.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
-        make_private(&self.root)?;
+        make_private(&self.root).or_fail()?;
         check_private(&self.root)
     }
 
@@ -112,11 +112,11 @@ impl Folder {
     }
 
     fn check_alone(&self) -> Result<()> {
-        for found in fs::read_dir(&self.given)? {
-            let name = found?.file_name();
+        for found in fs::read_dir(&self.given).or_fail()? {
+            let name = found.or_fail()?.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
-                return Err(Error::invalid(format!("the folder of a cache holds {name:?}")).hint(format!(
+                return Err(Error::invalid(format!("the cache folder holds {name:?}")).hint(format!(
                     "give the cache a folder of its own: {}",
                     self.given.join("rows").display()
                 )));
@@ -191,7 +191,7 @@ impl Scan {
 /// Opens a file of ours to read it, which does not count as a use.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    // Not to wait for a writer, should a pipe lie there.
+    // Not to wait for a writer, should there be a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     #[cfg(target_os = "linux")]
     match open(flags | OFlags::NOATIME) {
@@ -217,7 +217,7 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether something failed because of what lies at one path, not because of the disk: a link or a folder, or a file that
+/// Whether something failed because of what is at one path, not because of the disk: a link or a folder, or a file that
 /// may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
@@ -254,28 +254,25 @@ fn make_private(path: &Path) -> io::Result<()> {
 
 /// Refuses a folder into which somebody else could put rows.
 fn check_private(path: &Path) -> Result<()> {
-    let found = path.symlink_metadata()?;
+    let found = path.symlink_metadata().or_fail()?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
     if found.is_symlink() {
-        return refuse(
-            "the folder of a cache is a symbolic link",
-            "name the folder that it points to".into(),
-        );
+        return refuse("the cache folder is a symbolic link", "name the folder that it points to".into());
     }
     if !found.is_dir() {
         return refuse(
-            "the place of a cache is not a folder",
-            "name a folder, or one that is not there".into(),
+            "the cache folder is not a folder",
+            "name a folder, or a path that does not exist".into(),
         );
     }
     let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
     if owner != user {
-        let cause = format!("the folder of a cache belongs to user {owner}, and this is user {user}");
+        let cause = format!("the cache folder belongs to user {owner}, and this is user {user}");
         return Err(Error::invalid(cause).hint("each user needs a cache of their own"));
     }
     if found.mode() & OTHERS_WRITE != 0 {
         let hint = format!("chmod go-w {}", path.display());
-        return refuse("others can write to the folder of a cache", hint);
+        return refuse("others can write to the cache folder", hint);
     }
     Ok(())
 }

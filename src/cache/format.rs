@@ -8,7 +8,7 @@
 //!
 //! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has every type
 //! that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and stops before the key.
-//! Why the proof stands at the end: what is torn or cut off lacks it.
+//! Why the proof is at the end: what is torn or cut off lacks it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -92,7 +92,7 @@ impl Encoded {
 }
 
 /// Of what views use, the part that they may hold beside it and still be written as they are. In pages of Parquet a
-/// length stands before each value; to take them apart would cost a copy of all.
+/// length is before each value; to take them apart would cost a copy of all.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
 /// The rows without what their views do not use: a view may point into a page of which only a few values are left.
@@ -191,7 +191,7 @@ pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> 
     if is_sound { Integrity::Sound(body) } else { Integrity::Damaged }
 }
 
-/// What stands at the end of an entry.
+/// The trailer of an entry.
 struct Trailer {
     body: Body,
     /// Length of the key.
@@ -213,7 +213,7 @@ impl Trailer {
     }
 }
 
-/// Where the buffers of an entry's batch begin: what stands before them decides how they are read. `None` if the stream
+/// Where the buffers of an entry's batch begin: what is before them decides how they are read. `None` if the stream
 /// of `length` is not one of ours.
 pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     /// The schema, which has no buffers, and the batch.

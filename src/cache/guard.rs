@@ -1,10 +1,10 @@
 //! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map says so, where the process would
 //! die of SIGBUS.
 //!
-//! A page of a mapped file is gone when somebody cuts the file, or when the disk fails under it; whoever touches it then
+//! A page of a mapped file is gone when somebody cuts the file, or when the disk fails under it; a thread that touches it then
 //! gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero pages in the
 //! place of the whole map, marks the map as broken and lets the reader go on; nobody delivers what was read from a broken
-//! map. Any other SIGBUS goes to whoever handled it before us.
+//! map. Any other SIGBUS goes to the handler that was there before.
 //!
 //! The handler only reads atomics and calls `mmap` and `sigaction`, which a signal handler may do.
 #![allow(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Off when the disk fails, tried again a while later. What fails is never asked twice in a row.
+//! Switches the cache off when the disk fails, and tries again later.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,13 +10,13 @@ use serde::Serialize;
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
-/// What a cache does not do at present, and why.
+/// Why a cache does not read or write at present.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Off {
-    /// What was tried, and how it failed.
+    /// The operation, and how it failed.
     pub why: String,
-    /// Seconds since it failed first.
+    /// Seconds since the first failure.
     pub seconds: f64,
 }
 

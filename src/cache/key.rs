@@ -19,7 +19,7 @@ impl Key {
     /// The key of a row group.
     ///
     /// `file` says which file it is, the same in each process and each run; it is written into the entry, so it must hold
-    /// no credentials. `bytes` is the file's size, `version` what tells one writing of it from the next, `row_group` the
+    /// no credentials. `bytes` is the file's size, `version` what distinguishes one version of it from the next, `row_group` the
     /// ordinal in the file, `rows` which of its rows there are, in words of the caller's. `columns` are those that are delivered, in that order: names, types and nullability count,
     /// the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
@@ -57,7 +57,7 @@ impl Name {
         Name(xxh3_128(key))
     }
 
-    /// Which of the 256 folders it lies in.
+    /// Which of the 256 folders it is in.
     pub(super) fn folder(self) -> u8 {
         (self.0 >> 120) as u8
     }

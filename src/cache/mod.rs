@@ -90,7 +90,19 @@ pub use upkeep::{Cleared, Report};
 /// How long to wait for another thread or process that fetches the same rows: what a slow store may need for a row group.
 pub const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A folder of cached rows, bounded in bytes, shared by the processes of a node. Cheap to clone.
+/// A folder of cached rows, bounded in bytes, shared by the processes of a machine. Cheap to clone.
+///
+/// From the second epoch on, rows come from here: without a request to a store, and without decoding Parquet. It is only a
+/// cache: it can be deleted at any time, and a damaged entry or a full disk is a miss, not an error.
+///
+/// ```no_run
+/// use forebay::{Dataset, DiskCache};
+///
+/// let cache = DiskCache::open("/nvme/forebay", 500_000_000_000)?;
+/// let loader = Dataset::open("s3://acme/train/")?.loader().cache(cache.clone()).build()?;
+/// println!("{}", cache.stats());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct DiskCache(Arc<Inner>);
 
@@ -129,16 +141,18 @@ pub struct Guard {
 }
 
 impl DiskCache {
-    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it is not there.
+    /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it does not exist. A `~` is the
+    /// user's home.
     ///
-    /// All processes of a node may open the same folder; each brings its own limit, and the smallest one rules what that
-    /// process adds. A tenth of the disk, and 1 GiB at least, is left free whatever the limit.
+    /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that process adds. A
+    /// tenth of the disk, and at least 1 GiB, is left free whatever the limit.
     ///
-    /// A `~` is the user's home.
+    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) say why nothing is kept.
     ///
-    /// Fails with `Invalid` for a limit of 0, for no path or a URL, and for a folder that is a symbolic link, belongs to another user, can be
-    /// written by others, or holds anything but a cache; with `NotFound` or `Io` where the folder cannot be created or
-    /// looked at. A folder in which nothing can be written is no error: [`stats`](Self::stats) say why nothing is kept.
+    /// # Errors
+    /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link, belongs to another
+    /// user, can be written to by others, or holds anything but a cache; `NotFound` or `Io` where the folder cannot be created
+    /// or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
             return Err(Error::invalid("a cache of 0 bytes").hint("leave out `cache`, or give it room"));
@@ -158,28 +172,32 @@ impl DiskCache {
         DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
     }
 
-    /// The most bytes that this process lets the entries be.
+    /// The limit in bytes that it was opened with.
     pub fn max_bytes(&self) -> u64 {
         self.0.space.limit()
     }
 
-    /// Whether entries are mapped, and so take no memory of this process: on local disks.
+    /// Whether entries are memory-mapped, and so take no memory of this process: on local disks.
+    #[doc(hidden)]
     pub fn is_mapped(&self) -> bool {
         self.0.space.folder.mapped
     }
 
-    /// The most bytes that the entries can come to: the limit, or less where the disk has no more to give.
+    /// Bytes that the entries can grow to: the limit, or less where the disk has less room.
+    #[doc(hidden)]
     pub fn capacity(&self) -> u64 {
         self.0.space.capacity(Ledger::peek(&self.0.space.folder).unwrap_or_default().total)
     }
 
     /// Whether there is an entry for `key`, without looking into it.
+    #[doc(hidden)]
     pub fn holds(&self, key: &Key) -> bool {
         self.0.space.folder.entry(key.name()).symlink_metadata().is_ok_and(|found| found.is_file())
     }
 
-    /// Bytes a second at which the disk itself gives an entry, past the page cache. `None` where none is large enough to
-    /// tell, or the file system cannot be read so.
+    /// Bytes per second of reading an entry from the disk itself, past the page cache. `None` where no entry is large enough
+    /// to measure, or the file system has no direct reads.
+    #[doc(hidden)]
     pub fn disk_rate(&self) -> Option<f64> {
         let folder = &self.0.space.folder;
         let largest = folder.scan().ok()?.entries.into_iter().max_by_key(|found| found.length)?;
@@ -191,14 +209,16 @@ impl DiskCache {
         self.0.space.folder.given()
     }
 
-    /// Tells that an epoch begins. Entries that were not used in the one before may go from now on.
+    /// Notes that an epoch begins. Entries that were not used in the one before may be evicted from now on.
+    #[doc(hidden)]
     pub fn epoch_begins(&self) {
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
     }
 
-    /// What is to be done once in an epoch and looks at the folder: notes hits and misses in the ledger, and removes what
-    /// killed processes left half-written.
+    /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files of killed
+    /// processes.
+    #[doc(hidden)]
     pub fn maintain(&self) {
         self.0.note_use(Duration::from_secs(1));
         self.remove_orphans();
@@ -207,11 +227,13 @@ impl DiskCache {
     /// The rows of `key`, if they are here and right. What is wrong with a file is counted, and the file is removed.
     ///
     /// Where the folder is on a local disk they are mapped: ask [`Entry::is_intact`] after they were used.
+    #[doc(hidden)]
     pub fn get(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Mapped)
     }
 
     /// As [`get`](Self::get), in memory of their own, where nobody can change them.
+    #[doc(hidden)]
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Copied)
     }
@@ -226,6 +248,7 @@ impl DiskCache {
     /// how often and why.
     ///
     /// `rows` may be slices, and may have views into larger buffers: what they do not use is not written.
+    #[doc(hidden)]
     pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
         if !self.may_write() {
             return false;
@@ -239,6 +262,7 @@ impl DiskCache {
     /// Looks `key` up, and where it is missing settles who fetches it: one thread of one process. The others wait until it
     /// is there, for `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. Who dies
     /// while it fetches holds up nobody.
+    #[doc(hidden)]
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
         let found = matches!(claim, Claim::Ready(_));
@@ -246,7 +270,7 @@ impl DiskCache {
         claim
     }
 
-    /// What this process did, and how full the cache is.
+    /// Hits, misses and writes of this process, and how full the cache is.
     pub fn stats(&self) -> CacheStats {
         let Totals { total, past } = Ledger::peek(&self.0.space.folder).unwrap_or_default();
         CacheStats {
@@ -261,7 +285,8 @@ impl DiskCache {
         }
     }
 
-    /// A warning that was not yet given, at most one a minute: that the disk failed, and how.
+    /// A warning that the disk failed, and how, if there is a new one: at most one a minute.
+    #[doc(hidden)]
     pub fn take_warning(&self) -> Option<String> {
         self.0.health.take_warning()
     }
@@ -277,7 +302,7 @@ impl DiskCache {
                 return Claim::Alone;
             }
             match Writer::begin(&self.0.space, key.name()) {
-                // Whoever held the part before may have finished it since we looked.
+                // The writer before us may have finished it since we looked.
                 Ok(writer) => {
                     return match self.find(key, Access::Mapped) {
                         Some(entry) => Claim::Ready(entry),
@@ -370,7 +395,7 @@ impl DiskCache {
         }
     }
 
-    /// The rows of an entry where they lie in its file; `None` if it is not right.
+    /// The rows of an entry where they are in its file; `None` if it is not right.
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
         let mut before = Stamp::of(&file.metadata()?);

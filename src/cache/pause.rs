@@ -7,7 +7,7 @@ const SHORTEST_NAP: Duration = Duration::from_micros(200);
 /// A waiter learns this late at most that another process is done.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// Where the threads of this process nap; whoever gives a lock back wakes them.
+/// Where the threads of this process nap; the thread that gives a lock back wakes them.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     lock: Mutex<()>,

@@ -80,7 +80,7 @@ struct SpaceState {
     full_since: Option<Instant>,
 }
 
-/// Bytes of the disk that a folder lies on, as `df` counts them: what nobody but root may use is no part of it.
+/// Bytes of the disk that holds a folder, as `df` counts them: what only root may use is not part of it.
 struct Disk {
     size: u64,
     free: u64,
@@ -127,7 +127,7 @@ impl Space {
         state.full_since = None;
     }
 
-    /// Whether room was asked for in vain a short while ago.
+    /// Whether there was no room a short while ago.
     pub(super) fn is_full(&self) -> bool {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }

@@ -1,4 +1,4 @@
-//! What the cache did, and why it did not do more.
+//! Hits, misses and writes of the cache, and why rows were not kept.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -33,56 +33,56 @@ pub(super) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Relaxed);
 }
 
-/// What one process did with a cache since it opened it, and how full the cache is.
+/// Hits, misses and writes of one process since it opened a cache, and how full the cache is.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CacheStats {
-    /// Look-ups that found their rows.
+    /// Lookups that found their rows.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Lookups that did not.
     pub misses: u64,
-    /// Bytes of entries that were handed out as rows, mapped or read; of rows taken singly, their share.
+    /// Bytes of entries that were handed out as rows, mapped or read; where single rows were taken, their share.
     pub read_bytes: u64,
     /// Entries written.
     pub written: u64,
-    /// Bytes of them.
+    /// Bytes of these.
     pub written_bytes: u64,
-    /// Files found damaged, cut off or misplaced, and removed.
+    /// Files that were damaged, truncated or misplaced, and removed.
     pub damaged: u64,
     /// Entries that were removed to make room.
     pub evictions: u64,
-    /// Rows that were not kept, by reason.
+    /// Row groups that were not kept, by reason.
     pub declined: DeclinedStats,
-    /// Waits for another's fetch that took longer than allowed.
+    /// Waits for another process or thread to fetch the same rows that took too long.
     pub gave_up_waiting: u64,
     /// Entries in the folder, of all processes.
     pub entries: u64,
-    /// Bytes of them on disk.
+    /// Their bytes on disk.
     pub bytes: u64,
-    /// The most bytes that they may be.
+    /// Limit of these bytes.
     pub max_bytes: u64,
-    /// What all processes found and missed, up to their last epochs.
+    /// Hits and misses of all processes, up to their last epochs.
     pub past: PastStats,
-    /// Why nothing is looked up at present.
+    /// Why nothing is looked up at present; `None` where the cache works.
     pub reading_off: Option<Off>,
-    /// Why nothing is kept at present.
+    /// Why nothing is written at present; `None` where the cache works.
     pub writing_off: Option<Off>,
 }
 
-/// Of what use the cache was to all processes since its folder was made.
+/// Hits and misses of all processes since the folder of the cache was made.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PastStats {
-    /// Look-ups that found their rows.
+    /// Lookups that found their rows.
     pub hits: u64,
-    /// Look-ups that did not.
+    /// Lookups that did not.
     pub misses: u64,
-    /// Files found damaged, cut off or misplaced, and removed.
+    /// Files that were damaged, truncated or misplaced, and removed.
     pub damaged: u64,
 }
 
 impl PastStats {
-    /// The share of look-ups that found their rows; `None` where nothing was looked up.
+    /// Share of lookups that were hits, from 0 to 1; `None` before the first lookup.
     pub fn hit_rate(&self) -> Option<f64> {
         let asked = self.hits + self.misses;
         (asked > 0).then(|| self.hits as f64 / asked as f64)
@@ -97,34 +97,34 @@ impl PastStats {
     }
 }
 
-/// How often rows were not kept, by reason.
+/// Number of row groups that were not kept, by reason.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeclinedStats {
     /// The cache, or the disk, is full of what epochs still use.
     pub full: u64,
-    /// One entry would be larger than the cache.
+    /// The entry would be larger than the cache.
     pub too_large: u64,
     /// Another thread or process was writing the same entry.
     pub busy: u64,
     /// A column of a type that cannot be written.
     pub unwritable: u64,
-    /// Something that is not the cache's, such as a folder, is where the entry would be.
+    /// Something that is not an entry, such as a folder, has the entry's name.
     pub blocked: u64,
     /// The disk was too slow for the epoch, or for the memory that the epoch has.
     pub behind: u64,
-    /// The disk failed, or had failed a short while before.
+    /// The disk failed, or had failed shortly before.
     pub faults: u64,
 }
 
-/// `97.5 % of 4000 look-ups found, 812.4 MB read, 20.1 MB written, 0 evicted, 1.2 of 200.0 GB used`
+/// `97.5 % of 4000 lookups hit, 812.4 MB read, 20.1 MB written, 0 evicted, 1.2 of 200.0 GB used`
 impl fmt::Display for CacheStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (megabytes, gigabytes) = (|bytes: u64| bytes as f64 / 1e6, |bytes: u64| bytes as f64 / 1e9);
         let asked = self.hits + self.misses;
         write!(
             f,
-            "{:.1} % of {asked} look-ups found, {:.1} MB read, {:.1} MB written, {} evicted, {:.1} of {:.1} GB used",
+            "{:.1} % of {asked} lookups hit, {:.1} MB read, {:.1} MB written, {} evicted, {:.1} of {:.1} GB used",
             self.hits as f64 / asked.max(1) as f64 * 100.0,
             megabytes(self.read_bytes),
             megabytes(self.written_bytes),
@@ -147,7 +147,7 @@ impl fmt::Display for CacheStats {
 }
 
 impl DeclinedStats {
-    /// Together.
+    /// Sum over all reasons.
     pub fn all(&self) -> u64 {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = self;
         full + too_large + busy + unwritable + blocked + behind + faults

@@ -1,13 +1,14 @@
-//! What is kept of images, by name.
+//! The tiers of the row cache, by name.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::{Error, Result};
 
-/// The form in which the row cache keeps images.
+/// The form in which the row cache keeps cells that are decoded. Columns without such a form are kept as they are stored.
 ///
 /// ```
 /// use forebay::Tier;
@@ -17,13 +18,12 @@ use crate::error::{Error, Result};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// The files as they are, until it is measured that another form is worth its disk.
+    /// As they are stored, until it is measured that another form is worth its disk. The default.
     #[default]
     Auto,
-    /// The files as they are: good for every size and augmentation.
+    /// As they are stored: good for every size and augmentation.
     Rows,
     /// JPEGs of the largest size that is needed: small, and less to decode where images are larger than that.
     Resized,
@@ -32,14 +32,19 @@ pub enum Tier {
 }
 
 impl Tier {
-    const NAMES: [(Tier, &str); 4] =
+    /// Every tier with its name: in Rust, in Python, in the program and in saved positions.
+    pub const NAMES: [(Tier, &str); 4] =
         [(Tier::Auto, "auto"), (Tier::Rows, "rows"), (Tier::Resized, "resized"), (Tier::Pixels, "pixels")];
+
+    /// Its name, in lower case.
+    pub fn name(self) -> &'static str {
+        Self::NAMES.iter().find(|(tier, _)| *tier == self).map_or("", |(_, name)| name)
+    }
 }
 
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = Self::NAMES.iter().find(|(tier, _)| tier == self).map_or("", |(_, name)| name);
-        f.pad(name)
+        f.pad(self.name())
     }
 }
 
@@ -49,7 +54,38 @@ impl FromStr for Tier {
     fn from_str(text: &str) -> Result<Tier> {
         let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(tier, _)| *tier);
         found.ok_or_else(|| {
-            Error::invalid(format!("{text:?} is no tier of a cache")).hint("auto, rows, resized or pixels")
+            Error::invalid(format!("{text:?} is not a cache tier")).hint("use auto, rows, resized or pixels")
         })
+    }
+}
+
+impl Serialize for Tier {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Tier {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Tier, D::Error> {
+        Cow::<str>::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_read_back_from_its_name() {
+        for (tier, name) in Tier::NAMES {
+            assert_eq!((tier.to_string().as_str(), name.parse::<Tier>().unwrap()), (name, tier));
+            let json = serde_json::to_string(&tier).unwrap();
+            assert_eq!(
+                (json.as_str(), serde_json::from_str::<Tier>(&json).unwrap()),
+                (&*format!("{name:?}"), tier)
+            );
+        }
+        let error = "pixel".parse::<Tier>().unwrap_err().to_string();
+        assert!(Tier::NAMES.iter().all(|(_, name)| error.contains(name)), "{error}");
     }
 }

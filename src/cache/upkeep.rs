@@ -8,12 +8,12 @@ use super::folder::{self, ScannedFile};
 use super::format::{self, Integrity};
 use super::key::Name;
 use super::{DiskCache, writer};
-use crate::error::{Error, Place, Result};
+use crate::error::{Error, Foreign, Place, Result};
 
 /// What a look at every entry found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// Entries that are whole and lie under their own name.
+    /// Entries that are whole and have their own name.
     pub sound: u64,
     /// Bytes of them.
     pub bytes: u64,
@@ -25,7 +25,7 @@ pub struct Report {
     pub unreadable: u64,
     /// Entries that are being fetched or written now.
     pub parts: u64,
-    /// Files that are no part of a cache, and were left.
+    /// Files that are not part of a cache, and were left.
     pub strange: u64,
 }
 
@@ -43,6 +43,7 @@ impl DiskCache {
     /// cache meanwhile.
     ///
     /// Fails as the file system does where the folder cannot be read.
+    #[doc(hidden)]
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
         let scan = self.scan()?;
@@ -74,6 +75,7 @@ impl DiskCache {
     /// Removes all entries. Rows that were handed out stay readable, and what is being written now is kept.
     ///
     /// Fails as the file system does at the first entry that cannot be removed.
+    #[doc(hidden)]
     pub fn clear(&self) -> Result<Cleared> {
         self.remove_orphans();
         self.0.index.clear();
@@ -103,6 +105,6 @@ impl DiskCache {
     }
 
     fn placed(&self, error: io::Error) -> Error {
-        Error::from(error).at(Place::file(self.folder().to_string_lossy()))
+        error.into_error().at(Place::file(self.folder().to_string_lossy()))
     }
 }

@@ -1,8 +1,8 @@
-//! A part: an entry that somebody fetches or writes now, and the lock that says so.
+//! The writer of an entry: one thread of one process, that fetches its rows and writes them.
 //!
-//! One file is temporary file and lock at once. Its lock ends with its owner, however that ends; a part without a lock is
-//! an orphan, and whoever meets it removes it. A part is never taken over: the finder makes a new one, so that no file is
-//! ever written by two.
+//! One file, `….part`, is temporary file and lock at once. Its lock ends with its owner, however that ends; a file without
+//! a lock is an orphan, and the process that finds it removes it. It is never taken over: the finder makes a new one, so
+//! that no file is ever written by two.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind as Io};
@@ -17,10 +17,10 @@ use super::points::{self, Point};
 use super::seal;
 use super::space::{Declined, Space};
 
-/// How often others may come in between before a part counts as theirs.
+/// How often others may come in between before the file counts as theirs.
 const ATTEMPTS: usize = 8;
 
-/// A part that is ours. Dropping it removes the file, then the lock.
+/// The writer of one entry. Dropping it removes the file, then the lock.
 pub(super) struct Writer {
     space: Arc<Space>,
     name: Name,
@@ -32,7 +32,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Begins a part, unless another thread or process has: then it is busy.
+    /// Begins to write an entry, unless another thread or process has: then it is busy.
     pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Writer, Declined> {
         let path = space.folder.partial(name);
         space.folder.make_room_for(name)?;
@@ -125,7 +125,7 @@ fn lock(file: &File, path: &Path) -> io::Result<Lock> {
     }
 }
 
-/// Removes the file at the path of a part, unless it is locked: then `false`.
+/// Removes a half-written file, unless it is locked: then `false`.
 fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
@@ -149,7 +149,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes all parts whose owners are gone.
+/// Removes all half-written files whose owners are gone.
 pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
     for part in &scan.partials {
         let _ = remove_orphan(space, &space.folder.partial(part.name));

@@ -9,7 +9,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 
 use super::types;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 /// The columns of a file: what Parquet has, what is delivered, and where the catalogue's columns are among them.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Layout {
     ///
     /// Fails with `Corrupt` for a schema that makes no sense, and with `Unsupported` for two columns of one name.
     pub(crate) fn new(parquet: SchemaDescPtr, key_values: Option<&Vec<KeyValue>>) -> Result<Self> {
-        let stored = parquet_to_arrow_schema(&parquet, key_values)?;
+        let stored = parquet_to_arrow_schema(&parquet, key_values).or_fail()?;
         let fields: Vec<_> = stored.fields().iter().map(|field| types::delivered(field)).collect();
         let mut seen = HashMap::new();
         for field in &fields {

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::error::{escaped_lines, is_obeyed};
+use crate::error::{Foreign, escaped_lines, is_obeyed};
 use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
@@ -51,7 +51,7 @@ impl Console {
             return print(&unobeyed_json(&text));
         }
         std::fs::write(target, text)
-            .map_err(|error| Error::from(error).at(crate::Place::file(target.display().to_string())))
+            .map_err(|error| error.into_error().at(crate::Place::file(target.display().to_string())))
     }
 
     /// A bar on a terminal, plain lines elsewhere; both on standard error.
@@ -176,7 +176,7 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into_error()),
         _ => Ok(()),
     }
 }

@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::error::Foreign;
 use crate::{Error, Place, Result};
 use serde::Serialize;
 
@@ -245,7 +246,7 @@ impl Scratch {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         let folder = parent.join(format!("forebay-doctor-{}", std::process::id()));
         std::fs::create_dir_all(&folder)
-            .map_err(|error| Error::from(error).at(Place::file(folder.display().to_string())))?;
+            .map_err(|error| error.into_error().at(Place::file(folder.display().to_string())))?;
         Ok(Scratch(folder))
     }
 }

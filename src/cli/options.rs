@@ -1,10 +1,12 @@
 //! What `plan` and `bench` share: which data, in which order, in which batches.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::cache::Tier;
 use crate::catalog::Projection;
-use crate::{Dataset, DiskCache, Image, Layout, LoaderBuilder, PixelType, Result, Shard, Shuffle};
+use crate::loader::{CacheSpec, LoaderSpec};
+use crate::{Dataset, Image, Layout, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
 use super::units;
@@ -28,9 +30,9 @@ pub(crate) struct LoaderOptions {
     #[arg(long, requires = "image")]
     pub(crate) float: bool,
     /// Rows in a batch of one rank
-    #[arg(long, default_value_t = LoaderBuilder::BATCH_SIZE)]
+    #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE)]
     pub(crate) batch_size: u64,
-    /// How rows are mixed
+    /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops
@@ -71,6 +73,16 @@ pub(crate) enum Order {
     Stored,
 }
 
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Window => "window",
+            Order::Exact => "exact",
+            Order::Stored => "stored",
+        })
+    }
+}
+
 impl LoaderOptions {
     /// Opens the data set.
     pub(crate) fn open(&self) -> Result<Dataset> {
@@ -85,25 +97,22 @@ impl LoaderOptions {
         }
     }
 
-    /// Describes the loader of one rank, but for what only one verb knows.
-    pub(crate) fn loader(&self, dataset: &Dataset, shard: Shard) -> Result<LoaderBuilder> {
-        let mut builder = dataset
-            .loader()
-            .shard(shard)
-            .shuffle(self.shuffle())
-            .batch_size(self.batch_size)
-            .drop_last(self.drop_last);
-        if let Some(columns) = &self.columns {
-            builder = builder.columns(columns);
+    /// The options of one rank's loader, but for what only one verb knows.
+    pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
+        let cache = self.cache.as_ref().zip(self.cache_bytes);
+        let images = self.image.iter().map(|(column, image)| (column.clone(), self.finished(image)));
+        LoaderSpec {
+            columns: self.columns.clone(),
+            decode: images.collect(),
+            shard,
+            shuffle: self.shuffle(),
+            batch_size: self.batch_size,
+            drop_last: self.drop_last,
+            memory: self.memory,
+            cache: cache
+                .map(|(folder, bytes)| CacheSpec { tier: self.cache_tier, ..CacheSpec::new(folder, bytes) }),
+            ..LoaderSpec::default()
         }
-        if let Some(bytes) = self.memory {
-            builder = builder.memory(bytes);
-        }
-        if let Some((folder, bytes)) = self.cache.as_ref().zip(self.cache_bytes) {
-            builder = builder.cache(DiskCache::open(folder, bytes)?).cache_tier(self.cache_tier);
-        }
-        let images = self.image.iter();
-        Ok(images.fold(builder, |builder, (column, image)| builder.decode(column, self.finished(image))))
     }
 
     fn shuffle(&self) -> Shuffle {

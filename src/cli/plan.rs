@@ -8,7 +8,7 @@ use crate::{Error, RankPlan, Result, Shard};
 use serde::Serialize;
 
 use super::console::Console;
-use super::options::LoaderOptions;
+use super::options::{LoaderOptions, Order};
 use super::units::{self, bytes, count, counted};
 
 /// Says who reads what: steps, rows, row groups and bytes of each rank, and the memory that it takes.
@@ -54,6 +54,8 @@ struct Report {
     stored_bytes: u64,
     /// Row groups that all ranks fetch, over those that there are: 1 when nothing is read twice.
     read_amplification: f64,
+    /// How rows are mixed.
+    order: Order,
     ranks: Vec<RankPlan>,
 }
 
@@ -71,9 +73,8 @@ fn plan(args: &Args) -> Result<Report> {
     let dataset = args.loader.open()?;
     let ranks = (0..args.world)
         .map(|rank| {
-            // A plan decodes nothing: one thread is enough.
-            let loader = args.loader.loader(&dataset, Shard::new(rank, args.world)?)?.threads(1).build()?;
-            loader.plan(args.epoch)
+            let spec = args.loader.spec(Shard::new(rank, args.world)?);
+            dataset.loader().spec(spec).plan(args.epoch)
         })
         .collect::<Result<Vec<_>>>()?;
     let row_groups = dataset.catalog().groups.len();
@@ -88,6 +89,7 @@ fn plan(args: &Args) -> Result<Report> {
         padded: sum(|plan| plan.padded),
         stored_bytes: sum(|plan| plan.stored_bytes),
         read_amplification: sum(|plan| plan.row_groups) as f64 / row_groups.max(1) as f64,
+        order: args.loader.order,
         ranks,
     })
 }
@@ -131,7 +133,12 @@ fn summary(report: &Report) -> String {
     };
     let window = report.ranks.first().map_or(String::new(), |plan| {
         let (lanes, pool) = (u64::from(plan.lanes), u64::from(plan.pool));
-        format!("order: {}, each mixing {}\n", counted(lanes, "lane"), counted(pool, "row group"))
+        format!(
+            "order: {}, from --order; {}, each mixing {}\n",
+            report.order,
+            counted(lanes, "lane"),
+            counted(pool, "row group")
+        )
     });
     format!(
         "{window}together: {} read, {:.2} times each row group; {}, {}",

@@ -10,7 +10,7 @@ use arrow::datatypes::Schema;
 use super::{Cells, ColumnCodec};
 use crate::cache::Tier;
 use crate::decode::Workspace;
-use crate::error::Result;
+use crate::error::{OrFail, Result};
 
 /// A form in which the cells of one column can be kept.
 pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
@@ -138,7 +138,7 @@ impl CacheForm {
             }
             columns[*column] = with_bytes(stored, Arc::new(kept.finish()))?;
         }
-        Ok(Some(RecordBatch::try_new(rows.schema(), columns)?))
+        Ok(Some(RecordBatch::try_new(rows.schema(), columns).or_fail()?))
     }
 }
 
@@ -150,7 +150,7 @@ fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
         debug_assert_eq!(field.data_type(), bytes.data_type());
         *child = bytes.clone();
     }
-    Ok(Arc::new(StructArray::try_new(types, children, nulls)?))
+    Ok(Arc::new(StructArray::try_new(types, children, nulls).or_fail()?))
 }
 
 #[cfg(test)]
@@ -183,8 +183,20 @@ mod tests {
     #[test]
     fn keys_stay_as_they_were() {
         let forms = CacheForm::all(&codecs(), &stored(DataType::BinaryView));
-        let named: Vec<(Tier, &str)> = forms.iter().map(|form| (form.tier(), form.key())).collect();
-        assert_eq!(named, []);
+        let spec = |framing, side| {
+            format!(
+                "{{\"framing\":\"{framing}\",\"size\":{{\"height\":{side},\"width\":{side}}},\"flip\":0.0,\
+                 \"dtype\":\"uint8\",\"layout\":\"NHWC\",\"grayscale\":false,\"exif_orientation\":false,\
+                 \"max_pixels\":178956970}}"
+            )
+        };
+        let (crop, center) = ("random_resized_crop", "center_crop");
+        let (whole, resized, small) = (spec(crop, 0), spec(crop, 224), spec(center, 16));
+        let expected = [
+            (Tier::Pixels, format!("; column 1: pixels of {whole}; column 2: pixels of {small}")),
+            (Tier::Resized, format!("; column 1: JPEG 95 of {resized}; column 2: JPEG 95 of {small}")),
+        ];
+        assert_eq!(forms.iter().map(|form| (form.tier(), form.key.clone())).collect::<Vec<_>>(), expected);
     }
 
     #[test]

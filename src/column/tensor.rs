@@ -7,7 +7,7 @@ use arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, make_array};
 use arrow::buffer::Buffer;
 use arrow::datatypes::{DataType, Field};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type. `shape` is that of
 /// one row.
@@ -38,6 +38,7 @@ pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<Array
         .add_buffer(buffer)
         // Allocators align large buffers for every number type, but do not promise it for bytes.
         .align_buffers(true)
-        .build()?;
-    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None)?))
+        .build()
+        .or_fail()?;
+    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None).or_fail()?))
 }

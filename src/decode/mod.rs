@@ -1,6 +1,6 @@
 //! One column of encoded image bytes to one column of pixels.
 //!
-//! [`Image`] says what a training step wants to see; [`decode_into`] turns one encoded image into exactly that, in the
+//! [`Image`] says how the result looks; [`decode_into`] turns one encoded image into exactly that, in the
 //! place where it will be used:
 //!
 //! ```text

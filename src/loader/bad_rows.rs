@@ -1,5 +1,7 @@
 //! Rows that cannot be delivered: what to do with them, and which they were.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 
 /// What to do with a row that cannot be delivered. Default: raise.
@@ -10,7 +12,8 @@ use crate::error::Error;
 /// assert_eq!(OnBadRow::default(), OnBadRow::Raise);
 /// assert_eq!(OnBadRow::skip(100), OnBadRow::Skip { at_most: 100 });
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum OnBadRow {
     /// End the epoch with an error that says where the row is.

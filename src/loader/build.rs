@@ -5,6 +5,8 @@ mod columns;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use arrow::datatypes::SchemaRef;
+
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
 use super::collate::{Collator, Lengths};
@@ -12,12 +14,14 @@ use super::dataset::Dataset;
 use super::handle::{Inner, Loader, Open};
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
+use super::plan::RankPlan;
 use super::sizing::Sizing;
+use super::spec::{CacheSpec, LoaderSpec};
 use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::Fill;
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, Decoder};
+use crate::column::{CacheForm, ColumnCodec, Decoder};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -28,8 +32,9 @@ use crate::reader::fetch::Fetcher;
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::samples::{SampleIndex, SingleRows};
-use crate::shard::{OrderSpec, Shard, Shuffle, Split};
-use columns::{decodes, is_flat, window_row_bytes};
+use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split};
+use crate::source::Store;
+use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
@@ -62,22 +67,32 @@ const MAX_THREADS: usize = 1024;
 #[must_use = "nothing is read before build()"]
 pub struct LoaderBuilder {
     dataset: Dataset,
-    columns: Option<Vec<String>>,
-    decode: Vec<(String, Image)>,
+    spec: LoaderSpec,
+    /// Decoders of the user's, which no spec can hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    fill_null: Vec<(String, Fill)>,
-    filter: Option<Filter>,
-    shard: Shard,
-    shuffle: Shuffle,
-    batch_size: u64,
-    drop_last: bool,
-    epochs: Option<u64>,
-    memory: Option<u64>,
-    threads: Option<usize>,
-    on_bad_row: OnBadRow,
+    /// The cache of the spec, where it is open already.
     cache: Option<DiskCache>,
+    /// Of the cache, which may be named later.
     tier: Tier,
-    trace: Option<PathBuf>,
+}
+
+/// A loader that was checked and is settled, before anything of it is started.
+struct Settled {
+    /// With the defaults filled in.
+    spec: LoaderSpec,
+    /// What of its shuffle the user left open.
+    open: Open,
+    threads: usize,
+    codecs: Vec<Arc<dyn ColumnCodec>>,
+    /// Columns that are decoded.
+    decoded: usize,
+    schema: SchemaRef,
+    fetcher: Fetcher,
+    selected: SampleIndex,
+    order: OrderSpec,
+    split: Split,
+    sizing: Sizing,
+    lengths: RowBytes,
 }
 
 impl Dataset {
@@ -88,40 +103,32 @@ impl Dataset {
 }
 
 impl LoaderBuilder {
-    /// Rows of a batch where none are said: in Rust, in Python and in the program.
-    pub const BATCH_SIZE: u64 = 32;
-
     fn new(dataset: Dataset) -> Self {
         LoaderBuilder {
             dataset,
-            columns: None,
-            decode: Vec::new(),
+            spec: LoaderSpec::default(),
             decoders: Vec::new(),
-            fill_null: Vec::new(),
-            filter: None,
-            shard: Shard::default(),
-            shuffle: Shuffle::default(),
-            batch_size: LoaderBuilder::BATCH_SIZE,
-            drop_last: false,
-            epochs: None,
-            memory: None,
-            threads: None,
-            on_bad_row: OnBadRow::default(),
             cache: None,
             tier: Tier::default(),
-            trace: None,
         }
+    }
+
+    /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
+    pub fn spec(mut self, spec: LoaderSpec) -> Self {
+        self.tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
+        (self.spec, self.cache) = (spec, None);
+        self
     }
 
     /// The columns to read, in the order of delivery. Default: all.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
-        self.columns = Some(names.into_iter().map(Into::into).collect());
+        self.spec.columns = Some(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Decodes the encoded images of a column to pixels.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
-        self.decode.push((column.into(), image));
+        self.spec.decode.insert(column.into(), image);
         self
     }
 
@@ -137,44 +144,44 @@ impl LoaderBuilder {
     /// it stands for each value that is null; a list that is null becomes an empty one, or where lists have a fixed
     /// length, one of this value alone.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
-        self.fill_null.push((column.into(), value.into()));
+        self.spec.fill_null.insert(column.into(), value.into());
         self
     }
 
     /// Reads only the rows that match. Default: all rows.
     pub fn filter(mut self, filter: Filter) -> Self {
-        self.filter = Some(filter);
+        self.spec.filter = Some(filter);
         self
     }
 
     /// The share of this process. Default: everything.
     pub fn shard(mut self, shard: Shard) -> Self {
-        self.shard = shard;
+        self.spec.shard = shard;
         self
     }
 
     /// The order of rows. Default: as stored.
     pub fn shuffle(mut self, shuffle: Shuffle) -> Self {
-        self.shuffle = shuffle;
+        self.spec.shuffle = shuffle;
         self
     }
 
-    /// Rows of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
+    /// Rows of a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
     pub fn batch_size(mut self, rows: u64) -> Self {
-        self.batch_size = rows;
+        self.spec.batch_size = rows;
         self
     }
 
     /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
-        self.drop_last = drop_last;
+        self.spec.drop_last = drop_last;
         self
     }
 
     /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown; while
     /// an epoch ends, the beginning of the next one is fetched, which a run that stops there has read in vain.
     pub fn epochs(mut self, epochs: u64) -> Self {
-        self.epochs = Some(epochs);
+        self.spec.epochs = Some(epochs);
         self
     }
 
@@ -185,13 +192,13 @@ impl LoaderBuilder {
     /// Images may take a quarter of it, and 48 MiB in any case, which no budget is too small for. One that would take more
     /// is a bad row: [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with what it takes and the budget that does.
     pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = Some(bytes);
+        self.spec.memory = Some(bytes);
         self
     }
 
     /// Threads that decode. Default: the processors that this process may use.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = Some(threads);
+        self.spec.threads = Some(threads);
         self
     }
 
@@ -200,7 +207,8 @@ impl LoaderBuilder {
     /// The order of rows does not depend on it, but an exact shuffle over more rows than the memory holds needs it. Its
     /// first epoch then begins when all rows are in the cache.
     pub fn cache(mut self, cache: DiskCache) -> Self {
-        self.cache = Some(cache);
+        let spec = CacheSpec { tier: self.tier, ..CacheSpec::new(cache.folder(), cache.max_bytes()) };
+        (self.spec.cache, self.cache) = (Some(spec), Some(cache));
         self
     }
 
@@ -218,12 +226,15 @@ impl LoaderBuilder {
     /// consumer is left alone.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
+        if let Some(cache) = &mut self.spec.cache {
+            cache.tier = tier;
+        }
         self
     }
 
     /// What to do with a row that cannot be delivered. Default: raise.
     pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
-        self.on_bad_row = on_bad_row;
+        self.spec.on_bad_row = on_bad_row;
         self
     }
 
@@ -233,7 +244,7 @@ impl LoaderBuilder {
     /// The file is written when the loader is closed or dropped. Of a long run it holds the last 200,000 spans, and says
     /// how many are missing before them. Default: none, which costs nothing.
     pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
-        self.trace = Some(path.into());
+        self.spec.trace = Some(path.into());
         self
     }
 
@@ -243,70 +254,30 @@ impl LoaderBuilder {
     /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
     /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
-        self.check_numbers()?;
-        let catalog = self.dataset.catalog.clone();
-        let projection = Arc::new(self.projection()?);
-        let (codecs, schema) = self.codecs(&projection)?;
         let (io, store) = self.dataset.here()?;
-        let threads = self.threads.unwrap_or_else(processors);
-        let trace = self.trace.as_ref().map(paths::local).transpose()?;
+        let settled = self.settle(&io, store)?;
+        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
+        let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Engine::start(io.clone(), threads)?;
-
-        let memory = self.memory.unwrap_or_else(default_memory);
-        let row_bytes = window_row_bytes(&catalog, &projection);
-        let batch_bytes = self.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
-        let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
-        let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
-        let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
-        let sizing = Sizing::new(memory, self.batch_size, batch_bytes, may_group, uses_workspace)?;
-
-        let mut fetcher = Fetcher {
-            store,
-            catalog: catalog.clone(),
-            projection,
-            budget: Budget::new(sizing.row_groups),
-            lenient: matches!(self.on_bad_row, OnBadRow::Skip { .. }),
-            row_cache: None,
-        };
-        let selected = self.select(&io, &fetcher, sizing.row_groups)?;
-        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
-        let order =
-            OrderSpec::new(&self.shuffle, &selected.counts, self.shard.world(), WINDOW_BYTES / row_bytes);
-        self.check_rows(rows, &order)?;
-        let filter = self.filter.as_ref().map(Filter::canonical);
-        fetcher.row_cache = self
-            .cache
-            .clone()
-            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
-        // Where entries are read into memory, it is planned for cells as they are stored.
-        let forms = match &self.cache {
-            Some(cache) if cache.is_mapped() => CacheForm::all(&codecs, fetcher.projection.schema()),
-            _ => Vec::new(),
-        };
-        let tiers = fetcher.row_cache.is_some();
-        let tiers = tiers.then(|| Arc::new(Tiers::new(self.tier, forms, decoded as u64, &fetcher)));
-        let split = Split {
-            rows,
-            lanes: order.lanes(),
-            shard: self.shard,
-            batch: self.batch_size,
-            drop_last: self.drop_last,
-        };
-        let lengths = self.lengths(&codecs, &fetcher.projection)?;
-        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
-        fetcher.budget = Budget::new(sizing.row_groups);
-
+        let engine = Engine::start(io, threads)?;
+        let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
+            // Where entries are read into memory, it is planned for cells as they are stored.
+            let forms = match row_cache.cache().is_mapped() {
+                true => CacheForm::all(&codecs, fetcher.projection.schema()),
+                false => Vec::new(),
+            };
+            Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
+        });
         let collator = Collator {
-            catalog,
+            catalog: self.dataset.catalog.clone(),
             codecs,
-            schema,
+            schema: settled.schema,
             group: sizing.group,
-            on_bad_row: self.on_bad_row,
-            buffers: BufferPool::new((sizing.ahead + 3) * decoded),
-            workspace: Workspace::of_loader(memory, threads),
+            on_bad_row: spec.on_bad_row,
+            buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
+            workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
-            seed: self.shuffle.seed(),
+            seed: spec.shuffle.seed(),
             lengths: Lengths {
                 columns: lengths.columns,
                 others: lengths.others,
@@ -323,53 +294,132 @@ impl LoaderBuilder {
             progress: Arc::default(),
             sizing,
             order: Mutex::new(order),
-            open: Open { lanes: self.shuffle.lanes.is_none(), window: self.shuffle.window_rows.is_none() },
-            shard: self.shard,
-            batch: self.batch_size,
-            drop_last: self.drop_last,
-            epochs: self.epochs,
-            rows,
-            filter,
+            open: settled.open,
+            rows: settled.split.rows,
+            filter: spec.filter.as_ref().map(Filter::canonical),
+            spec,
             tiers,
         };
         Ok(Loader { inner: Arc::new(inner) })
     }
 
+    /// What this rank would read in an epoch, as [`Loader::plan`] of the loader that [`build`](Self::build) makes: from
+    /// footers alone, or after a scan of the filter's columns if there is a filter. Starts no thread.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), but for the trace, which is not written.
+    pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
+        let (io, store) = self.dataset.here()?;
+        let Settled { fetcher, selected, order, split, sizing, .. } = self.settle(&io, store)?;
+        let rows = EpochOrder::new(&selected.counts, &order, epoch);
+        Ok(RankPlan::of(&rows, split, &order, epoch, &fetcher, &sizing))
+    }
+
+    /// Checks everything, and settles what was left open.
+    fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+        self.check_numbers()?;
+        let mut spec = self.spec.clone();
+        let open = Open { lanes: spec.shuffle.lanes.is_none(), window: spec.shuffle.window_rows.is_none() };
+        let catalog = self.dataset.catalog.clone();
+        let projection = Arc::new(self.projection()?);
+        let (codecs, schema) = self.codecs(&projection)?;
+        let threads = *spec.threads.get_or_insert_with(processors);
+        let memory = *spec.memory.get_or_insert_with(default_memory);
+        spec.columns = Some(schema.fields().iter().map(|field| field.name().clone()).collect());
+        let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
+        let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
+        let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
+        let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
+        let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
+        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, may_group, uses_workspace)?;
+
+        let mut fetcher = Fetcher {
+            store,
+            catalog,
+            projection,
+            budget: Budget::new(sizing.row_groups),
+            lenient: matches!(spec.on_bad_row, OnBadRow::Skip { .. }),
+            row_cache: None,
+        };
+        let selected = self.select(io, &fetcher, sizing.row_groups)?;
+        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
+        let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
+        self.check_rows(rows, &order)?;
+        spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
+        let filter = spec.filter.as_ref().map(Filter::canonical);
+        fetcher.row_cache = self
+            .open_cache()?
+            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
+        let split = Split {
+            rows,
+            lanes: order.lanes(),
+            shard: spec.shard,
+            batch: spec.batch_size,
+            drop_last: spec.drop_last,
+        };
+        let lengths = self.lengths(&codecs, &fetcher.projection)?;
+        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
+        fetcher.budget = Budget::new(sizing.row_groups);
+        Ok(Settled {
+            spec,
+            open,
+            threads,
+            codecs,
+            decoded,
+            schema,
+            fetcher,
+            selected,
+            order,
+            split,
+            sizing,
+            lengths,
+        })
+    }
+
+    /// The cache, opened if it is not open yet.
+    fn open_cache(&self) -> Result<Option<DiskCache>> {
+        match (&self.cache, &self.spec.cache) {
+            (Some(open), _) => Ok(Some(open.clone())),
+            (None, Some(spec)) => DiskCache::open(&spec.path, spec.max_bytes).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
     fn check_numbers(&self) -> Result<()> {
-        if self.batch_size == 0 {
+        if self.spec.batch_size == 0 {
             return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
         }
-        if self.batch_size > u64::from(u32::MAX) {
+        if self.spec.batch_size > u64::from(u32::MAX) {
             return Err(
-                Error::invalid(format!("batch_size is {}", self.batch_size)).hint("up to 2^32 - 1 rows")
+                Error::invalid(format!("batch_size is {}", self.spec.batch_size)).hint("up to 2^32 - 1 rows")
             );
         }
-        if let Some(threads) = self.threads.filter(|threads| *threads > MAX_THREADS) {
+        if let Some(threads) = self.spec.threads.filter(|threads| *threads > MAX_THREADS) {
             let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());
             return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
         }
-        if self.threads == Some(0) {
+        if self.spec.threads == Some(0) {
             return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
         }
-        if self.epochs == Some(0) {
+        if self.spec.epochs == Some(0) {
             return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
         }
-        if self.memory == Some(0) {
+        if self.spec.memory == Some(0) {
             return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
         }
-        self.shuffle.validate()
+        self.spec.shuffle.validate()
     }
 
     fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
         if rows == 0 {
             let error = Error::invalid("no row is selected");
-            return Err(match self.filter {
+            return Err(match self.spec.filter {
                 Some(_) => error.hint("the filter matches nothing"),
                 None => error.hint("the data set is empty"),
             });
         }
-        let global = self.batch_size * u64::from(self.shard.world());
-        if self.drop_last && rows < global {
+        let global = self.spec.batch_size * u64::from(self.spec.shard.world());
+        if self.spec.drop_last && rows < global {
             return Err(Error::invalid(format!(
                 "{rows} rows do not fill one step of {global}, and drop_last drops the rest"
             ))
@@ -388,7 +438,7 @@ impl LoaderBuilder {
     fn select(&self, io: &IoRuntime, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
         let live = select::live_rows(catalog)?;
-        let Some(filter) = &self.filter else {
+        let Some(filter) = &self.spec.filter else {
             return Ok(SampleIndex::new(Arc::new(SingleRows), live));
         };
         filter.validate(catalog)?;

@@ -20,7 +20,7 @@ use crate::batch::{Selection, longest, needs_values, null_rows, weigh};
 use crate::catalog::Catalog;
 use crate::column::{Cell, Cells, ColumnCodec, Slot, tensor};
 use crate::decode::{RowKey, Workspace};
-use crate::error::{Error, ErrorKind, Place, Result, caught};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::row_key;
@@ -395,7 +395,7 @@ impl Collation {
         if !bad.is_empty() {
             let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
             for gathered in columns.iter_mut().flatten() {
-                *gathered = filter(gathered, &kept)?;
+                *gathered = filter(gathered, &kept).or_fail()?;
             }
         }
         for Slots { column, bytes, buffer, pieces } in decoded {
@@ -409,7 +409,8 @@ impl Collation {
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
-        let batch = RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options)?;
+        let batch =
+            RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options).or_fail()?;
         Ok((batch, bad))
     }
 }
@@ -420,7 +421,7 @@ impl Collator {
         let (schema, columns, count) = rows.into_parts();
         let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| codec.prepare(column));
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options)?)
+        Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()?)
     }
 
     /// The most bytes that one of the rows takes in columns whose values differ in length.

@@ -14,13 +14,14 @@ use super::progress::Progress;
 use super::progress::Receipt;
 use super::row_groups::Source;
 use super::sizing::Sizing;
+use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
-use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Shard, Split, Walk};
+use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Split, Walk};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
 /// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
@@ -65,11 +66,8 @@ pub(super) struct Inner {
     pub(super) order: Mutex<OrderSpec>,
     /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
     pub(super) open: Open,
-    pub(super) shard: Shard,
-    pub(super) batch: u64,
-    pub(super) drop_last: bool,
-    /// How many epochs there will be, where that is known.
-    pub(super) epochs: Option<u64>,
+    /// What was asked for, with the defaults filled in.
+    pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
     pub(super) filter: Option<String>,
     /// In which form the cache keeps images, where there is a cache.
@@ -166,8 +164,8 @@ impl Loader {
                         next_at: inner.sizing.next_at(split.steps(start)),
                     }
                 };
-                let following =
-                    number.checked_add(1).filter(|next| inner.epochs.is_none_or(|epochs| *next < epochs));
+                let last = inner.spec.epochs;
+                let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
                 let plans = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
                 Ok(Work {
                     plans: plans.map(|(epoch, start)| planned(epoch, start)).collect(),
@@ -183,6 +181,12 @@ impl Loader {
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         self.split(&self.order()).steps(0)
+    }
+
+    /// The options that it was built with, with the defaults filled in: columns, memory, threads, window and lanes. A position
+    /// that is restored may bring other lanes and another window.
+    pub fn spec(&self) -> &LoaderSpec {
+        &self.inner.spec
     }
 
     /// The columns of a batch.
@@ -293,18 +297,24 @@ impl Loader {
     }
 
     fn split(&self, order: &OrderSpec) -> Split {
-        let Inner { rows, shard, batch, drop_last, .. } = &*self.inner;
-        Split { rows: *rows, lanes: order.lanes, shard: *shard, batch: *batch, drop_last: *drop_last }
+        let Inner { rows, spec, .. } = &*self.inner;
+        Split {
+            rows: *rows,
+            lanes: order.lanes,
+            shard: spec.shard,
+            batch: spec.batch_size,
+            drop_last: spec.drop_last,
+        }
     }
 }
 
 impl fmt::Debug for Loader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { shard, batch, rows, .. } = &*self.inner;
+        let Inner { spec, rows, .. } = &*self.inner;
         f.debug_struct("Loader")
             .field("rows", rows)
-            .field("batch_size", batch)
-            .field("shard", shard)
+            .field("batch_size", &spec.batch_size)
+            .field("shard", &spec.shard)
             .field("order", &self.order())
             .finish_non_exhaustive()
     }

@@ -1,6 +1,7 @@
 //! The pipe and its handle: from a data set to an iterator of batches.
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
+//! * [`spec`](LoaderSpec) has the options, as every door fills them,
 //! * `plan` sums up who reads what, `sizing` shares out the memory budget,
 //! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
 //!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
@@ -34,6 +35,7 @@ mod queue;
 mod row_groups;
 mod semaphore;
 mod sizing;
+mod spec;
 mod stats;
 mod threads;
 mod tiers;
@@ -49,6 +51,7 @@ pub use handle::Loader;
 pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;
+pub use spec::{CacheSpec, LoaderSpec};
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
 #[doc(hidden)]
 pub use threads::forked;

@@ -250,8 +250,11 @@ mod tests {
     #[test]
     fn large_photographs_are_resized_where_their_pixels_do_not_fit() {
         let pixels = Cost { bytes: 36e6, decoding: 0.0 };
-        let large = |costs| Measured { costs, rate: 100.0, disk: Some(1e9), ..measured() }.choice();
-        assert_eq!(large(&[pixels, Cost { bytes: 1e6, decoding: 0.1 }]), Some(RESIZED));
-        assert_eq!(large(&[pixels, Cost { bytes: 1e6, decoding: 0.6 }]), None);
+        let large = |resized| {
+            let costs = &[pixels, resized];
+            Measured { costs, rate: 100.0, disk: Some(1e9), ..measured() }.choice()
+        };
+        assert_eq!(large(Cost { bytes: 1e6, decoding: 0.1 }), Some(RESIZED));
+        assert_eq!(large(Cost { bytes: 1e6, decoding: 0.6 }), None);
     }
 }

@@ -34,7 +34,7 @@ impl Loader {
             rows: inner.rows,
             lanes: 1,
             shard: Shard::default(),
-            batch: inner.batch,
+            batch: inner.spec.batch_size,
             drop_last: false,
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);

@@ -94,7 +94,7 @@ impl Monitor {
         Task { monitor: self, stage, about, since, items: 0, bytes: 0 }
     }
 
-    /// Counts what a stage put out.
+    /// Counts what a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         let mut timings = self.lock();
         let work = &mut timings.work[stage as usize];
@@ -139,7 +139,7 @@ pub(crate) struct Task<'a> {
 }
 
 impl Task<'_> {
-    /// It put out so much.
+    /// Counts what it produced.
     pub(crate) fn done(mut self, items: u64, bytes: u64) {
         (self.items, self.bytes) = (items, bytes);
     }

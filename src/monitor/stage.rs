@@ -29,9 +29,9 @@ pub enum Stage {
     Shuffle,
     /// Gathering the rows of a batch, column by column.
     Gather,
-    /// Decoding images.
+    /// Decoding images, and other cells one by one.
     Decode,
-    /// Bringing images into the form in which the row cache keeps them.
+    /// Bringing cells into the form in which the row cache keeps them.
     Keep,
     /// Handing a batch over: until who waits for it is awake, and its conversion to the arrays of Python or of a
     /// framework.

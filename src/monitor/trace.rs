@@ -1,7 +1,7 @@
 //! A timeline of the pipe as a file that Perfetto and chrome://tracing open.
 //!
 //! Spans are kept in a ring of fixed size: of a long run the file holds the end, and says how many spans are missing
-//! before it. What runs side by side lies on tracks of its own, so that the spans of one track never overlap.
+//! before it. What runs side by side has tracks of its own, so that the spans of one track never overlap.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
@@ -16,14 +16,14 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Spans that are kept: 13 MB, and some minutes of a busy loader.
 const MAX_SPANS: usize = 200_000;
 
-/// What a span lies on: a thread, or a place for one of several things that run side by side.
+/// The row of a span in the timeline: a thread, or one of several things that run side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
-    /// Whoever asks for batches.
+    /// The consumer.
     Consumer,
     /// What the same thread does to a batch before it has it.
     Near,
-    /// What lies between the pipe and whoever asks, for one epoch of those that live.
+    /// What is between the pipe and the consumer, for one of the epochs that are open.
     Front(u32),
     /// The thread that assembles batches, of one epoch of those that live.
     Assembly(u32),
@@ -136,7 +136,7 @@ impl Trace {
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
         const MICROS: f64 = 1e3;
-        // Under another name first: whoever looks finds a whole file.
+        // Under another name first: a reader finds a whole file.
         let mut part = self.path.clone().into_os_string();
         part.push(".part");
         let mut file = BufWriter::new(File::create(&part)?);

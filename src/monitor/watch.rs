@@ -126,7 +126,7 @@ impl Watch {
         Waiting { watch: self, name, since }
     }
 
-    /// So many batches were made.
+    /// Counts batches that were made.
     pub(crate) fn made(&self, batches: u64) {
         self.change(|epoch| epoch.ready += batches);
     }
@@ -148,7 +148,7 @@ impl Watch {
         self.enter(|timings, now| timings.pauses(self.0.id, now));
     }
 
-    /// A batch leaves the pipe, for what lies before the consumer: it is handed over.
+    /// A batch leaves the pipe, for what is between it and the consumer: it is handed over.
     pub(crate) fn hands_over(&self) {
         self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -188,12 +188,12 @@ impl Watch {
         self.enter(|timings, now| timings.gets_nothing(now));
     }
 
-    /// What lies before the consumer works for a stage; for none, it waits for the next batch.
+    /// What is between the pipe and the consumer works as a stage; for `None`, it waits for the next batch.
     pub(crate) fn works(&self, stage: Option<Stage>) {
         self.turn(stage.map_or(Front::Waiting, Front::At));
     }
 
-    /// What lies before the consumer waits until that takes what it made.
+    /// What is between the pipe and the consumer waits until the consumer takes its results.
     pub(crate) fn is_full(&self) {
         self.turn(Front::Full);
     }
@@ -213,7 +213,7 @@ impl Watch {
         }
     }
 
-    /// Whatever takes batches from the pipe is another thread than the consumer's.
+    /// Batches are taken from the pipe on another thread than the consumer's.
     pub(crate) fn is_apart(&self) {
         self.change(|epoch| epoch.apart = true);
     }
@@ -225,7 +225,7 @@ impl Watch {
         Looking { watch: self, stage, look, bytes: 0 }
     }
 
-    /// Counts what a stage put out.
+    /// Counts what a stage produced.
     pub(crate) fn count(&self, stage: Stage, items: u64, bytes: u64) {
         if !self.0.monitor.is_foreign() {
             self.0.monitor.count(stage, items, bytes);

@@ -26,7 +26,7 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Fields, Schema};
 
 use crate::cache::Entry;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::samples::{PartRows, SampleIndex};
 use crate::shard::Part;
 
@@ -213,7 +213,8 @@ impl Resident {
         let rows = part.rows as usize;
         let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options)?;
+        let rows =
+            RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options).or_fail()?;
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 
@@ -228,11 +229,12 @@ impl Resident {
     /// The given rows in memory of their own, so that the row group's can be given back. Not of mapped rows, which take none.
     pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
         let rows = self.rows();
-        let taken = arrow::compute::take_record_batch(&rows.batch, &UInt32Array::from(wanted.to_vec()))?;
+        let taken =
+            arrow::compute::take_record_batch(&rows.batch, &UInt32Array::from(wanted.to_vec())).or_fail()?;
         let columns = taken.columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
         let numbers = wanted.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
         let options = RecordBatchOptions::new().with_row_count(Some(wanted.len()));
-        let rows = RecordBatch::try_new_with_options(taken.schema(), columns, &options)?;
+        let rows = RecordBatch::try_new_with_options(taken.schema(), columns, &options).or_fail()?;
         Ok(Resident {
             part: self.part,
             rows: Mutex::new(Rows::new(rows, None)),
@@ -256,7 +258,7 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef> {
         DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
-            Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned())?)
+            Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned()).or_fail()?)
         }
         _ => array.clone(),
     })

@@ -15,7 +15,7 @@ use parquet::basic::Type;
 
 use super::pages;
 use crate::catalog::{Catalog, File, Group, Projection};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
@@ -117,7 +117,7 @@ impl Part<'_> {
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let layout = &self.file.layout;
         let options = ArrowReaderOptions::new().with_schema(schema.clone());
-        let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options)?;
+        let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options).or_fail()?;
         let mask = ProjectionMask::roots(&layout.parquet, roots.iter().copied());
         let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
             .with_projection(mask)
@@ -126,14 +126,14 @@ impl Part<'_> {
         if let Some(selection) = self.selection {
             builder = builder.with_row_selection(selection.clone());
         }
-        let mut decoder = builder.build()?;
+        let mut decoder = builder.build().or_fail()?;
         let mut batches = Vec::with_capacity(1);
         let mut held = 0u64;
         loop {
-            match decoder.try_decode()? {
+            match decoder.try_decode().or_fail()? {
                 DecodeResult::NeedsData(ranges) => {
                     let bytes = ranges.iter().map(|range| self.bytes(range)).collect::<Result<_>>()?;
-                    decoder.push_ranges(ranges, bytes)?;
+                    decoder.push_ranges(ranges, bytes).or_fail()?;
                 }
                 DecodeResult::Data(batch) => {
                     if step < self.group.rows as usize {
@@ -150,7 +150,7 @@ impl Part<'_> {
         match batches.len() {
             1 => Ok(batches.remove(0)),
             0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
-            _ => Ok(concat_batches(&batches[0].schema(), &batches)?),
+            _ => Ok(concat_batches(&batches[0].schema(), &batches).or_fail()?),
         }
     }
 
@@ -236,7 +236,7 @@ impl Part<'_> {
             })?;
             renamed(batch.column(at), field.data_type())
         });
-        Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?)?)
+        Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?).or_fail()?)
     }
 }
 
@@ -263,7 +263,9 @@ fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
         .zip(fields)
         .map(|(child, to)| Ok(renamed(&make_array(child), to)?.to_data()))
         .collect::<Result<_>>()?;
-    Ok(make_array(array.to_data().into_builder().data_type(to.clone()).child_data(children).build()?))
+    Ok(make_array(
+        array.to_data().into_builder().data_type(to.clone()).child_data(children).build().or_fail()?,
+    ))
 }
 
 fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
@@ -271,5 +273,5 @@ fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
         return Ok(RecordBatch::new_empty(projection.schema().clone()));
     }
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(projection.schema()), Vec::new(), &options)?)
+    Ok(RecordBatch::try_new_with_options(Arc::clone(projection.schema()), Vec::new(), &options).or_fail()?)
 }

@@ -123,7 +123,7 @@ impl Position {
                 ErrorKind::StateMismatch,
                 format!("the state was saved with {what} {saved}, this loader has {here}"),
             )
-            .hint("give the loader what it had then, or start anew without the state"))
+            .hint("build the loader as it was then, or start again without the state"))
         };
         if self.version != POSITION_VERSION {
             return differs("format version", &self.version, &POSITION_VERSION);

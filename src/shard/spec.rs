@@ -1,5 +1,7 @@
 //! Order and shares as a user asks for them: small values that exist only if they are valid.
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 
 /// The share of one rank: `rank` of `world` training processes. Default: the only process.
@@ -12,10 +14,27 @@ use crate::error::{Error, Result};
 /// assert!(Shard::new(8, 8).is_err(), "ranks count from 0");
 /// # Ok::<(), forebay::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
 pub struct Shard {
     rank: u32,
     world: u32,
+}
+
+/// A share as it was written, which may be one that cannot exist.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Unchecked {
+    rank: u32,
+    world: u32,
+}
+
+impl TryFrom<Unchecked> for Shard {
+    type Error = Error;
+
+    fn try_from(Unchecked { rank, world }: Unchecked) -> Result<Self> {
+        Shard::new(rank, world)
+    }
 }
 
 impl Shard {
@@ -53,11 +72,13 @@ impl Default for Shard {
 }
 
 /// How rows are shuffled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(crate) enum Mixing {
     /// As stored.
     Stored,
-    /// A shuffle buffer of several row groups, which come in random order.
+    /// A shuffle buffer of several row groups, which come in random order; the default of a shuffle that is given.
+    #[default]
     Window,
     /// A uniform permutation of all rows.
     Exact,
@@ -71,11 +92,16 @@ pub(crate) enum Mixing {
 /// let uniform = Shuffle::exact(17);
 /// let stored = Shuffle::stored();
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Shuffle {
+    #[serde(default)]
     pub(crate) mixing: Mixing,
+    #[serde(default)]
     pub(crate) seed: u64,
+    #[serde(default)]
     pub(crate) window_rows: Option<u64>,
+    #[serde(default)]
     pub(crate) lanes: Option<u32>,
 }
 
@@ -119,6 +145,12 @@ impl Shuffle {
     /// The seed that order and augmentation are drawn from; 0 for the stored order.
     pub fn seed(&self) -> u64 {
         self.seed
+    }
+
+    /// The same order, with what it left open filled in.
+    pub(crate) fn settled(self, lanes: u32, window_rows: u64) -> Self {
+        let default = (self.mixing == Mixing::Window).then_some(window_rows.max(1));
+        Shuffle { lanes: Some(lanes), window_rows: self.window_rows.or(default), ..self }
     }
 
     /// Refuses numbers that can never work.

@@ -36,7 +36,7 @@ impl Buffers {
         drop(free);
         let mut buffer = kept.unwrap_or_default();
         buffer.try_reserve_exact(bytes).map_err(|_| {
-            Error::new(ErrorKind::TooLarge, format!("there is no memory for a read of {bytes} bytes"))
+            Error::new(ErrorKind::TooLarge, format!("not enough memory for a read of {bytes} bytes"))
                 .hint("leave columns out, or rewrite the file with smaller row groups")
         })?;
         Ok(Lent { buffer, home: Arc::clone(self) })

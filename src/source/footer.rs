@@ -21,7 +21,7 @@ use super::list::Found;
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
 use crate::catalog::{Catalog, File, Layout, unify};
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
 /// Footers that are read at the same time. More hides the latency of a slow disk, and costs a thread each.
@@ -279,7 +279,7 @@ fn not_parquet(head: &[u8]) -> Error {
 fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layout>)> {
     // Nobody asks for histograms of levels, which are two allocations for each column chunk.
     let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
     let layout = layouts.intern(metadata.file_metadata())?;
     if Arc::ptr_eq(&layout.parquet, &metadata.file_metadata().schema_descr_ptr()) {
         return Ok((metadata, layout));
@@ -287,7 +287,7 @@ fn decode(bytes: &[u8], layouts: &Layouts) -> Result<(ParquetMetaData, Arc<Layou
     // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
     drop(metadata);
     let options = options.with_schema(layout.parquet.clone());
-    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options))?;
+    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
     Ok((metadata, layout))
 }
 

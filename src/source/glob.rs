@@ -54,7 +54,7 @@ impl Glob {
         self.segments.iter().any(spelled)
     }
 
-    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder that it lies in.
+    /// Whether the pattern matches the whole of `relative`, a path with `/`, or a folder above it.
     pub(super) fn reach(&self, relative: &str) -> Reach {
         let names: Vec<Vec<char>> = relative.split('/').map(|name| name.chars().collect()).collect();
         if path_matches(&self.segments, &names) {

@@ -14,12 +14,12 @@ use super::buffers::Buffers;
 use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// What tells this writing of a local file from the next.
+/// What distinguishes one version of a local file from the next.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let seconds = i128::from(metadata.mtime()) * NANOSECONDS_A_SECOND;
     FileVersion::Modified(seconds + i128::from(metadata.mtime_nsec()))
@@ -33,13 +33,13 @@ pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
 pub(super) fn read(pin: &Pin, ranges: &[Range<u64>], buffers: &Arc<Buffers>) -> Result<Vec<Bytes>> {
     let (path, size) = (filesystem_path(&pin.path), pin.size);
     if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
-        let cause = format!("bytes {}..{} were asked of a file of {size}", beyond.start, beyond.end);
+        let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
         return Err(Error::new(ErrorKind::Internal, cause));
     }
-    let file = fs::File::open(path)?;
+    let file = fs::File::open(path).or_fail()?;
     let read = ranges.iter().map(|range| read_range(&file, range, buffers)).collect::<Result<Vec<_>>>();
     // After the read, so that a change during it is seen as well.
-    let metadata = file.metadata()?;
+    let metadata = file.metadata().or_fail()?;
     if metadata.len() != size {
         return Err(changed(&format!("{size} bytes then, {} now", metadata.len())));
     }

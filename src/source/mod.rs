@@ -23,6 +23,7 @@ mod store;
 mod tables;
 mod traffic;
 mod url;
+#[cfg_attr(not(feature = "network"), path = "wire/absent.rs")]
 mod wire;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@
 
 use super::clouds::is_scheme;
 
-/// What stands where a secret stood.
+/// What replaces a secret.
 const HIDDEN: &str = "***";
 
 /// What the name of a query's field has in it if its value signs a request or logs in.

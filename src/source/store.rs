@@ -1,4 +1,4 @@
-//! The stores that a data set lies in, behind one door.
+//! The stores of a data set, behind one interface.
 
 use std::fmt;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub struct Store {
     buffers: Arc<Buffers>,
 }
 
-/// One of the places that files lie in.
+/// One of the places that hold files.
 #[derive(Clone, Debug)]
 pub(super) enum Volume {
     /// The local disk, read on threads of the runtime's blocking pool.
@@ -86,12 +86,12 @@ impl Store {
         }
     }
 
-    /// Whether all of it lies on the local disk.
+    /// Whether all of it is on the local disk.
     pub(super) fn is_local(&self) -> bool {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 
-    /// Row groups that may well be under way at once; what is asked of a store at once, it settles by itself.
+    /// Row groups that may be in flight at once; how many requests a store gets at once, it settles by itself.
     pub(crate) fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {
             Volume::Local => LOCAL_AT_ONCE,

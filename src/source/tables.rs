@@ -7,7 +7,7 @@
 use std::path::Path;
 
 use super::local::place;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 
 const DELTA_LOG: &str = "_delta_log";
 const HUDI_FOLDER: &str = ".hoodie";
@@ -92,7 +92,7 @@ pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>
 
 /// Refuses a local folder that lies inside of a table, however deep.
 pub(super) fn refuse_above(folder: &Path) -> Result<()> {
-    let absolute = std::path::absolute(folder).map_err(|error| Error::from(error).at(place(folder)))?;
+    let absolute = std::path::absolute(folder).map_err(|error| error.into_error().at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {
         let present = Table::OF_PARQUET.into_iter().map(Table::folder);
         refuse(ancestor, present.filter(|name| ancestor.join(name).is_dir()))?;

@@ -1,4 +1,4 @@
-//! What went to and fro between a data set's stores and its readers.
+//! Requests and bytes between a data set and its stores.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -46,31 +46,32 @@ impl Count {
     }
 }
 
-/// A reading of the stores' counters, since the data set was opened; footers are counted too.
+/// Requests and bytes since the data set was opened, footers included.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficStats {
-    /// Reads that were asked of the stores: ranged requests, or positioned reads of local files.
+    /// Reads requested from the stores: ranged requests, or positioned reads of local files.
     pub requests: u64,
-    /// Bytes that came.
+    /// Bytes received.
     pub bytes_read: u64,
-    /// Bytes that readers needed of them: the rest was read along, twice, in vain, or for an epoch that has not begun.
+    /// Of these, bytes that were needed: the rest is gaps between columns, second requests, failed requests, or for an epoch
+    /// that has not begun.
     pub bytes_needed: u64,
-    /// Requests that were made again after a failure.
+    /// Requests that were retried after a failure.
     pub retries: u64,
-    /// Second requests that were sent because the first one was late.
+    /// Second requests that were sent because the first one was late (hedged requests).
     pub hedges: u64,
-    /// Second requests that came in first.
+    /// Second requests that were answered first.
     pub hedges_won: u64,
-    /// Answers by which a store asked for fewer requests.
+    /// Responses that asked for fewer requests.
     pub throttled: u64,
-    /// Requests that were given up because nothing came for too long.
+    /// Requests that were abandoned because no byte arrived for too long.
     pub stalls: u64,
-    /// Requests that may be under way at once at present; 0 for local files.
+    /// Requests that may be in flight at once at present; 0 for local files.
     pub concurrency: u64,
-    /// Microseconds from a request to its first byte: the median of the latest; 0 for local files.
+    /// Microseconds from a request to its first byte: the median of recent requests; 0 for local files.
     pub first_byte_us: u64,
-    /// Microseconds from a request to its last byte: the mean of the latest; 0 for local files.
+    /// Microseconds from a request to its last byte: the mean of recent requests; 0 for local files.
     pub request_us: u64,
 }
 
@@ -93,7 +94,7 @@ impl Traffic {
 }
 
 impl TrafficStats {
-    /// What came to it after an earlier reading.
+    /// The difference to an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &TrafficStats) -> TrafficStats {
         TrafficStats {
@@ -112,12 +113,12 @@ impl TrafficStats {
         }
     }
 
-    /// Requests for 10^9 bytes that came.
+    /// Requests per 10^9 bytes received.
     pub fn requests_per_gigabyte(&self) -> f64 {
         self.requests as f64 / (self.bytes_read as f64 / 1e9).max(f64::MIN_POSITIVE)
     }
 
-    /// Bytes that came for each that was needed: 1 where nothing was read in vain.
+    /// Bytes received for each byte needed: 1 is ideal.
     pub fn amplification(&self) -> f64 {
         match self.bytes_needed {
             0 => 1.0,
@@ -143,7 +144,7 @@ impl fmt::Display for TrafficStats {
         }
         let TrafficStats { retries, hedges, hedges_won, throttled, stalls, .. } = self;
         if retries + hedges > 0 {
-            write!(f, "; {retries} made again, {hedges} sent twice ({hedges_won} to good effect)")?;
+            write!(f, "; {retries} retried, {hedges} hedged ({hedges_won} answered first)")?;
         }
         if throttled + stalls > 0 {
             write!(f, ", {throttled} throttled, {stalls} stalled")?;

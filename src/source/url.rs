@@ -74,7 +74,7 @@ fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
         None => rest,
     };
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("{:?} names a host, or no absolute path", shown(url)))
+        return Err(Error::invalid(format!("{:?} has a host, or its path is not absolute", shown(url)))
             .hint("a file URL has three slashes: file:///data"));
     }
     let written = PathBuf::from(path);

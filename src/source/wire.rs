@@ -2,7 +2,11 @@
 //!
 //! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls
 //! with the machine's certificates; redirects only within the server. There is no time limit on a request here, and no
-//! retry: both are for whoever knows what the request is part of. What came of each is told to [`EXCHANGE`].
+//! retry: both are for the caller, who knows what the request is part of. The outcome of each is reported to [`EXCHANGE`].
+#![cfg_attr(
+    not(feature = "http"),
+    allow(dead_code, reason = "other redirects, queries and logins are of http://")
+)]
 
 mod exchange;
 mod failure;
@@ -164,7 +168,7 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // Asked last, and on most machines in vain. One that has answered before has an outage like any other's.
+        // Asked last, and on most machines without success. One that has answered before has an outage like any other's.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);

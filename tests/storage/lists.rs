@@ -34,8 +34,8 @@ fn a_page_that_cannot_be_relied_on_is_asked_for_again() {
 #[test]
 fn a_list_that_never_says_whether_it_is_over_is_an_error() {
     for (page, words) in [
-        (ListFault::NoToken, "goes on, and there is no token to go on with"),
-        (ListFault::Silent, "does not say whether it is over"),
+        (ListFault::NoToken, "is truncated, without a token to continue"),
+        (ListFault::Silent, "does not say whether it is complete"),
         (ListFault::CutOff, "is cut off"),
         (ListFault::SameToken, "does not end"),
     ] {
@@ -158,7 +158,7 @@ fn what_is_missing_is_told_from_what_holds_no_parquet() {
             ErrorKind::NotFound,
             "s3://bucket/notes: the folder holds no Parquet file (it has a.txt)",
         ),
-        ("s3://other/x", ErrorKind::NotFound, "there is no such bucket"),
+        ("s3://other/x", ErrorKind::NotFound, "bucket not found"),
         ("s3://bucket/empty.parquet", ErrorKind::Corrupt, "the file is empty"),
     ] {
         let error = opened(&server, location).unwrap_err();

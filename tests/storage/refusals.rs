@@ -102,9 +102,9 @@ fn an_answer_that_cannot_get_better_is_an_error_at_once() {
     let server = server();
     let dataset = open(&server, &[]).unwrap();
     let cases = [
-        (501, "server does not do"),
+        (501, "server does not support"),
         (505, "check the URL"),
-        (405, "server does not do"),
+        (405, "server does not support"),
         (511, "asks for a login"),
     ];
     for (status, hint) in

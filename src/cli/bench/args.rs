@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{Error, Loader, Result, Shard};
+use crate::{Error, Loader, LoaderSpec, Result, Shard};
 
 use super::accelerator::Accelerator;
 use super::workload;
@@ -157,16 +157,15 @@ impl Args {
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
-                let shard = Shard::new(rank, self.world)?;
-                let mut builder = options.loader(&dataset, shard)?.threads(self.threads_each());
                 // What comes after an accelerator's run, to see the margin, is read as well.
-                if self.seconds.is_none() && self.step_ms.is_none() {
-                    builder = builder.epochs(self.last_epoch());
-                }
-                match self.trace.as_ref().filter(|_| rank == 0) {
-                    Some(path) => builder.trace(path).build(),
-                    None => builder.build(),
-                }
+                let is_last = self.seconds.is_none() && self.step_ms.is_none();
+                let spec = LoaderSpec {
+                    threads: Some(self.threads_each()),
+                    epochs: is_last.then(|| self.last_epoch()),
+                    trace: self.trace.clone().filter(|_| rank == 0),
+                    ..options.spec(Shard::new(rank, self.world)?)
+                };
+                dataset.loader().spec(spec).build()
             })
             .collect()
     }

@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::fmt;
 
+use crate::error::OrFail;
 use crate::{Error, Loader, Result, Shard};
 use arrow::array::{Array, RecordBatch};
 use arrow::row::{RowConverter, SortField};
@@ -97,7 +98,8 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
     let mut options = args.loader.clone();
     (options.order, options.lanes, options.window_rows) = (Order::Stored, None, None);
     (options.drop_last, options.cache, options.cache_bytes) = (false, None, None);
-    let stored = options.loader(&options.open()?, Shard::default())?.threads(args.threads_each()).build()?;
+    let stored =
+        options.open()?.loader().spec(options.spec(Shard::default())).threads(args.threads_each()).build()?;
     let mut progress = console.progress("reading as stored", "steps", stored.len());
     let mut digests = Vec::new();
     for batch in stored.epoch(0) {
@@ -125,7 +127,7 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
 /// The rows of `batch` as bytes that are equal where the rows are.
 fn rows(batch: &RecordBatch) -> Result<arrow::row::Rows> {
     let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    Ok(RowConverter::new(fields)?.convert_columns(batch.columns())?)
+    Ok(RowConverter::new(fields).or_fail()?.convert_columns(batch.columns()).or_fail()?)
 }
 
 /// The classes of an epoch and of its batches.
@@ -147,7 +149,7 @@ impl Census {
     }
 
     fn count(&mut self, batch: &RecordBatch) -> Result<()> {
-        let rows = rows(&batch.project(&[batch.schema().index_of(&self.column)?])?)?;
+        let rows = rows(&batch.project(&[batch.schema().index_of(&self.column).or_fail()?]).or_fail()?)?;
         let mut values: Vec<&[u8]> = (0..rows.num_rows()).map(|row| rows.row(row).data()).collect();
         values.sort_unstable();
         let mut classes = 0;

@@ -9,6 +9,7 @@ mod svg;
 
 use std::path::Path;
 
+use crate::error::Foreign;
 use crate::{Error, ErrorKind, Place, Result};
 
 use self::html::{escaped, script_safe};
@@ -54,7 +55,7 @@ pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
         host = escaped(&host(report)),
         json = script_safe(&json),
     );
-    std::fs::write(file, page).map_err(|error| Error::from(error).at(Place::file(file.display().to_string())))
+    std::fs::write(file, page).map_err(|error| error.into_error().at(Place::file(file.display().to_string())))
 }
 
 /// Where the run took place, as far as figures depend on it.

@@ -227,6 +227,7 @@ impl fmt::Display for Report {
             counted(self.steps, "step"),
             seconds(self.seconds)
         )?;
+        writeln!(f, "order           {}, from --order", self.order)?;
         write!(f, "throughput      {} rows/s", count(self.rows_per_second.round() as u64))?;
         if self.images > 0 {
             write!(f, ", {} images/s", count(self.images_per_second as u64))?;

@@ -109,7 +109,8 @@ impl Bench<'_> {
         options: LoaderOptions,
         cache: Option<(DiskCache, Tier)>,
     ) -> Result<Loader> {
-        let mut builder = options.loader(self.dataset, Shard::default())?.threads(threads as usize);
+        let mut builder =
+            self.dataset.loader().spec(options.spec(Shard::default())).threads(threads as usize);
         if let Some((cache, tier)) = cache {
             builder = builder.cache(cache).cache_tier(tier);
         }

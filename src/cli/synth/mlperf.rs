@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use crate::Result;
+use crate::error::OrFail;
 use arrow::array::{ArrayRef, FixedSizeListArray, Int8Array, PrimitiveArray, RecordBatch};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::datatypes::{
@@ -80,10 +81,12 @@ pub(super) fn embeddings(seed: u64, first: u64, rows: usize, schema: &Arc<Schema
                 })
                 .collect();
             let values = numbers::<Float32Type>(Buffer::from_vec(values), rows * length);
-            Ok(Arc::new(FixedSizeListArray::try_new(item(), length as i32, Arc::new(values), None)?))
+            Ok(Arc::new(
+                FixedSizeListArray::try_new(item(), length as i32, Arc::new(values), None).or_fail()?,
+            ))
         })
         .collect::<Result<_>>()?;
-    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    Ok(RecordBatch::try_new(schema.clone(), columns).or_fail()?)
 }
 
 /// The columns of DLRM.
@@ -126,7 +129,7 @@ pub(super) fn features(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>)
             }
         })
         .collect();
-    Ok(RecordBatch::try_new(schema.clone(), columns)?)
+    Ok(RecordBatch::try_new(schema.clone(), columns).or_fail()?)
 }
 
 fn drawn<T: arrow::datatypes::ArrowNativeType>(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::Result;
+use crate::error::OrFail;
 use arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -44,7 +45,7 @@ pub(super) fn clicks(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>) -
             }
         })
         .collect();
-    Ok(RecordBatch::try_new(schema.clone(), arrays)?)
+    Ok(RecordBatch::try_new(schema.clone(), arrays).or_fail()?)
 }
 
 /// Clicked or not, about a quarter of the time; likelier where the second number, which is never null, is large.
@@ -122,8 +123,8 @@ pub(super) fn tokens(
     let item = Arc::new(Field::new_list_field(DataType::Int32, true));
     let offsets = OffsetBuffer::from_repeated_length(length, rows);
     let values = Arc::new(Int32Array::new(ScalarBuffer::from(values), None));
-    let list = ListArray::try_new(item, offsets, values, None)?;
-    Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(list)])?)
+    let list = ListArray::try_new(item, offsets, values, None).or_fail()?;
+    Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(list)]).or_fail()?)
 }
 
 /// The token that most often comes after `token`.

@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::error::{Foreign, OrFail};
 use crate::{Error, ErrorKind, Place, Result};
 use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -42,7 +43,7 @@ pub(crate) struct Written {
 /// removed, so that its rows do not mix with the new ones.
 pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     let place = || Place::file(dir.display().to_string());
-    let at = |error: std::io::Error| Error::from(error).at(place());
+    let at = |error: std::io::Error| error.into_error().at(place());
     if dir.exists() && !dir.is_dir() {
         return Err(Error::invalid("is a file, and synth writes a folder").at(place()));
     }
@@ -114,24 +115,28 @@ fn file(
         longer.push(UNFINISHED);
         PathBuf::from(longer)
     };
-    let mut writer =
-        ArrowWriter::try_new(File::create(&unfinished)?, studio.schema.clone(), Some(studio.properties()))?;
+    let mut writer = ArrowWriter::try_new(
+        File::create(&unfinished).or_fail()?,
+        studio.schema.clone(),
+        Some(studio.properties()),
+    )
+    .or_fail()?;
     let mut group = rows.start;
     while group < rows.end {
         let end = group.saturating_add(rows_per_group).min(rows.end);
         let mut row = group;
         while row < end {
             let some = studio.rows_at_a_time().min(end - row);
-            writer.write(&studio.batch(row, some)?)?;
+            writer.write(&studio.batch(row, some)?).or_fail()?;
             row += some;
             done(some);
         }
-        writer.flush()?;
+        writer.flush().or_fail()?;
         group = end;
     }
-    let file = writer.into_inner()?;
-    let bytes = file.metadata()?.len();
-    fs::rename(&unfinished, path)?;
+    let file = writer.into_inner().or_fail()?;
+    let bytes = file.metadata().or_fail()?.len();
+    fs::rename(&unfinished, path).or_fail()?;
     Ok(bytes)
 }
 
@@ -206,7 +211,7 @@ impl<'a> Studio<'a> {
             rows.clone().into_par_iter().map(|row| self.picture(row)).collect::<Result<_>>()?;
         let labels: Int64Array = rows.map(|row| i64::from(self.artist.label(row))).collect();
         let columns: [ArrayRef; 2] = [Arc::new(BinaryArray::from_iter_values(images)), Arc::new(labels)];
-        Ok(RecordBatch::try_new(self.schema.clone(), columns.into())?)
+        Ok(RecordBatch::try_new(self.schema.clone(), columns.into()).or_fail()?)
     }
 
     fn picture(&self, row: u64) -> Result<Vec<u8>> {

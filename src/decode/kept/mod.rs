@@ -35,8 +35,8 @@ const HEADER: usize = 20;
 /// Quality of a kept JPEG.
 const QUALITY: u8 = 95;
 
-/// A resized image of more than this part of the original's pixels is not worth being kept.
-const WORTH_IT: f64 = 0.7;
+/// A resized image of a larger share of the pixels is not kept: the file is.
+const MAX_PIXEL_SHARE: f64 = 0.7;
 
 /// How an image is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,6 +49,7 @@ pub enum Form {
 
 impl Image {
     /// One line that says how images are kept for this value: the same for values that can share them.
+    #[doc(hidden)]
     pub fn kept_as(&self, form: Form) -> String {
         match form {
             Form::Pixels => format!("pixels of {}", self.before_randomness().canonical()),
@@ -60,12 +61,13 @@ impl Image {
     ///
     /// # Errors
     /// As [`decode_into`](super::decode_into), as far as the header tells.
+    #[doc(hidden)]
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
         let (seen, kept) = self.kept_size(form, encoded)?;
         Ok(match form {
             Form::Pixels => HEADER as u64 + of(kept) * self.channels() as u64,
-            Form::Resized if is_worth_it(seen, kept) => HEADER as u64 + of(kept),
+            Form::Resized if saves_enough(seen, kept) => HEADER as u64 + of(kept),
             Form::Resized => encoded.len() as u64,
         })
     }
@@ -74,15 +76,17 @@ impl Image {
     ///
     /// # Errors
     /// As [`kept_bytes`](Self::kept_bytes).
+    #[doc(hidden)]
     pub fn resized_share(&self, encoded: &[u8]) -> Result<f64> {
         let (seen, kept) = self.kept_size(Form::Resized, encoded)?;
-        Ok(if is_worth_it(seen, kept) { share(seen, kept) } else { 1.0 })
+        Ok(if saves_enough(seen, kept) { share(seen, kept) } else { 1.0 })
     }
 
     /// The form in which [`decode_into`](super::decode_into) takes an image with less work than its file.
     ///
     /// # Errors
     /// As [`decode_into`](super::decode_into).
+    #[doc(hidden)]
     pub fn keep<'a>(&self, form: Form, encoded: &'a [u8]) -> Result<Cow<'a, [u8]>> {
         self.keep_within(&Workspace::of_one(self.max_pixels), form, encoded)
     }
@@ -95,7 +99,7 @@ impl Image {
         encoded: &'a [u8],
     ) -> Result<Cow<'a, [u8]>> {
         let (seen, size) = self.kept_size(form, encoded)?;
-        if form == Form::Resized && !is_worth_it(seen, size) {
+        if form == Form::Resized && !saves_enough(seen, size) {
             return Ok(Cow::Borrowed(encoded));
         }
         let mut image = match form {
@@ -172,8 +176,8 @@ fn share(seen: Size, kept: Size) -> f64 {
     pixels(kept) / pixels(seen)
 }
 
-fn is_worth_it(seen: Size, kept: Size) -> bool {
-    share(seen, kept) <= WORTH_IT
+fn saves_enough(seen: Size, kept: Size) -> bool {
+    share(seen, kept) <= MAX_PIXEL_SHARE
 }
 
 /// Whether bytes are an image that was kept.

@@ -110,7 +110,7 @@ fn a_resized_image_is_small_and_shows_the_same() {
         let kept = image.keep(Form::Resized, &file).unwrap();
         assert!(kept.len() * 2 < file.len(), "{image}: {} of {}", kept.len(), file.len());
         assert!(kept.len() as u64 <= image.kept_bytes(Form::Resized, &file).unwrap());
-        assert!(image.resized_share(&file).unwrap() < WORTH_IT);
+        assert!(image.resized_share(&file).unwrap() < MAX_PIXEL_SHARE);
         for key in 0..40 {
             let difference = mean_difference(&decoded(&image, &file, key), &decoded(&image, &kept, key));
             assert!(difference < 3.0, "{image}, {width}x{height}, {key}: {difference}");

@@ -14,7 +14,7 @@ use crate::error::{Error, Place, Result};
 impl LoaderBuilder {
     pub(super) fn projection(&self) -> Result<Projection> {
         let catalog = &self.dataset.catalog;
-        match &self.columns {
+        match &self.spec.columns {
             Some(names) if names.is_empty() => {
                 Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"))
             }
@@ -41,7 +41,7 @@ impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses what cannot be.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        for (name, image) in &self.decode {
+        for (name, image) in &self.spec.decode {
             let field = self.read_column(projection, name, "decode")?;
             codecs.insert(name, delivered(ImageCodec::new(image.clone()), field)?);
         }
@@ -52,7 +52,7 @@ impl LoaderBuilder {
             }
         }
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        for (name, value) in &self.fill_null {
+        for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
             if let Some((codec, _)) = codecs.get(name.as_str()) {
                 return Err(codec.noun().no_fill().at(of_column(name)));

@@ -1,7 +1,7 @@
-//! Why an accelerator waits: a reading of what every stage did, of what the training loop waited for, and of what is on
-//! its way.
+//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited for, and what
+//! is in flight.
 //!
-//! `table` shows it to people, `verdict` to those in a hurry, `prometheus` to monitoring.
+//! `table` shows it to people, `verdict` sums it up in a sentence, `prometheus` serves it to monitoring.
 
 mod prometheus;
 mod stages;
@@ -23,90 +23,104 @@ pub use waits::Waits;
 
 const NANOS: f64 = 1e9;
 
-/// The threads that decode Parquet and images and gather rows, as a whole. All times are seconds, summed over threads.
+/// The threads that decode Parquet and images and gather rows, as a whole. All times are in seconds, summed over threads.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStats {
-    /// How many they are.
+    /// Number of threads.
     pub threads: u64,
-    /// Time that they worked.
+    /// Time during which they worked.
     pub working: f64,
-    /// Time of epochs under way in which they were idle because row groups, or work on them, were lacking.
+    /// Time within epochs in which they were idle because no row group was there to work on.
     pub starved: f64,
-    /// Time of epochs under way in which they were idle because enough batches were ready.
+    /// Time within epochs in which they were idle because enough batches were ready.
     pub blocked: f64,
 }
 
-/// How long `next()` took, in seconds, the first batch of all apart.
+/// How long `next()` took, in seconds. The first batch of the first epoch is in [`first`](Self::first) alone.
 ///
-/// From a log-linear histogram of fixed size, as HdrHistogram has it: percentiles are off by at most 0.8 % of their
-/// value, `max`, `sum` and `first` are exact.
+/// Percentiles come from a log-linear histogram of fixed size, as HdrHistogram has it, and are off by at most 0.8 % of
+/// their value; `max`, `sum` and `first` are exact.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NextStats {
-    /// Calls that gave a batch.
+    /// Calls that returned a batch.
     pub count: u64,
-    /// All of them together.
+    /// Sum over these calls.
     pub sum: f64,
-    /// Half of the calls took no longer.
+    /// Median.
     pub p50: f64,
-    /// 95 % of the calls took no longer.
+    /// 95th percentile.
     pub p95: f64,
-    /// 99 % of the calls took no longer.
+    /// 99th percentile.
     pub p99: f64,
-    /// 99.9 % of the calls took no longer.
+    /// 99.9th percentile.
     pub p999: f64,
     /// The longest call.
     pub max: f64,
-    /// The call that gave the first batch of the first epoch: the start of the pipe, which is in none of the others.
+    /// The call that returned the first batch of the first epoch: the start of the pipeline.
     pub first: f64,
 }
 
-/// What is on its way. Means are over the time of epochs under way.
+/// What is in flight. Means are over the time within epochs.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct QueueStats {
-    /// Batches that are made and not taken, now.
+    /// Batches that wait for the training loop now.
     pub batches_ready: u64,
     /// The same, on average.
     pub batches_ready_mean: f64,
-    /// Row groups that were granted memory and are not in the window yet, now.
+    /// Row groups that were granted memory and are not in the window yet.
     pub row_groups: u64,
     /// The same, on average.
     pub row_groups_mean: f64,
 }
 
-/// Bytes in flight against what they may be.
+/// Bytes in flight, and the budget for them.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryStats {
     /// The loader's memory budget.
     pub budget: u64,
-    /// Of it, bytes kept free for batches.
+    /// Bytes of the budget that are kept for batches.
     pub batches: u64,
     /// Bytes of row groups in flight and in the window now.
     pub row_groups: u64,
-    /// The most that they were so far.
+    /// Peak of these so far.
     pub row_groups_peak: u64,
 }
 
-/// A reading of what a loader noted since it was built.
+/// A snapshot of what a loader measured since it was built: see [`Loader::stats`](super::Loader::stats).
+///
+/// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the [verdict](Self::verdict) below.
+///
+/// ```no_run
+/// let loader = forebay::Dataset::open("data/train/")?.loader().build()?;
+/// for batch in loader.epoch(0) {
+///     batch?;
+/// }
+/// let stats = loader.stats();
+/// println!("{stats}");
+/// println!("waited {:.1} s, {:.1} s of it for images", stats.waits.total(), stats.waits.decode);
+/// println!("p99 of next(): {:.1} ms", stats.next.p99 * 1e3);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Stats {
-    /// What each stage did.
+    /// Work of each stage.
     pub stages: Stages,
     /// The threads that decode.
     pub pool: PoolStats,
-    /// What the training loop waited for.
+    /// Time that the training loop waited, by stage.
     pub waits: Waits,
-    /// Of it, what it waited for the first batch of all.
+    /// The part of it that was the wait for the first batch of the first epoch.
     pub waits_first: Waits,
-    /// The training loop's own time, in seconds: between a batch and the request for the next one of the epoch.
+    /// Time of the training loop itself: between a batch and the request for the next one of the epoch.
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
-    /// What is on its way.
+    /// What is in flight.
     pub queues: QueueStats,
     /// Bad rows that were skipped.
     pub skipped_rows: u64,
@@ -114,9 +128,9 @@ pub struct Stats {
     pub padded_rows: u64,
     /// The memory budget.
     pub memory: MemoryStats,
-    /// What was asked of the stores since the data set was opened.
+    /// Requests to the stores since the data set was opened.
     pub traffic: TrafficStats,
-    /// What the row cache did since it was opened.
+    /// Work of the row cache since it was opened; `None` without one.
     pub cache: Option<CacheStats>,
 }
 
@@ -159,7 +173,7 @@ impl Stats {
         }
     }
 
-    /// What holds the training loop up, and the next move.
+    /// Which stage the training loop waits for, and what to do about it.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(std::slice::from_ref(self))
     }

@@ -47,11 +47,11 @@ impl Stats {
         let by = "stage";
         page.counter(
             "stage_items_total",
-            "What each stage put out.",
+            "Items that each stage produced.",
             by,
             &of(|stage| Some(stage.items as f64)),
         );
-        page.counter("stage_bytes_total", "Bytes of it.", by, &of(|stage| Some(stage.bytes as f64)));
+        page.counter("stage_bytes_total", "Bytes of these items.", by, &of(|stage| Some(stage.bytes as f64)));
         page.counter(
             "stage_working_seconds_total",
             "Time that each stage worked, summed over the threads of the pool.",
@@ -66,7 +66,7 @@ impl Stats {
         );
         page.counter(
             "stage_blocked_seconds_total",
-            "Time in which there was no room for the results of a stage.",
+            "Time in which a stage had no room for its results.",
             by,
             &of(|stage| stage.blocked),
         );
@@ -85,7 +85,7 @@ impl Stats {
             .collect();
         page.counter(
             "wait_seconds_total",
-            "Time that the training loop waited, by what held it up.",
+            "Time that the training loop waited, by the stage that it waited for.",
             by,
             &waits,
         );
@@ -97,7 +97,12 @@ impl Stats {
         );
         self.next(&mut page);
         let queues = &self.queues;
-        page.single("batches_ready", "gauge", "Batches made and not taken.", queues.batches_ready);
+        page.single(
+            "batches_ready",
+            "gauge",
+            "Batches that wait for the training loop.",
+            queues.batches_ready,
+        );
         page.single(
             "row_groups_in_flight",
             "gauge",
@@ -109,11 +114,16 @@ impl Stats {
         page.single(
             "memory_batches_bytes",
             "gauge",
-            "Of the budget, what is kept for batches.",
+            "Bytes of the budget that are kept for batches.",
             memory.batches,
         );
-        page.single("memory_row_groups_bytes", "gauge", "Row groups in flight.", memory.row_groups);
-        page.single("memory_row_groups_peak_bytes", "gauge", "The most they were.", memory.row_groups_peak);
+        page.single("memory_row_groups_bytes", "gauge", "Bytes of row groups in flight.", memory.row_groups);
+        page.single(
+            "memory_row_groups_peak_bytes",
+            "gauge",
+            "Peak bytes of row groups in flight.",
+            memory.row_groups_peak,
+        );
         page.single("rows_skipped_total", "counter", "Bad rows that were left out.", self.skipped_rows);
         page.single("rows_padded_total", "counter", "Rows repeated to keep ranks equal.", self.padded_rows);
         self.storage(&mut page);
@@ -122,17 +132,26 @@ impl Stats {
 
     fn next(&self, page: &mut Page) {
         let NextStats { count, sum, p50, p95, p99, p999, first, .. } = self.next;
-        page.metric("next_seconds", "summary", "How long next() took, the first batch of all apart.");
+        page.metric(
+            "next_seconds",
+            "summary",
+            "Duration of next(), without the first batch of the first epoch.",
+        );
         for (quantile, value) in [("0.5", p50), ("0.95", p95), ("0.99", p99), ("0.999", p999)] {
             page.sample("next_seconds", Some(("quantile", quantile)), value);
         }
         page.sample("next_seconds_sum", None, sum);
         page.sample("next_seconds_count", None, count);
-        page.single("next_seconds_max", "gauge", "The longest next().", self.next.max);
+        page.single(
+            "next_seconds_max",
+            "gauge",
+            "Longest next(), without the first batch of the first epoch.",
+            self.next.max,
+        );
         page.single(
             "first_batch_seconds",
             "gauge",
-            "How long next() took for the first batch of all.",
+            "Duration of next() for the first batch of the first epoch.",
             first,
         );
     }
@@ -140,27 +159,31 @@ impl Stats {
     fn storage(&self, page: &mut Page) {
         let traffic = &self.traffic;
         for (name, help, value) in [
-            ("store_requests_total", "Reads that were asked of the stores.", traffic.requests),
-            ("store_read_bytes_total", "Bytes that came.", traffic.bytes_read),
-            ("store_needed_bytes_total", "Bytes that were needed of them.", traffic.bytes_needed),
-            ("store_retries_total", "Requests made again.", traffic.retries),
-            ("store_hedges_total", "Second requests sent because the first was late.", traffic.hedges),
-            ("store_throttled_total", "Answers that asked for fewer requests.", traffic.throttled),
-            ("store_stalls_total", "Requests given up because nothing came.", traffic.stalls),
+            ("store_requests_total", "Reads requested from the stores.", traffic.requests),
+            ("store_read_bytes_total", "Bytes received.", traffic.bytes_read),
+            (
+                "store_needed_bytes_total",
+                "Of the bytes received, those that were needed.",
+                traffic.bytes_needed,
+            ),
+            ("store_retries_total", "Requests retried.", traffic.retries),
+            ("store_hedges_total", "Second requests sent because the first one was late.", traffic.hedges),
+            ("store_throttled_total", "Responses that asked for fewer requests.", traffic.throttled),
+            ("store_stalls_total", "Requests abandoned because no byte arrived.", traffic.stalls),
         ] {
             page.single(name, "counter", help, value);
         }
         let Some(cache) = &self.cache else { return };
         for (name, help, value) in [
-            ("cache_hits_total", "Look-ups that found their rows.", cache.hits),
-            ("cache_misses_total", "Look-ups that did not.", cache.misses),
-            ("cache_read_bytes_total", "Bytes handed out.", cache.read_bytes),
+            ("cache_hits_total", "Lookups that were hits.", cache.hits),
+            ("cache_misses_total", "Lookups that were misses.", cache.misses),
+            ("cache_read_bytes_total", "Bytes of rows handed out.", cache.read_bytes),
             ("cache_written_bytes_total", "Bytes written.", cache.written_bytes),
             ("cache_evictions_total", "Entries removed to make room.", cache.evictions),
         ] {
             page.single(name, "counter", help, value);
         }
         page.single("cache_bytes", "gauge", "Bytes of entries on disk.", cache.bytes);
-        page.single("cache_limit_bytes", "gauge", "The most that they may be.", cache.max_bytes);
+        page.single("cache_limit_bytes", "gauge", "Limit of the bytes of entries on disk.", cache.max_bytes);
     }
 }

@@ -1,25 +1,24 @@
-//! What each stage did.
+//! Work of each stage.
 
 use serde::Serialize;
 
 use super::seconds;
 use crate::monitor::{Idle, Stage, Timings};
 
-/// What one stage did since the loader was built. All times are seconds.
+/// Work of one stage since the loader was built. All times are in seconds.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
-    /// What it put out: files, row groups, rows, images or batches, as [`Stages`] says.
+    /// Items that it produced: files, row groups, rows, images or batches, as [`Stages`] says.
     pub items: u64,
-    /// Bytes of them.
+    /// Bytes of these items.
     pub bytes: u64,
-    /// Time that it worked. For the stages of the pool the sum over its threads, for all others the time during which
-    /// they did.
+    /// Time during which it worked; for the stages of the pool of threads, summed over the threads.
     pub working: f64,
-    /// Time of epochs under way in which it had nothing to work on. `None` for stages that are not told apart in this:
-    /// those of the pool have [`Stats::pool`](super::Stats::pool).
+    /// Time within epochs in which it had nothing to work on. `None` for the stages that share the pool of threads, which
+    /// have [`Stats::pool`](super::Stats::pool) in common.
     pub starved: Option<f64>,
-    /// Time of epochs under way in which there was no room for its results; for fetching, no memory.
+    /// Time within epochs in which there was no room for its results; for fetching, no memory.
     pub blocked: Option<f64>,
 }
 
@@ -29,32 +28,32 @@ pub struct StageStats {
 pub struct Stages {
     /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
     pub list: StageStats,
-    /// RowGroupDecoder row groups from the store. Items: row groups; bytes: of their column chunks.
+    /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
     ///
-    /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or
-    /// those that came wait to be decoded; and starved while there is nothing left to read.
+    /// It works while any row group is being read. It is blocked while none is, and the next one waits for memory or the
+    /// last ones wait to be decoded. It is starved while there is nothing left to read.
     pub fetch: StageStats,
-    /// The row cache: looking up, and writing what is used from there. Items: row groups that were found; bytes: of
-    /// their rows. Rows that are mapped are read from disk when they are used: that time is the using stage's.
+    /// The row cache: lookups, and writes of rows that are then used from there. Items: row groups that were found; bytes:
+    /// of their rows. Mapped rows are read from disk when they are used, within the stage that uses them.
     pub cache: StageStats,
     /// Parquet to Arrow, on the pool. Items: rows; bytes: of their arrays.
     pub parquet: StageStats,
     /// The thread that follows the plan and lists the rows of each batch. Items: rows. It is starved while it waits for a
     /// row group, blocked while enough batches wait for the training loop.
     pub shuffle: StageStats,
-    /// Gathering rows into batches, on the pool. Items: values' rows, once for each column; bytes: of the columns.
+    /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding images, on the pool. Items: images; bytes: of pixels.
+    /// Decoding cells, on the pool: images, and what the [`Decoder`](crate::Decoder)s of users decode. Items: cells;
+    /// bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Bringing images into the form in which the cache keeps them, on the pool. Items: images; bytes: of what is kept.
+    /// Bringing cells into the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.
     pub keep: StageStats,
-    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the arrays that were
-    /// made. Nothing in Rust.
+    /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays. Zero in Rust.
     pub hand_over: StageStats,
     /// The user's function, on a thread of its own. Items: batches. It is starved while it waits for the loader, blocked
-    /// while the training loop has not taken what it made.
+    /// while the training loop has not taken its results.
     pub transform: StageStats,
-    /// Copying batches to a device: the time that it takes the training loop's thread. Items: batches; bytes: copied.
+    /// Copying batches to a device, as far as it takes time of the training loop's thread. Items: batches; bytes: copied.
     pub device: StageStats,
 }
 
@@ -103,7 +102,7 @@ impl Stages {
         ]
     }
 
-    /// Adds what another loader's stages did.
+    /// Adds the work of another loader's stages.
     pub fn add(&mut self, other: &Stages) {
         let pairs = [
             (&mut self.list, other.list),

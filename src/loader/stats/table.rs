@@ -69,8 +69,8 @@ impl fmt::Display for Stats {
         let QueueStats { batches_ready, batches_ready_mean, row_groups, row_groups_mean } = self.queues;
         writeln!(
             f,
-            "queues     {batches_ready} batches ready (mean {batches_ready_mean:.1}), {row_groups} row groups on their \
-             way (mean {row_groups_mean:.1})"
+            "queues     {batches_ready} batches ready (mean {batches_ready_mean:.1}), {row_groups} row groups in \
+             flight (mean {row_groups_mean:.1})"
         )?;
         let MemoryStats { budget, batches, row_groups, row_groups_peak } = self.memory;
         writeln!(

@@ -1,4 +1,4 @@
-//! One sentence: what holds a training loop up, and the next move.
+//! One sentence: which stage a training loop waits for, and what to do about it.
 
 use std::fmt;
 
@@ -7,24 +7,25 @@ use serde::Serialize;
 use super::{Stages, Stats, Waits};
 use crate::monitor::Stage;
 
-/// Of the time, the share that a training loop may wait before something else than itself is the bottleneck.
+/// Share of the time that a training loop may wait and still be the bottleneck itself.
 const MIN_WAIT_SHARE: f64 = 0.02;
 
-/// Of the time of fetching, the share that it may wait for memory before that is worth a word.
+/// Share of the time of fetching that is spent waiting for memory, above which more memory is advised.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
-/// What holds a training loop up. Its first batch is left out where there are more: that is a start, and says little
-/// about the rest.
+/// Which stage a training loop waits for. The wait for the first batch is left out where there are more: it is the start
+/// of the pipeline, and says little about the rest.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The bottleneck; the [consumer](Stage::Consumer) where it hardly waits.
+    /// The bottleneck: the stage that was waited for longest, or the [consumer](Stage::Consumer) itself where it waited less
+    /// than 2 % of the time.
     pub stage: Stage,
-    /// Of the waiting, the share that this stage held up, from 0 to 1; for the consumer, its share of all time.
+    /// Share of the waiting that was for this stage, from 0 to 1; for the consumer, its share of all time.
     pub share: f64,
-    /// Of the training loop's time, the share that it waited.
+    /// Share of the training loop's time that it waited, from 0 to 1.
     pub waiting: f64,
-    /// The bottleneck and the next move in a sentence.
+    /// The bottleneck, and what would help, in a sentence without a full stop.
     pub sentence: String,
 }
 
@@ -44,7 +45,7 @@ impl Verdict {
         let waited = waits.total().max(0.0);
         let time = waited + consumer;
         if time == 0.0 {
-            let sentence = "Nothing was waited for yet: no batch was asked for".to_string();
+            let sentence = "No batch was requested yet".to_string();
             return Verdict { stage: Stage::Consumer, share: 0.0, waiting: 0.0, sentence };
         }
         let waiting = waited / time;
@@ -56,11 +57,11 @@ impl Verdict {
         };
         let sentence = match stage {
             Stage::Consumer => format!(
-                "The training loop is the bottleneck, as it should be: it waited for {} of its time",
+                "The training loop is the bottleneck, as it should be: it waited {} of the time",
                 percent(waiting)
             ),
             stage => format!(
-                "{} is the bottleneck: the training loop waited for {} of its time, {} of that for this; {}",
+                "{} is the bottleneck: the training loop waited {} of the time, {} of it on this stage; {}",
                 what(stage),
                 percent(waiting),
                 percent(share),
@@ -89,7 +90,7 @@ fn what(stage: Stage) -> &'static str {
     }
 }
 
-/// What would move the bottleneck.
+/// What would relieve the bottleneck.
 fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
     let each = |seconds: f64, items: u64| seconds * 1e3 / items.max(1) as f64;
     match stage {
@@ -98,7 +99,7 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
             let rate = fetch.bytes as f64 / fetch.working.max(f64::MIN_POSITIVE) / 1e6;
             let short = fetch.blocked.unwrap_or(0.0) / (fetch.working + fetch.blocked.unwrap_or(0.0)).max(1e-9);
             let memory = if short >= MIN_MEMORY_WAIT_SHARE { ", more memory" } else { "" };
-            format!("it gave {rate:.0} MB/s: a nearer or faster store{memory}, a row cache or fewer columns would help")
+            format!("it delivered {rate:.0} MB/s: a nearer or faster store{memory}, a row cache or fewer columns would help")
         }
         Stage::Memory => "row groups wait until others leave: raise memory, or use a smaller window or fewer lanes".into(),
         Stage::Cache => "a faster disk for the cache, or the rows of this machine's own disk, would help".into(),
@@ -119,9 +120,9 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
             each(stages.decode.working, stages.decode.items),
             counted(threads)
         ),
-        Stage::Keep => "this is over when the cache is full: warm it beforehand, or keep rows".into(),
+        Stage::Keep => "this ends when the cache is full: warm it beforehand, or keep rows".into(),
         Stage::HandOver => {
-            "larger batches would help, and so would leaving out what becomes Python objects one by one: text, binary, \
+            "larger batches would help, and so would leaving out columns that become Python objects: text, binary, \
              decimals, structs"
                 .into()
         }
@@ -180,7 +181,7 @@ mod tests {
     fn a_loop_that_hardly_waits_is_the_bottleneck_itself() {
         let verdict = waited(Waits { fetch: 1.0, ..Waits::default() }, 99.0).verdict();
         assert_eq!((verdict.stage, verdict.share), (Stage::Consumer, 0.99));
-        assert!(verdict.to_string().contains("waited for 1.0 % of its time"), "{verdict}");
+        assert!(verdict.to_string().contains("waited 1.0 % of the time"), "{verdict}");
         assert_eq!(Stats::default().verdict().stage, Stage::Consumer);
     }
 

@@ -1,20 +1,22 @@
-//! What the training loop waited for.
+//! The stages that the training loop waited for.
 
 use serde::Serialize;
 
 use super::NANOS;
 use crate::monitor::{STAGES, Stage};
 
-/// Seconds that the training loop waited, by what held it up.
+/// Seconds that the training loop waited, by the stage that it waited for.
 ///
-/// Every moment that it is in `next()`, or that a column of a batch is converted for it, counts for one of them: for the
-/// stage that works between the pipe and the loop; else, while its batch is being made, for what the pool's threads work
-/// on, shared out among them; else, where a batch is ready, for handing it over; else for what the next row group of the
-/// plan is waiting for.
+/// Every moment that the loop is in `next()`, or that a column of a batch is converted for it, counts for exactly one stage:
+///
+/// 1. for the stage between the loader and the loop that works on its batch, such as a transform;
+/// 2. else, while its batch is being made, for the stages that the pool of threads works on, in equal parts by thread;
+/// 3. else, where a batch is ready, for handing it over;
+/// 4. else for the stage that the next row group of the plan is in.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
-    /// For the store.
+    /// For row groups to arrive from the store.
     pub fetch: f64,
     /// For memory that other row groups hold.
     pub memory: f64,
@@ -22,7 +24,7 @@ pub struct Waits {
     pub cache: f64,
     /// For Parquet decoding.
     pub parquet: f64,
-    /// For the plan of an epoch, and for following it.
+    /// For the plan of an epoch, and for listing the rows of each batch.
     pub shuffle: f64,
     /// For gathering rows.
     pub gather: f64,
@@ -30,7 +32,7 @@ pub struct Waits {
     pub decode: f64,
     /// For bringing images into the form in which the cache keeps them.
     pub keep: f64,
-    /// For batches that were ready: until who waited was awake, and for conversion to the arrays of Python or of a
+    /// For batches that were ready: until the waiting thread was awake, and for conversion to the arrays of Python or of a
     /// framework.
     pub hand_over: f64,
     /// For the user's function.
@@ -75,12 +77,12 @@ impl Waits {
         }
     }
 
-    /// All waiting: within 1 % of what a clock around `next()` shows.
+    /// The sum over all stages: within 1 % of a clock around `next()`.
     pub fn total(&self) -> f64 {
         Stage::ALL.into_iter().map(|stage| self.of(stage)).sum()
     }
 
-    /// These and others, times `factor`.
+    /// The sum of these and `factor` times others.
     fn plus(&self, factor: f64, other: &Waits) -> Waits {
         Waits {
             fetch: self.fetch + factor * other.fetch,
@@ -97,13 +99,13 @@ impl Waits {
         }
     }
 
-    /// What came to it after an earlier reading.
+    /// The difference to an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Waits) -> Waits {
         self.plus(-1.0, earlier)
     }
 
-    /// Adds what another loader's consumer waited for.
+    /// Adds the waits of another loader's training loop.
     pub fn add(&mut self, other: &Waits) {
         *self = self.plus(1.0, other);
     }

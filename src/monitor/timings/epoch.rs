@@ -1,4 +1,4 @@
-//! What goes on for one epoch, and so whose a wait for its next batch is.
+//! What goes on in one epoch, and so the stage that a wait for its next batch counts for.
 
 use std::collections::VecDeque;
 
@@ -36,7 +36,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// Whom its time counts for.
+    /// The stage that its time counts for.
     pub(super) fn stage(self) -> Option<Stage> {
         match self {
             Phase::Memory => Some(Stage::Memory),
@@ -47,7 +47,7 @@ impl Phase {
     }
 }
 
-/// What lies between the pipe and who consumes, a transform for example, and does now.
+/// What the thread between the pipe and the consumer, of a transform for example, does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Front {
     /// It waits for the pipe, or there is nothing.
@@ -58,7 +58,7 @@ pub(in crate::monitor) enum Front {
     Full,
 }
 
-/// What goes on for one epoch.
+/// What goes on in one epoch.
 #[derive(Debug)]
 pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) id: u64,
@@ -82,10 +82,10 @@ pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) turned: u64,
 }
 
-/// Whose a wait is.
+/// The stage that a wait counts for.
 pub(super) enum Owner {
     One(Stage),
-    /// Whatever the pool works on; this, if it works on nothing.
+    /// The stages that the pool works on; this one, if it works on none.
     Pool(Stage),
 }
 
@@ -116,7 +116,7 @@ impl EpochTimings {
         if let Some(stage) = self.near {
             return Owner::One(stage);
         }
-        // A batch that is ready and not taken is about to be: whoever waits for it has still to wake up.
+        // A batch that is ready and not taken is about to be: the thread that waits for it has still to wake up.
         let otherwise = if self.ready > 0 { Stage::HandOver } else { Stage::Gather };
         match (self.front, self.assembly) {
             (Front::At(stage), _) => Owner::One(stage),

@@ -16,7 +16,7 @@ use epoch::Owner;
 pub(crate) use epoch::Phase;
 pub(super) use epoch::{Assembly, EpochTimings, Front};
 
-/// How many stages there are.
+/// Number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();
 
 /// What a stage does and did.
@@ -201,7 +201,7 @@ impl Timings {
         }
     }
 
-    /// What lies before the consumer does something else; what it did before, and since when.
+    /// What is between the pipe and the consumer does something else; returns what it did before, and since when.
     pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
         let epoch = self.epoch(epoch)?;

@@ -15,7 +15,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::{corrupt, levels};
-use crate::error::Result;
+use crate::error::{OrFail, Result};
 
 /// The most bytes that an integer of variable length takes.
 const LONGEST_VARINT: u32 = 10;
@@ -31,8 +31,8 @@ pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes, skips: bool) -> 
     }
     let most = [descriptor.max_rep_level(), descriptor.max_def_level()];
     let chunk = Arc::new(Chunk { start: about.byte_range().0, bytes: bytes.clone() });
-    let mut pages = SerializedPageReader::new(chunk, about, 0, None)?;
-    while let Some(page) = pages.get_next_page()? {
+    let mut pages = SerializedPageReader::new(chunk, about, 0, None).or_fail()?;
+    while let Some(page) = pages.get_next_page().or_fail()? {
         let (body, values) = match &page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];

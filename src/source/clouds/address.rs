@@ -142,7 +142,7 @@ impl Address {
         std::iter::once(decoded).chain(literal).collect()
     }
 
-    /// Whether the store can list what lies below a prefix; plain HTTP cannot.
+    /// Whether the store can list the objects below a prefix; plain HTTP cannot.
     pub(in crate::source) fn lists(&self) -> bool {
         self.scheme != Scheme::Http
     }
@@ -285,7 +285,7 @@ impl Written<'_> {
         if !authority.is_empty() {
             let (host, port) = authority.split_once(':').unwrap_or((authority, "8020"));
             self.name_of("name node", host)?;
-            port.parse::<u16>().map_err(|_| self.invalid("has a port that is none"))?;
+            port.parse::<u16>().map_err(|_| self.invalid("has an invalid port"))?;
         }
         let scheme = if self.name == "viewfs" { "viewfs" } else { "hdfs" };
         Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
@@ -332,7 +332,7 @@ impl Written<'_> {
         })
     }
 
-    /// What stands before the first `/`, and what follows.
+    /// The text before the first `/`, and the text after it.
     fn authority(&self) -> (&str, &str) {
         self.rest.split_at(self.rest.find('/').unwrap_or(self.rest.len()))
     }
@@ -340,7 +340,7 @@ impl Written<'_> {
     fn key(&self, path: &str) -> Result<Key> {
         let written = path.strip_prefix('/').unwrap_or(path);
         let Some(key) = decoded(written) else {
-            return Err(self.invalid("has a % that begins no byte").hint("write a literal % as %25"));
+            return Err(self.invalid("has a % without two hex digits").hint("write a literal % as %25"));
         };
         if key.contains(char::is_control) {
             return Err(self.invalid("holds a control character"));
@@ -364,7 +364,7 @@ impl Written<'_> {
             return Err(malformed());
         }
         let scheme = if self.name == "http" { "http" } else { "https" };
-        let url = reqwest::Url::parse(&format!("{scheme}://{written}/")).map_err(|_| malformed())?;
+        let url = url::Url::parse(&format!("{scheme}://{written}/")).map_err(|_| malformed())?;
         let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(malformed)?;
         Ok(match url.port() {
             Some(port) => format!("{host}:{port}"),
@@ -421,7 +421,7 @@ fn revision_length(rest: &str) -> usize {
         .map_or_else(|| segment(0), |made| segment(made.len()))
 }
 
-/// What a host is that serves credentials to its neighbours, if it is one: a data set never lies there.
+/// What a host is that serves credentials to its neighbours, if it is one: a data set is never there.
 pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     let bare = match host.strip_prefix('[') {

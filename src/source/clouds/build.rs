@@ -9,7 +9,7 @@ use super::address::is_loopback;
 use super::options::{Options, unknown};
 use crate::error::{Error, Result};
 
-/// No retries: whoever reads knows better when to try again, and how long.
+/// No retries: the reader knows better when to try again, and for how long.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
@@ -40,14 +40,14 @@ pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> R
         Error::invalid(format!("the endpoint for {store} is malformed"))
             .hint("write it as in https://store.example.com:9000")
     };
-    let url: reqwest::Url = endpoint.parse().map_err(|_| malformed())?;
+    let url: url::Url = endpoint.parse().map_err(|_| malformed())?;
     let host = url.host_str().ok_or_else(malformed)?;
     let bare = url.username().is_empty() && url.password().is_none() && url.query().is_none();
     if !matches!(url.scheme(), "http" | "https") || !bare {
         return Err(malformed());
     }
     if url.scheme() == "http" && !allow_http && !is_loopback(host) {
-        let cause = format!("the endpoint for {store} is plain http://, which anyone on the way can read");
+        let cause = format!("the endpoint for {store} is plain http://, which anyone in between can read");
         return Err(Error::invalid(cause).hint("use https://, or pass the storage option allow_http=true"));
     }
     Ok(())
@@ -58,7 +58,7 @@ pub(super) fn refused(root: &str) -> Error {
     Error::invalid(format!(
         "the storage options for {root} cannot be used together, or one has a malformed value"
     ))
-    .hint("look at flags, durations, endpoints and keys")
+    .hint("check flags, durations, endpoints and keys")
 }
 
 /// The keys that every store reached by HTTP takes.

@@ -129,7 +129,7 @@ fn check_application_default(path: Option<&String>, environment: Environment<'_>
             let cause = format!("Google credentials of type {:?} are not read", other.r#type);
             Err(Error::new(ErrorKind::Unsupported, cause).at(place()).hint(hint))
         }
-        Err(_) => Err(Error::invalid("these are no Google credentials").at(place())),
+        Err(_) => Err(Error::invalid("these are not Google credentials").at(place())),
     }
 }
 

@@ -6,19 +6,15 @@
 
 use std::sync::Arc;
 
+use hdfs_native_object_store::HdfsObjectStoreBuilder;
 use object_store::ObjectStore;
 
 use super::address::Address;
-use super::options::Options;
+use super::options::{Options, unknown};
 use crate::error::{Error, ErrorKind, Result};
+use crate::panics::caught;
 
-#[cfg(feature = "hdfs")]
 pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn ObjectStore>> {
-    use hdfs_native_object_store::HdfsObjectStoreBuilder;
-
-    use super::options::unknown;
-    use crate::panics::caught;
-
     // Without a runtime the client would start one of its own, which cannot be ended from a task.
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| Error::new(ErrorKind::Internal, "HDFS needs a runtime"))?;
@@ -41,16 +37,9 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         object_store::Error::Generic { source, .. } => source.to_string(),
         _ => "it is malformed".to_owned(),
     };
-    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("look at HADOOP_CONF_DIR"))?))
+    Ok(Arc::new(store.map_err(|error| refused(address, &words(error)).hint("check HADOOP_CONF_DIR"))?))
 }
 
-#[cfg(feature = "hdfs")]
 fn refused(address: &Address, why: &str) -> Error {
-    Error::invalid(format!("the Hadoop configuration does not do for {}: {why}", address.root()))
-}
-
-#[cfg(not(feature = "hdfs"))]
-pub(super) fn connect(address: &Address, _: &Options) -> Result<Arc<dyn ObjectStore>> {
-    Err(Error::new(ErrorKind::Unsupported, format!("{} is not read by this build", address.root()))
-        .hint("build it with the cargo feature hdfs"))
+    Error::invalid(format!("the Hadoop configuration does not fit {}: {why}", address.root()))
 }

@@ -23,7 +23,7 @@ const OFF: [&str; 4] = ["off", "no", "none", "false"];
 /// | key | value | what it is |
 /// |---|---|---|
 /// | `retry_timeout` | duration | how long one read is tried again before it fails |
-/// | `stall_timeout` | duration | how long a response may bring no byte before it is given up |
+/// | `stall_timeout` | duration | how long a response may bring no byte before it is abandoned |
 /// | `max_concurrency` | count | requests that are under way at the same time |
 /// | `metadata_cache` | `off` or a folder | where footers are kept between runs |
 ///

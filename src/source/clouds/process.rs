@@ -60,7 +60,8 @@ impl Program {
             return Err(failed(&format!("printed version {} of the format, not 1", printed.version)));
         }
         let expiry = printed.expiration.map(|text| {
-            DateTime::parse_from_rfc3339(&text).map_err(|_| failed("printed an Expiration that is no date"))
+            DateTime::parse_from_rfc3339(&text)
+                .map_err(|_| failed("printed an Expiration that is not a date"))
         });
         Ok(Fresh {
             credential: Arc::new(AwsCredential {

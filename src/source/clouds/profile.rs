@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Environment;
 use super::process::Program;
 use super::secret::Secret;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 
 /// The profile of those who name none.
 const DEFAULT: &str = "default";
@@ -47,7 +47,7 @@ impl Profile {
             return match asked {
                 None => Ok(None),
                 Some(_) => Err(Error::invalid(format!("there is no AWS profile {name:?}"))
-                    .hint("aws configure list-profiles shows those there are")),
+                    .hint("aws configure list-profiles lists them")),
             };
         }
         Ok(Some(Profile {
@@ -147,7 +147,7 @@ fn section(path: Option<&Path>, fits: impl Fn(&str) -> bool) -> Result<Option<Se
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == NotFound => return Ok(None),
-        Err(error) => return Err(Error::from(error).at(Place::file(path.to_string_lossy()))),
+        Err(error) => return Err(error.into_error().at(Place::file(path.to_string_lossy()))),
     };
     let mut found: Option<Section> = None;
     let mut inside = false;

@@ -81,7 +81,7 @@ impl Inner {
             None => Err(generic(
                 Error::new(
                     ErrorKind::Io,
-                    format!("the region of the bucket {:?} could not be found out", self.bucket),
+                    format!("the region of the bucket {:?} could not be determined", self.bucket),
                 )
                 .hint("set AWS_REGION, or pass the storage option region"),
             )),

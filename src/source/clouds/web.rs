@@ -23,7 +23,7 @@ pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Resu
     }
     if address.root().starts_with("http://") && !allow_http {
         return Err(Error::invalid(format!(
-            "{} is plain http://, which anyone on the way can change",
+            "{} is plain http://, which anyone in between can change",
             address.root()
         ))
         .hint("use https://, or pass the storage option allow_http=true"));
@@ -99,7 +99,7 @@ mod tests {
         let refused = |url, options: &[_]| open(url, options).map(|_| ()).unwrap_err().to_string();
         assert_eq!(
             refused("http://ann:hunter2@store.example.com/x?sig=hunter2", &[]),
-            "http://store.example.com is plain http://, which anyone on the way can change \
+            "http://store.example.com is plain http://, which anyone in between can change \
              (use https://, or pass the storage option allow_http=true)"
         );
         assert_eq!(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::partition::Keys;
 use super::{Found, Listing, chosen, empty, has_suffix, is_hidden, nothing};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Foreign, Result};
 use crate::source::glob::{Glob, Reach};
 use crate::source::local::{object_path, place, version};
 use crate::source::remote::Pin;
@@ -17,7 +17,7 @@ use crate::source::url::Target;
 pub(super) fn find(target: &Target, volume: usize) -> Result<Listing> {
     let mut listing = match target {
         Target::Path(path) => {
-            let kind = fs::metadata(path).map_err(|error| Error::from(error).at(place(path)))?;
+            let kind = fs::metadata(path).map_err(|error| error.into_error().at(place(path)))?;
             match kind.is_dir() {
                 true => folder(path)?,
                 false => Listing::of_file(entry(path.clone(), &kind)?),
@@ -100,7 +100,7 @@ struct Seen {
 
 impl Seen {
     fn found(&self) -> Result<Found> {
-        let metadata = fs::metadata(&self.path).map_err(|error| Error::from(error).at(place(&self.path)))?;
+        let metadata = fs::metadata(&self.path).map_err(|error| error.into_error().at(place(&self.path)))?;
         entry(self.path.clone(), &metadata)
     }
 }
@@ -113,8 +113,8 @@ impl FolderWalk {
         let mut folders = vec![(root.to_path_buf(), String::new())];
         while let Some((folder, prefix)) = folders.pop() {
             let mut names = BTreeMap::new();
-            for item in fs::read_dir(&folder).map_err(|error| Error::from(error).at(place(&folder)))? {
-                let item = item.map_err(|error| Error::from(error).at(place(&folder)))?;
+            for item in fs::read_dir(&folder).map_err(|error| error.into_error().at(place(&folder)))? {
+                let item = item.map_err(|error| error.into_error().at(place(&folder)))?;
                 let name = item.file_name().into_string().map_err(|name| {
                     Error::invalid(format!("the name {name:?} is not UTF-8")).at(place(&folder))
                 })?;
@@ -129,9 +129,9 @@ impl FolderWalk {
                 }
                 let path = folder.join(&name);
                 let relative = format!("{prefix}{name}");
-                let kind = item.file_type().map_err(|error| Error::from(error).at(place(&path)))?;
+                let kind = item.file_type().map_err(|error| error.into_error().at(place(&path)))?;
                 let (is_dir, is_link) = if kind.is_symlink() {
-                    let target = fs::metadata(&path).map_err(|error| Error::from(error).at(place(&path)))?;
+                    let target = fs::metadata(&path).map_err(|error| error.into_error().at(place(&path)))?;
                     (target.is_dir(), true)
                 } else {
                     (kind.is_dir(), false)
@@ -161,7 +161,7 @@ fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<Found> {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    let absolute = std::path::absolute(path).map_err(|error| Error::from(error).at(place(path)))?;
+    let absolute = std::path::absolute(path).map_err(|error| error.into_error().at(place(path)))?;
     // `a/../b` and `b` must be one file; links stay as they are, for they may be what a user means.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
@@ -174,5 +174,5 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {
-    fs::canonicalize(path).map_err(|error| Error::from(error).at(place(path)))
+    fs::canonicalize(path).map_err(|error| error.into_error().at(place(path)))
 }

@@ -47,7 +47,7 @@ pub(super) struct Leg {
     sent: Instant,
     first_byte: Option<Instant>,
     last_byte: Instant,
-    /// When it is given up, unless something comes.
+    /// When it is abandoned, unless a byte arrives.
     deadline: Instant,
     stall: Duration,
 }
@@ -58,7 +58,7 @@ enum LegState {
 }
 
 impl Leg {
-    /// Asks for `range` of a file, and gives up once nothing comes for `stall`.
+    /// Requests `range` of a file, and abandons the request once no byte arrives for `stall`.
     pub(super) fn start(
         remote: &Remote,
         client: &Client,
@@ -121,7 +121,7 @@ impl Leg {
                     let at = self.at;
                     self.at += bytes.len() as u64;
                     match self.at > self.range.end {
-                        true => Err(Trouble::odd("the answer is longer than what was asked for")),
+                        true => Err(Trouble::odd("the response is longer than the requested range")),
                         false => Ok(Some((at, bytes))),
                     }
                 }
@@ -136,14 +136,14 @@ impl Leg {
         self.pin.check(&answer.meta).map_err(Trouble::Final)?;
         match answer.range == self.range {
             true => Ok(()),
-            false => Err(Trouble::odd("the answer is not the range that was asked for")),
+            false => Err(Trouble::odd("the response is not the requested range")),
         }
     }
 
     fn stalled(&self) -> Trouble {
         let what = match self.state {
-            LegState::Asking(_) => "no answer came",
-            LegState::Reading(_) => "the answer stopped",
+            LegState::Asking(_) => "no response came",
+            LegState::Reading(_) => "the response stalled",
         };
         Trouble::Stalled(format!("{what} for {:.0} s", self.stall.as_secs_f64()))
     }
@@ -168,8 +168,8 @@ impl Leg {
 fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
     match exchange.failure() {
         Some(failure) => failure.words,
-        None if matches!(error, object_store::Error::Generic { .. }) => "the connection broke off".into(),
-        None => "the answer could not be read".into(),
+        None if matches!(error, object_store::Error::Generic { .. }) => "the connection was lost".into(),
+        None => "the response could not be read".into(),
     }
 }
 

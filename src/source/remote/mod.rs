@@ -42,7 +42,7 @@ pub(super) use trouble::changed;
 /// How long an object may be out of reach before that is an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long a request may bring nothing before it is given up.
+/// How long a request may bring no byte before it is abandoned.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Answers to a `HEAD` that may be of its method, or say less than they could.
@@ -112,7 +112,7 @@ impl Remote {
             Origin::Address(origin) => Remote::connect(&origin.0, &origin.1, self.traffic.clone()),
             Origin::User => Err(Error::new(
                 ErrorKind::Closed,
-                "this store was brought to the data set before the process forked; its connections stayed in the parent",
+                "this store was given to the data set before the process forked, and its connections are the parent's",
             )
             .hint("open the data set in the child, or start workers with spawn or forkserver")),
         }
@@ -206,7 +206,7 @@ impl Remote {
             if range.start >= range.end {
                 return Ok(Bytes::new());
             }
-            // In bounds: every range lies in a run.
+            // In bounds: every range is within a run.
             let at = runs.partition_point(|run| run.range.end < range.end);
             let run = runs.get(at).zip(read.get(at));
             let (run, bytes) = run.ok_or_else(|| Error::new(ErrorKind::Internal, "a range was not read"))?;
@@ -279,7 +279,7 @@ impl Remote {
         }
     }
 
-    /// All that lies below a prefix, at every depth, ordered by path. What fails costs a page where the store hands out
+    /// All objects below a prefix, at every depth, ordered by path. What fails costs a page where the store hands out
     /// pages, and elsewhere the list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         match self.client().pages().is_some() {
@@ -334,11 +334,8 @@ impl Remote {
                 return Ok(found.into_values().collect());
             };
             if !tokens.insert(next.clone()) || without_news > MAX_PAGES_WITHOUT_NEWS {
-                return Err(Error::new(
-                    ErrorKind::Io,
-                    "the store's list does not end: it goes on where it was before",
-                )
-                .hint("check the endpoint: the server must page its lists"));
+                return Err(Error::new(ErrorKind::Io, "the store's listing does not end: it repeats a page")
+                    .hint("check the endpoint: the server must page its listings"));
             }
             token = Some(next);
         }
@@ -375,7 +372,7 @@ impl Remote {
             let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
             let trouble = match timeout(stall, asked).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
-                Ok(Ok(None)) => Trouble::passing("the answer ended early"),
+                Ok(Ok(None)) => Trouble::passing("the response ended early"),
                 Ok(Err(error)) => Trouble::of(&error, &exchange),
                 Err(_) => silence(stall),
             };
@@ -415,7 +412,7 @@ pub(super) fn no_footer() -> Error {
 }
 
 fn silence(stall: Duration) -> Trouble {
-    Trouble::Stalled(format!("no answer came for {:.0} s", stall.as_secs_f64()))
+    Trouble::Stalled(format!("no response came for {:.0} s", stall.as_secs_f64()))
 }
 
 impl std::fmt::Debug for Remote {
@@ -442,7 +439,7 @@ impl Pin {
         }
     }
 
-    /// Whether an answer is about this writing, as far as it tells.
+    /// Whether an answer is about this version of the object, as far as it says.
     fn agrees(&self, meta: &ObjectMeta) -> bool {
         match (&self.version, &meta.e_tag) {
             (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
@@ -455,7 +452,7 @@ impl Pin {
     }
 }
 
-/// What tells a writing of an object from the next.
+/// What distinguishes one version of an object from the next.
 pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
     match &meta.e_tag {
         Some(tag) => FileVersion::ETag(bare(tag).into()),

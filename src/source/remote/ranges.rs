@@ -21,7 +21,7 @@ pub(super) struct Run {
     pub(super) pieces: Vec<Range<u64>>,
 }
 
-/// Joins ranges that lie close together into runs, ordered by offset, and cuts long runs into pieces.
+/// Joins ranges that are close together into runs, ordered by offset, and cuts long runs into pieces.
 pub(super) fn runs(ranges: &[Range<u64>]) -> Vec<Run> {
     let mut sorted: Vec<&Range<u64>> = ranges.iter().filter(|range| range.start < range.end).collect();
     sorted.sort_unstable_by_key(|range| (range.start, range.end));

@@ -125,7 +125,7 @@ async fn a_list_that_goes_on_for_ever_is_an_error() {
     let (_, remote) = bucket(answer).await;
     let error = remote.list(&Path::from("x")).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io);
-    assert!(error.to_string().contains("the store's list does not end"), "{error}");
+    assert!(error.to_string().contains("the store's listing does not end"), "{error}");
 }
 
 /// A hub with one data set; `answer` speaks of its tree, for the count of times that it was asked for that before.
@@ -180,10 +180,7 @@ async fn a_list_of_the_hub_that_loses_a_page_or_goes_in_circles_is_an_error() {
     let circle = remote.list(&Path::from("x")).await.unwrap_err();
     for error in [lost, circle] {
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-        assert!(
-            error.to_string().contains("a page that is not there, or that it has been at before"),
-            "{error}"
-        );
+        assert!(error.to_string().contains("a page that does not exist or was already read"), "{error}");
     }
 }
 

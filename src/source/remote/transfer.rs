@@ -65,7 +65,7 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Asks for what is missing; a second time where the first is late. What is silent for `stall` is given up.
+    /// Asks for what is missing; a second time where the first is late. What is silent for `stall` is abandoned.
     async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
@@ -120,7 +120,7 @@ impl<'a> Transfer<'a> {
         Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
-    /// Keeps what of `bytes`, which lie at `at`, was still missing; says whether anything was.
+    /// Keeps what of `bytes`, which are at `at`, was still missing; says whether anything was.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
         // Both legs begin at the first byte that was missing then, so that no gap can be before it.
         let known =
@@ -136,7 +136,7 @@ impl<'a> Transfer<'a> {
 }
 
 fn ended_early() -> Trouble {
-    Trouble::passing("the answer ended early")
+    Trouble::passing("the response ended early")
 }
 
 /// The next bytes of a leg; never, where there is none.
@@ -170,7 +170,7 @@ mod tests {
         assert!(keep(10, "abcdef"));
         assert!(keep(14, "efg"));
         assert!(!keep(14, ""));
-        // What lies behind a gap cannot be kept.
+        // Bytes behind a gap cannot be kept.
         assert!(!keep(18, "ij"));
         assert!(keep(17, "hij"));
         assert_eq!((transfer.missing(), &transfer.slot[..]), (0, &b"abcdefghij"[..]));

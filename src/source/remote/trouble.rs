@@ -119,7 +119,7 @@ impl Trouble {
             }
             // A success, whose content is odd; or one that broke off, or no answer at all.
             Some(_) if exchange.failure().is_none() => {
-                return Trouble::odd("the answer is not what was asked for");
+                return Trouble::odd("the response is not what was requested");
             }
             _ => {}
         }
@@ -144,9 +144,9 @@ impl Trouble {
             StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => {
                 Trouble::Denied(denied("the store denied access".into(), None))
             }
-            StoreError::NotSupported { .. } | StoreError::NotImplemented { .. } => {
-                Trouble::Final(Error::new(ErrorKind::Unsupported, "the store cannot do what is needed of it"))
-            }
+            StoreError::NotSupported { .. } | StoreError::NotImplemented { .. } => Trouble::Final(
+                Error::new(ErrorKind::Unsupported, "the store does not support a needed operation"),
+            ),
             StoreError::UnknownConfigurationKey { .. } => {
                 Trouble::Final(Error::invalid("the store does not know an option"))
             }
@@ -166,7 +166,7 @@ pub(in crate::source) fn changed(how: &str) -> Error {
 
 fn not_there(code: Option<&str>) -> Error {
     match code {
-        Some("NoSuchBucket") => Error::new(ErrorKind::NotFound, "there is no such bucket"),
+        Some("NoSuchBucket") => Error::new(ErrorKind::NotFound, "bucket not found"),
         _ => Error::new(ErrorKind::NotFound, "object not found"),
     }
 }
@@ -180,9 +180,9 @@ fn denied(said: String, code: Option<&str>) -> Error {
 /// What to look at after an answer that is given again however often it is asked for.
 fn advice(status: u16) -> &'static str {
     match status {
-        300..400 => "it is a redirect: check the region, the endpoint and the URL",
-        405 | 501 => "the server does not do what it was asked: check that the endpoint is that of the store",
-        407 | 511 => "something on the way asks for a login: check the proxy and the network",
+        300..400 => "the response is a redirect: check the region, the endpoint and the URL",
+        405 | 501 => "the server does not support the request: check that the endpoint is the store's",
+        407 | 511 => "a proxy or gateway asks for a login: check the network",
         _ => "check the URL, the endpoint and the storage options",
     }
 }
@@ -197,7 +197,7 @@ fn not_a_path(source: &object_store::path::Error) -> Error {
                 "the key {path:?} has an empty name, \".\", \"..\" or a control character between its slashes"
             ),
         )
-        .hint("such keys are not read: copy the object to another key, or open what lies beside it"),
+        .hint("such keys are not read: copy the object to another key, or open the other objects"),
         _ => Error::invalid("the store refuses the path"),
     }
 }
@@ -280,9 +280,9 @@ impl Outage {
         let left = self.patience.saturating_sub(self.since.elapsed());
         if left.is_zero() || at_least > left {
             let seconds = self.patience.as_secs_f64();
-            let cause = format!("{words}; it was tried {} times in {seconds:.0} s", self.tries);
+            let cause = format!("{words}; tried {} times in {seconds:.0} s", self.tries);
             return Err(Error::new(ErrorKind::Io, cause).hint(
-                "the store is not reachable or not well; the storage option retry_timeout says how long to try",
+                "the store is unreachable or overloaded; the storage option retry_timeout says how long to retry",
             ));
         }
         Ok(jittered(self.tries).max(at_least).min(left))
@@ -325,7 +325,7 @@ mod tests {
         };
         assert!(waits >= 2, "{waits}");
         assert_eq!(error.kind(), ErrorKind::Io);
-        assert!(error.to_string().contains("the store answered 503; it was tried"), "{error}");
+        assert!(error.to_string().contains("the store answered 503; tried"), "{error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What came of a request, told to whoever awaits it: object_store's errors do not say it in a form to act upon.
+//! The outcome of a request, reported to the caller that awaits it: object_store's errors do not have it in a form to act upon.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};

@@ -21,7 +21,7 @@ impl Failure {
         let kind = kind(error, &chain);
         let words = match (kind, deepest) {
             (FailureKind::Dns, _) => format!("{host} has no address"),
-            (FailureKind::Timeout, _) => format!("no connection to {host} in time"),
+            (FailureKind::Timeout, _) => format!("connecting to {host} timed out"),
             (FailureKind::Tls, Some(deepest)) => format!("TLS with {host}: {deepest}"),
             (FailureKind::Refused, Some(deepest)) => format!("no connection to {host}: {deepest}"),
             (_, Some(deepest)) => deepest,

@@ -34,22 +34,22 @@ impl Listing {
         };
         let is_whole = page.trim_end().strip_suffix('>').is_some_and(|page| page.trim_end().ends_with(root));
         if !is_whole {
-            return Err("the store's list is cut off, or is none");
+            return Err("the store's listing is cut off, or not a listing");
         }
         if self == Listing::Blobs {
             // Its token is all that says whether it goes on.
             return element(&page, "NextMarker")
                 .map(|_| ())
-                .ok_or("the store's list does not say whether it is over");
+                .ok_or("the store's listing does not say whether it is complete");
         }
         if element(&page, "EncodingType").is_some_and(|encoding| !encoding.is_empty()) {
-            return Err("the store encodes the keys of its list, which it was not asked to");
+            return Err("the store encodes the keys of its listing, which was not requested");
         }
         let token = element(&page, "NextContinuationToken").unwrap_or_default();
         match element(&page, "IsTruncated").map(str::to_ascii_lowercase).as_deref() {
             Some("false") => Ok(()),
             Some("true") if !token.is_empty() => Ok(()),
-            Some("true") => Err("the store's list goes on, and there is no token to go on with"),
+            Some("true") => Err("the store's listing is truncated, without a token to continue"),
             // Emulators that know no pages count the keys of the one that there is, and name no limit for it.
             None if token.is_empty()
                 && element(&page, "KeyCount").is_some()
@@ -57,7 +57,7 @@ impl Listing {
             {
                 Ok(())
             }
-            _ => Err("the store's list does not say whether it is over"),
+            _ => Err("the store's listing does not say whether it is complete"),
         }
     }
 }

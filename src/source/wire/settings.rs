@@ -36,7 +36,7 @@ pub(in crate::source) enum Redirects {
     AnyHttps,
 }
 
-/// What tells one client from another: requests with equal settings share connections.
+/// What distinguishes one client from another: requests with equal settings share connections.
 #[derive(Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) allow_http: bool,

@@ -12,7 +12,7 @@ use rustls_platform_verifier::Verifier;
 /// Settings for TLS.
 ///
 /// Trusts what the machine trusts (on Linux `SSL_CERT_FILE` and `SSL_CERT_DIR` say what that is) and the certificates of
-/// `extra`, a PEM text; with `anyone`, whoever answers. A machine without any certificate can still speak plain HTTP:
+/// `extra`, a PEM text; with `anyone`, any server. A machine without any certificate can still speak plain HTTP:
 /// the handshake is what fails.
 pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());

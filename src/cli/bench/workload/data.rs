@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::error::Foreign;
 use crate::{Error, ErrorKind, Place, Result};
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ impl Set {
         let made = self.make(&making, console).and_then(|()| match fs::rename(&making, &place) {
             // Another process was quicker.
             Err(_) if place.exists() => check(&place, self.rows),
-            other => other.map_err(|error| Error::from(error).at(shown(&place))),
+            other => other.map_err(|error| error.into_error().at(shown(&place))),
         });
         // Gone after the renaming; else it is of no use.
         let _ = fs::remove_dir_all(&making);
@@ -67,7 +68,7 @@ impl Set {
     }
 
     fn make(&self, making: &Path, console: &Console) -> Result<()> {
-        fs::create_dir_all(making).map_err(|error| Error::from(error).at(shown(making)))?;
+        fs::create_dir_all(making).map_err(|error| error.into_error().at(shown(making)))?;
         let (width, height) = self.extent;
         let order = Order { kind: self.kind, width, height, quality: 90..=95, classes: CLASSES, seed: SEED };
         let layout = Layout {
@@ -85,7 +86,7 @@ impl Set {
         let text = serde_json::to_string_pretty(&manifest)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}")))?;
         let file = making.join(MANIFEST);
-        fs::write(&file, text).map_err(|error| Error::from(error).at(shown(&file)))
+        fs::write(&file, text).map_err(|error| error.into_error().at(shown(&file)))
     }
 }
 
@@ -116,7 +117,7 @@ fn sizes(folder: &Path) -> Result<BTreeMap<String, u64>> {
         sizes.remove(MANIFEST);
         Ok(sizes)
     };
-    read().map_err(|error| Error::from(error).at(shown(folder)))
+    read().map_err(|error| error.into_error().at(shown(folder)))
 }
 
 fn shown(path: &Path) -> Place {

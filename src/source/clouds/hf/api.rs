@@ -55,7 +55,7 @@ impl Entry {
         self.r#type == "file"
     }
 
-    /// What tells this content from any other: the hash of a large file itself, not of its pointer.
+    /// Identifies the content: the hash of a large file itself, not of its pointer.
     pub(super) fn hash(&self) -> &str {
         self.lfs.as_ref().map_or(&self.oid, |lfs| &lfs.oid)
     }
@@ -105,7 +105,7 @@ impl Hub {
         commit.await.map(String::as_str)
     }
 
-    /// One page of what lies at and below a path, and where the next page is. `seen` has the pages that there were.
+    /// One page of the files at and below a path, and where the next page is. `seen` has the pages that there were.
     pub(super) async fn page(
         &self,
         page: &Page,
@@ -200,7 +200,7 @@ impl Hub {
         self.client.execute(request).await.map_err(generic)
     }
 
-    /// The answer, if it is one; `missing` says what is not there.
+    /// The answer, if it is a success; `missing` names what was not found.
     fn checked(&self, answer: HttpResponse, missing: impl Fn() -> String) -> StoreResult<HttpResponse> {
         let path = format!("datasets/{}", self.name);
         let status = answer.status();
@@ -222,16 +222,13 @@ impl Hub {
             }
             StatusCode::UNAUTHORIZED => Err(StoreError::Unauthenticated {
                 path,
-                source: refused(format!(
-                    "the hub does not show the data set {:?}, if there is one",
-                    self.name
-                )),
+                source: refused(format!("the hub does not show the data set {:?}, if it exists", self.name)),
             }),
             StatusCode::FORBIDDEN => Err(StoreError::PermissionDenied {
                 path,
                 source: refused(format!("the hub refuses to hand out the data set {:?}", self.name)),
             }),
-            // Whoever asks knows from the status alone whether to ask again.
+            // The caller knows from the status alone whether to ask again.
             status => {
                 let source = format!("the hub answered {}", status.as_u16()).into();
                 Err(StoreError::Generic { store: STORE, source })
@@ -274,10 +271,7 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
 
 /// A list without its end.
 fn half() -> Error {
-    Error::new(
-        ErrorKind::Io,
-        "the hub's list goes on at a page that is not there, or that it has been at before",
-    )
+    Error::new(ErrorKind::Io, "the hub's listing continues at a page that does not exist or was already read")
 }
 
 fn malformed() -> Error {

@@ -82,7 +82,7 @@ impl HuggingFace {
     }
 }
 
-/// A file's particulars. The hub gives no time of change; the hash of the content tells more than that.
+/// A file's particulars. The hub gives no time of change; the hash of the content says more.
 fn meta(entry: &Entry) -> Result<ObjectMeta> {
     Ok(ObjectMeta {
         location: Path::parse(&entry.path)?,

@@ -195,7 +195,7 @@ fn what_cannot_be_is_refused_without_its_value() {
         (vec![("skip_signature", CANARY)], "storage option \"skip_signature\" is not true or false"),
         (
             vec![("profile", "none")],
-            "there is no AWS profile \"none\" (aws configure list-profiles shows those there are)",
+            "there is no AWS profile \"none\" (aws configure list-profiles lists them)",
         ),
         (
             vec![("endpoint", "https://ann:hunter2-canary@h")],
@@ -203,7 +203,7 @@ fn what_cannot_be_is_refused_without_its_value() {
         ),
         (
             vec![("endpoint", "http://minio:9000")],
-            "the endpoint for s3:// is plain http://, which anyone on the way can read \
+            "the endpoint for s3:// is plain http://, which anyone in between can read \
              (use https://, or pass the storage option allow_http=true)",
         ),
     ] {

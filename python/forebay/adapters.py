@@ -1,0 +1,290 @@
+"""Batches in a framework's own type: what an adapter is made of.
+
+``forebay.torch``, ``forebay.jax``, ``forebay.keras`` and ``forebay.tf`` are made of this module, and an adapter for
+another framework can be too. Each batch takes three steps:
+
+1. **pull**: take the next batch from the epoch. It does not count as handed over yet.
+2. **convert**: make the framework's arrays of it, and begin to copy them to a device.
+3. **hand over**: give it to the training step. Only now ``loader.state_dict()`` counts it, so a state that is saved
+   while batches wait on a device still resumes at the right row.
+
+:class:`Batches` does all three, in order and with errors in their place; an adapter gives it the function that
+converts. Where a framework wants to drive the loop itself, :meth:`forebay.Epoch.pull` and
+:meth:`forebay.Epoch.hand_over` are the same steps one by one.
+
+Examples
+--------
+An adapter that delivers plain dicts of numpy arrays which the training step may keep. Lists of differing lengths become
+matrices, filled up with zeros:
+
+>>> import forebay as fb
+>>> import numpy as np
+>>> from forebay.adapters import Batches, columns
+>>> def batches(loader):
+...     def convert(batch):
+...         return {name: array(value) for name, value, _ in columns(batch)}
+...     def array(value):
+...         return value.padded(fill=0) if isinstance(value, fb.Ragged) else np.array(value)
+...     return Batches(loader, convert)
+>>> train = fb.Loader("data/train/", columns=["label", "id"], batch_size=128)
+>>> for batch in batches(train):
+...     print(type(batch).__name__, batch["label"].shape, batch["id"][:3])
+dict (128,) [0 1 2]
+dict (128,) [128 129 130]
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from .column import Column
+from .epoch import Epoch, Pulled
+from .errors import InvalidError
+from .loader import Loader
+
+if TYPE_CHECKING:
+    from . import _forebay
+
+__all__ = ["Batches", "Pulled", "check_loader", "columns", "pick"]
+
+T = TypeVar("T")
+
+
+class Batches(Generic[T]):
+    """A loader's batches in a framework's own type: iterable once per epoch, with a length.
+
+    Parameters
+    ----------
+    loader : Loader
+        Whose batches.
+    convert : callable
+        From a :class:`forebay.Batch`, or what the loader's ``transform`` made of it, to what ``finish`` takes. It may
+        begin a copy to a device and return before that is done.
+    ahead : int, default 0
+        Batches to convert before the training step asks for them, so that copies overlap with its work.
+    finish : callable, optional
+        From what ``convert`` returned to what the training step gets, called when it asks: for instance to wait for a
+        copy. Default: it gets what ``convert`` returned.
+    copied : callable, optional
+        From what ``convert`` returned to the bytes that went to a device, for ``loader.stats()``. Default: nothing is
+        copied to a device.
+
+    Raises
+    ------
+    InvalidError
+        ``loader`` is not a :class:`forebay.Loader`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=128)
+    >>> labels = fb.adapters.Batches(train, lambda batch: batch["label"].tolist())
+    >>> len(labels)
+    2
+    >>> [len(batch) for batch in labels]
+    [128, 128]
+    """
+
+    loader: Loader
+    """The loader whose batches these are."""
+
+    def __init__(
+        self,
+        loader: Loader,
+        convert: Callable[[Any], Any],
+        *,
+        ahead: int = 0,
+        finish: Callable[[Any], T] = lambda converted: converted,
+        copied: Callable[[Any], int] | None = None,
+    ) -> None:
+        self.loader = check_loader(loader)
+        self._convert = convert
+        self._finish = finish
+        self._ahead = ahead
+        self._copied = copied
+
+    def __len__(self) -> int:
+        """Batches in a whole epoch of this rank."""
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[T]:
+        """The loader's next epoch, which begins when the first batch is asked for."""
+        return self._walk(None)
+
+    def epoch(self, number: int) -> Iterator[T]:
+        """The epoch with this number, which begins when the first batch is asked for.
+
+        Parameters
+        ----------
+        number : int
+            Which epoch, from 0.
+
+        Returns
+        -------
+        iterator
+            Its batches, converted.
+        """
+        return self._walk(number)
+
+    def _walk(self, number: int | None) -> Iterator[T]:
+        yield from self.over(iter(self.loader) if number is None else self.loader.epoch(number))
+
+    def over(self, epoch: Epoch) -> Iterator[T]:
+        """The batches of an epoch that was begun already, converted.
+
+        Parameters
+        ----------
+        epoch : Epoch
+            An epoch of this loader. It is closed at the end.
+
+        Yields
+        ------
+        object
+            What ``finish`` made of a batch.
+
+        Raises
+        ------
+        ForebayError
+            As the epoch. An error that belongs to a batch is raised when the training step asks for that batch, after
+            those before it.
+        """
+        native = epoch._native
+        waiting: deque[tuple[Pulled, Any]] = deque()
+        failure: Exception | None = None
+        more = True
+        try:
+            while more or waiting:
+                native.asks()
+                while more and len(waiting) <= self._ahead:
+                    try:
+                        pulled = epoch._pull()
+                        more = pulled is not None
+                        if pulled is not None:
+                            waiting.append((pulled, self._converted(native, pulled.batch)))
+                    except Exception as error:
+                        # It belongs to its own batch: those before it are handed over first.
+                        failure, more = error, False
+                if waiting:
+                    pulled, converted = waiting.popleft()
+                    finished = self._finish(converted)
+                    epoch.hand_over(pulled)
+                    yield finished
+            if failure is not None:
+                raise failure
+        finally:
+            epoch._gets_nothing()
+            epoch.close()
+
+    def _converted(self, native: _forebay.Epoch, batch: Any) -> Any:
+        native.converts(self._copied is not None)
+        copied = None
+        try:
+            converted = self._convert(batch)
+            copied = self._copied and self._copied(converted)
+            return converted
+        finally:
+            native.converted(copied)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__module__}.{type(self).__name__} of {self.loader!r}>"
+
+
+def check_loader(loader: Any) -> Loader:
+    """The loader, if it is one.
+
+    Parameters
+    ----------
+    loader : object
+        What the user passed to an adapter.
+
+    Returns
+    -------
+    Loader
+        The same object.
+
+    Raises
+    ------
+    InvalidError
+        It is something else. The message does not repeat it, as a URL may hold a password.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.adapters.check_loader("data/train/")
+    Traceback (most recent call last):
+    forebay.InvalidError: expected a forebay.Loader, got str (pass forebay.Loader(...))
+    """
+    if not isinstance(loader, Loader):
+        raise InvalidError(f"expected a forebay.Loader, got {type(loader).__qualname__} (pass forebay.Loader(...))")
+    return loader
+
+
+def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]]:
+    """The columns of a batch, in order.
+
+    Parameters
+    ----------
+    batch : Batch or mapping
+        A batch as ``convert`` gets it.
+
+    Yields
+    ------
+    name : str
+        Name of the column.
+    value : numpy.ndarray, Ragged or object
+        The column. What a transform made is passed on as it is.
+    column : Column or None
+        The column through DLPack and Arrow, for types that numpy does not have; ``None`` for what a transform made.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> batch = fb.Dataset("data/train/").sample(2)
+    >>> [(name, column.null_count) for name, value, column in fb.adapters.columns(batch)]
+    [('image', 0), ('label', 0), ('id', 0)]
+    """
+    column = getattr(batch, "column", None)
+    for name in batch:
+        yield name, batch[name], None if column is None else column(name)
+
+
+def pick(batch: Mapping[str, Any], what: Any) -> Any:
+    """The columns of a batch that the user selected, in the structure of the selection.
+
+    Parameters
+    ----------
+    batch : Batch or mapping
+        A batch as ``convert`` gets it.
+    what : str, callable, mapping or iterable
+        A name, a function of the batch, or a list, tuple or dict of them.
+
+    Returns
+    -------
+    object
+        A column, what the function returned, or a list, tuple or dict of them.
+
+    Raises
+    ------
+    UnknownColumnError
+        There is no such column.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> batch = fb.Dataset("data/train/").sample(2)
+    >>> fb.adapters.pick(batch, {"x": "id", "y": lambda batch: batch["label"] + 1})
+    {'x': array([0, 1]), 'y': array([1, 2])}
+    """
+    if isinstance(what, str):
+        return batch[what]
+    if callable(what):
+        try:
+            return what(batch)
+        except StopIteration as error:
+            # It would end the epoch as if all rows had come.
+            raise RuntimeError("the function that picks columns raised StopIteration") from error
+    if isinstance(what, Mapping):
+        return {key: pick(batch, one) for key, one in what.items()}
+    return type(what)(pick(batch, one) for one in what)

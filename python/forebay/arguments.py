@@ -1,0 +1,128 @@
+"""The arguments of a loader as the compiled half takes them, each refused by its name if it can never work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Real
+from typing import Any
+
+from . import _forebay, filters
+from .errors import InvalidError
+from .locations import local
+from .shard import Shard
+from .sizes import parse_bytes
+from .values import DiskCache, Shuffle, Skip, whole
+
+__all__: list[str] = []
+
+
+def names(columns: Any) -> list[str]:
+    """Names of columns."""
+    if isinstance(columns, str):
+        raise InvalidError(f"columns must be a list of names, got one string (pass [{columns!r}])")
+    if isinstance(columns, (set, frozenset)):
+        raise InvalidError("columns must have an order, got a set (pass a list)")
+    if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
+        raise InvalidError(f"columns must be a list of names, got {type(columns).__qualname__}")
+    found = list(columns)
+    for name in found:
+        if not isinstance(name, str):
+            raise InvalidError(f"columns must be a list of names, got {name!r} in it")
+    return found
+
+
+def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
+    """A dict with names as keys."""
+    try:
+        found = dict(value)
+    except (TypeError, ValueError):
+        found = {0: 0}
+    for key in found:
+        if not isinstance(key, str):
+            # The value is not repeated: options of a store may be secrets.
+            raise InvalidError(
+                f'{name} must be a dict with str as keys, got {_kind(value)} (pass {{"...": {example}}})'
+            )
+    return found
+
+
+def options(storage_options: Any) -> dict[str, Any] | None:
+    """The options of a store as they were given."""
+    return None if storage_options is None else mapping(storage_options, "storage_options", "...")
+
+
+def store_options(storage_options: dict[str, Any] | None) -> dict[str, str]:
+    """The options of a store as text."""
+    return {str(name): str(value) for name, value in (storage_options or {}).items()}
+
+
+def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """All arguments but the data set: the fields of the library's ``LoaderSpec``, and the filter as JSON."""
+    cache, on_bad_row, transform = arguments["cache"], arguments["on_bad_row"], arguments["transform"]
+    shuffle, shard = arguments["shuffle"], arguments["shard"]
+    if transform is not None and not callable(transform):
+        raise InvalidError(f"transform must be callable, got {_kind(transform)}")
+    if cache is not None and not isinstance(cache, DiskCache):
+        raise InvalidError(f"cache must be a forebay.DiskCache, got {_kind(cache)}")
+    if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
+        raise InvalidError(f"on_bad_row must be 'raise' or forebay.Skip(at_most=...), got {on_bad_row!r}")
+    if shuffle is not None and not isinstance(shuffle, Shuffle):
+        raise InvalidError(
+            f"shuffle must be a forebay.Shuffle or None, got {shuffle!r} (pass forebay.Shuffle(seed=...))"
+        )
+    if shard is not None and not isinstance(shard, Shard):
+        raise InvalidError(f"shard must be a forebay.Shard, got {shard!r} (pass forebay.Shard(rank=..., world=...))")
+    if isinstance(arguments["drop_last"], (str, bytes)):
+        raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
+    decode = arguments["decode"] or {}
+    for name, image in decode.items():
+        if not isinstance(image, _forebay.Image):
+            raise InvalidError(f"decode[{name!r}] must be a forebay.Image, got {_kind(image)}")
+    memory, threads = arguments["memory"], arguments["threads"]
+    spec = {
+        "columns": arguments["columns"],
+        "decode": decode,
+        "batch_size": whole(arguments["batch_size"], "batch_size", 1),
+        "drop_last": bool(arguments["drop_last"]),
+        "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
+        "shuffle": shuffle
+        and {
+            "mixing": shuffle.mixing,
+            "seed": shuffle.seed,
+            "window_rows": shuffle.window_rows,
+            "lanes": shuffle.lanes,
+        },
+        "shard": shard and {"rank": shard.rank, "world": shard.world},
+        "memory": None if memory is None else parse_bytes(memory, "memory"),
+        "threads": None if threads is None else whole(threads, "threads", 1),
+        "on_bad_row": {"skip": {"at_most": on_bad_row.at_most}} if isinstance(on_bad_row, Skip) else "raise",
+        "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
+        "trace": None if arguments["trace"] is None else local(arguments["trace"], "trace"),
+        "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
+    }
+    return spec, filters.to_json(arguments["filter"])
+
+
+def _kind(value: Any) -> str:
+    """The type of a value, in a sentence."""
+    return "None" if value is None else type(value).__qualname__
+
+
+def _filler(name: str, value: Any) -> float | str | bytes:
+    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
+        value = value.item()
+    if isinstance(value, (str, bytes)):
+        return value
+    if not isinstance(value, Real):
+        raise InvalidError(
+            f"fill_null[{name!r}] must be a number, str or bytes, got {value!r} "
+            "(for times, pass a number in the column's unit)"
+        )
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if isinstance(value, int) and (math.isinf(number) or int(number) != value):
+        raise InvalidError(f"fill_null[{name!r}] has more digits than a float64 holds, got {value}")
+    return number

@@ -1,0 +1,209 @@
+"""A Parquet data set: files that were found, footers that were read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _forebay
+from .arguments import options, store_options
+from .errors import InvalidError
+from .locations import locations, shown
+from .values import whole
+
+if TYPE_CHECKING:
+    from .loader import Loader
+    from .types import Location
+
+__all__ = ["Dataset"]
+
+
+class Dataset:
+    """A Parquet data set, opened once: its files are listed and their footers read.
+
+    Loaders over the same data set share its footers and its connections, for instance those of training and validation
+    with different filters or image operations. No rows are read before a batch is asked for.
+
+    Parameters
+    ----------
+    urls : str, os.PathLike or iterable of them
+        A path, URL or glob, or a list of them. Folders are searched for Parquet files; the order of rows is that of the
+        list, and within a folder that of the paths.
+    storage_options : mapping of str, optional
+        Credentials and settings of the store, by the names that pandas and fsspec use.
+
+    Raises
+    ------
+    NotFoundError
+        A location matches no Parquet file.
+    CorruptError
+        A file is not Parquet, or is damaged.
+    UnsupportedError
+        A file is encrypted, or belongs to a table format that is not supported.
+    InvalidError
+        An argument is malformed, or the schemas of the files differ.
+    DeniedError, IoError
+        The store refuses access, or cannot be reached.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> dataset = fb.Dataset("data/train/")
+    >>> dataset
+    <forebay.Dataset 'data/train/': 256 rows, 1 file>
+    >>> dataset.columns
+    ['image', 'label', 'id']
+    >>> train = dataset.loader(filter=[("id", "<", 200)], shuffle=fb.Shuffle(seed=17))
+    >>> val = dataset.loader(filter=[("id", ">=", 200)])
+    >>> train.num_rows, val.num_rows
+    (200, 56)
+    """
+
+    def __init__(
+        self, urls: Location | Iterable[Location], *, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
+        self._storage_options = options(storage_options)
+        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options))
+
+    @property
+    def schema(self) -> _forebay.Schema:
+        """Names and types of the stored columns, images still encoded.
+
+        ``pyarrow.schema(dataset.schema)`` converts it.
+        """
+        return self._native.schema()
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the stored columns, in stored order."""
+        return self._native.schema().names
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all files."""
+        return self._native.rows()
+
+    @property
+    def num_files(self) -> int:
+        """Parquet files, those without rows included."""
+        return self._native.files()
+
+    @property
+    def num_row_groups(self) -> int:
+        """Row groups of all files, those without rows left out."""
+        return self._native.row_groups()
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Key-value metadata of the first file, as its footer has it; values are often JSON."""
+        return self._native.metadata()
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies content and order of the data set, wherever it is stored: a hash in hexadecimal.
+
+        It depends on footers, relative paths and columns. A saved state belongs to one fingerprint.
+        """
+        return self._native.fingerprint()
+
+    def sample(
+        self,
+        rows: int = 5,
+        *,
+        columns: Iterable[str] | None = None,
+        decode: Mapping[str, _forebay.Image] | None = None,
+    ) -> _forebay.Batch:
+        """The first rows, in stored order.
+
+        Parameters
+        ----------
+        rows : int, default 5
+            Rows to read, at least 1. The batch has fewer if the data set has fewer.
+        columns : iterable of str, optional
+            Names of the columns to read. Default: all of them.
+        decode : mapping from str to Image, optional
+            How to decode image columns. Default: images stay encoded, as ``bytes``.
+
+        Returns
+        -------
+        Batch
+            A mapping from column name to numpy array.
+
+        Raises
+        ------
+        InvalidError
+            ``rows`` is not an int of at least 1, or the data set has no rows.
+        UnknownColumnError
+            There is no such column.
+        UnsupportedError
+            A column has a type that cannot be delivered (leave it out with ``columns``).
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> dataset = fb.Dataset("data/train/")
+        >>> dataset.sample(3)["label"]
+        array([0, 1, 2])
+        >>> dataset.sample(2, decode={"image": fb.Image.resize(32, 32)})["image"].shape
+        (2, 32, 32, 3)
+        """
+        count = min(whole(rows, "rows", 1), self.num_rows)
+        if count == 0:
+            raise InvalidError("the data set has no rows to sample")
+        with self.loader(columns=columns, decode=decode, batch_size=count, epochs=1) as loader:
+            batch: _forebay.Batch = next(iter(loader))
+            return batch
+
+    def loader(self, **options: Any) -> Loader:
+        """A loader over this data set.
+
+        Parameters
+        ----------
+        **options
+            Keyword arguments of :class:`Loader`, except ``storage_options``.
+
+        Returns
+        -------
+        Loader
+            The same as ``forebay.Loader(dataset, **options)``.
+
+        Raises
+        ------
+        ForebayError
+            As :class:`Loader`.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> len(fb.Dataset("data/train/").loader(batch_size=32))
+        8
+        """
+        from .loader import Loader
+
+        return Loader(self, **options)
+
+    def __copy__(self) -> Dataset:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Dataset:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (self._urls, self._storage_options)
+
+    def __repr__(self) -> str:
+        safe = shown(self._urls)
+        where = repr(os.fspath(safe)) if isinstance(safe, (str, os.PathLike)) else _several(safe)
+        files = "1 file" if self.num_files == 1 else f"{self.num_files:,} files"
+        return f"<forebay.Dataset {where}: {self.num_rows:,} rows, {files}>"
+
+
+def _several(urls: list[str]) -> str:
+    more = len(urls) - 1
+    return repr(urls[0]) + (f" and {more} more" if more else "")
+
+
+def _rebuild(urls: Any, storage_options: dict[str, Any] | None) -> Dataset:
+    return Dataset(urls, storage_options=storage_options)

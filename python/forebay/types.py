@@ -1,0 +1,232 @@
+"""Types of arguments and results, for annotations and type checkers.
+
+Examples
+--------
+>>> from forebay.types import StateDict
+>>> def save(state: StateDict) -> int:
+...     return state["epoch"]
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypedDict
+
+__all__ = [
+    "CacheTier",
+    "ColumnKind",
+    "FilterOperator",
+    "FilterTerm",
+    "Location",
+    "MemoryDict",
+    "Mixing",
+    "NextDict",
+    "OrderDict",
+    "PixelLayout",
+    "PixelType",
+    "PlanDict",
+    "PoolDict",
+    "QueuesDict",
+    "StageDict",
+    "StateDict",
+    "StatsDict",
+    "TrafficDict",
+    "Transform",
+    "VerdictDict",
+]
+
+Location = str | os.PathLike[str]
+"""A path, URL or glob."""
+
+Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
+"""From a dict of numpy arrays to a dict of arrays with as many rows."""
+
+FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
+"""How a filter compares."""
+
+FilterTerm = tuple[str, FilterOperator, Any]
+"""A column, an operator, and a number, bool, str, bytes or (for ``in`` and ``not in``) a list of them."""
+
+PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
+"""Type of a pixel."""
+
+PixelLayout = Literal["NHWC", "NCHW"]
+"""Order of the axes of an image."""
+
+CacheTier = Literal["auto", "rows", "resized", "pixels"]
+"""Form in which a cache keeps images."""
+
+Mixing = Literal["window", "exact", "stored"]
+"""How rows are shuffled."""
+
+ColumnKind = Literal["dense", "ragged", "text", "bytes", "object"]
+"""How a column is delivered: an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects."""
+
+
+class OrderDict(TypedDict):
+    """The order that a state counts in."""
+
+    shuffle: Mixing
+    seed: int
+    pool: int
+    """Row groups that a lane mixes."""
+    lanes: int
+    rows: int
+    """Rows that the filter selects."""
+    filter: str | None
+    """The filter in canonical form."""
+
+
+class _StateDict(TypedDict):
+    version: int
+    """Version of the format."""
+    fingerprint: str
+    """Fingerprint of the data set."""
+    order: OrderDict
+    epoch: int
+    """The epoch under way, or about to begin."""
+    row: int
+    """Rows of it that were handed over, all ranks together."""
+
+
+class StateDict(_StateDict, total=False):
+    """What :meth:`forebay.Loader.state_dict` returns."""
+
+    cache_tier: str
+    """Form in which the cache keeps images, where there is a cache."""
+
+
+class PlanDict(TypedDict):
+    """What :meth:`forebay.Plan.to_dict` returns. Sizes are in bytes."""
+
+    epoch: int
+    rank: int
+    world: int
+    steps: int
+    """Batches, the same on every rank."""
+    rows: int
+    """Rows of this rank, repeated ones included."""
+    padded: int
+    """Rows that are repeated so that no rank is without a batch."""
+    dropped: int
+    """Rows that no rank gets, because they do not fill a batch on every rank."""
+    lanes: int
+    pool: int
+    """Row groups that each lane holds to mix."""
+    row_groups: int
+    """Row groups that this rank reads; one that two lanes share counts twice."""
+    stored_bytes: int
+    peak_row_group_bytes: int
+    batch_bytes: int
+    memory: int
+
+
+class StageDict(TypedDict):
+    """What one stage did. Times are in seconds."""
+
+    items: int
+    """Files, row groups, rows, images or batches that it put out."""
+    bytes: int
+    working: float
+    starved: float | None
+    """Time with nothing to work on; ``None`` for the stages that share the pool of threads."""
+    blocked: float | None
+    """Time without room for results; ``None`` for the stages that share the pool of threads."""
+
+
+class PoolDict(TypedDict):
+    """What the threads that decode did, summed over them. Times are in seconds."""
+
+    threads: int
+    working: float
+    starved: float
+    blocked: float
+
+
+class NextDict(TypedDict):
+    """How long ``next`` took, in seconds. Percentiles are off by at most 0.8 %."""
+
+    count: int
+    sum: float
+    p50: float
+    p95: float
+    p99: float
+    p999: float
+    max: float
+    first: float
+    """The first batch of the first epoch, which is in none of the others."""
+
+
+class QueuesDict(TypedDict):
+    """What is in flight now, and on average while epochs are under way."""
+
+    batches_ready: int
+    batches_ready_mean: float
+    row_groups: int
+    row_groups_mean: float
+
+
+class MemoryDict(TypedDict):
+    """Bytes in flight, and what they may be."""
+
+    budget: int
+    batches: int
+    row_groups: int
+    row_groups_peak: int
+
+
+class TrafficDict(TypedDict):
+    """What was asked of the stores since the data set was opened."""
+
+    requests: int
+    bytes_read: int
+    bytes_needed: int
+    retries: int
+    hedges: int
+    hedges_won: int
+    throttled: int
+    stalls: int
+    concurrency: int
+    """Requests that may be under way at once; 0 for local files."""
+    first_byte_us: int
+    """Median time to the first byte of the latest requests, in microseconds; 0 for local files."""
+    request_us: int
+    """Mean time of the latest requests, in microseconds; 0 for local files."""
+
+
+class VerdictDict(TypedDict):
+    """The bottleneck."""
+
+    stage: str
+    """The stage that held the training loop up, or ``"consumer"`` for the loop itself."""
+    share: float
+    """Share of the waiting that this stage held up, 0 to 1; for the consumer its share of all time."""
+    waiting: float
+    """Share of the training loop's time that it waited, 0 to 1."""
+    sentence: str
+    """The bottleneck and the next move."""
+
+
+class StatsDict(TypedDict):
+    """What :meth:`forebay.Stats.to_dict` returns. Times are in seconds, sizes in bytes."""
+
+    stages: dict[str, StageDict]
+    """What each stage did, by its name."""
+    pool: PoolDict
+    """What the threads that decode did."""
+    waits: dict[str, float]
+    """Time that the training loop waited, by the stage that held it up."""
+    waits_first: dict[str, float]
+    """Of it, the time that it waited for the first batch."""
+    consumer: float
+    """The training loop's own time, between a batch and the next request."""
+    next: NextDict
+    queues: QueuesDict
+    skipped_rows: int
+    padded_rows: int
+    memory: MemoryDict
+    traffic: TrafficDict
+    cache: dict[str, Any] | None
+    """What the cache did; ``None`` without one."""
+    verdict: VerdictDict

@@ -1,0 +1,61 @@
+//! The data set behind `forebay.Dataset`: opened once, for any number of loaders.
+
+use std::collections::BTreeMap;
+
+use forebay::Dataset as Inner;
+use pyo3::prelude::*;
+
+use crate::interrupt::interruptible;
+use crate::schema::Schema;
+
+/// Files that were found and footers that were read. A forked child may use it: it connects to the stores anew.
+#[pyclass(frozen, module = "forebay._forebay")]
+pub(crate) struct Dataset {
+    dataset: Inner,
+}
+
+/// The data set of a `forebay._forebay.Dataset`, for a loader.
+pub(crate) fn opened(dataset: &Bound<'_, PyAny>) -> PyResult<Inner> {
+    Ok(dataset.cast::<Dataset>()?.get().dataset.clone())
+}
+
+#[pymethods]
+impl Dataset {
+    /// Finds the files and reads their footers, so it waits without the interpreter.
+    #[new]
+    fn new(py: Python<'_>, urls: Vec<String>, storage_options: BTreeMap<String, String>) -> PyResult<Self> {
+        let dataset = interruptible(py, move || Inner::open_with_options(urls, &storage_options))?;
+        Ok(Dataset { dataset })
+    }
+
+    /// Rows of all files.
+    fn rows(&self) -> u64 {
+        self.dataset.catalog().rows()
+    }
+
+    /// Files.
+    fn files(&self) -> usize {
+        self.dataset.catalog().files.len()
+    }
+
+    /// Row groups that hold rows.
+    fn row_groups(&self) -> usize {
+        self.dataset.catalog().groups.len()
+    }
+
+    /// Names and types of the stored columns.
+    fn schema(&self) -> Schema {
+        Schema::new(self.dataset.catalog().schema.clone())
+    }
+
+    /// Key-value metadata of the first file.
+    fn metadata(&self) -> BTreeMap<String, String> {
+        let metadata = self.dataset.catalog().schema.metadata();
+        metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// What identifies the data set, wherever it is stored.
+    fn fingerprint(&self) -> String {
+        self.dataset.catalog().fingerprint.to_string()
+    }
+}

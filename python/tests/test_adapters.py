@@ -1,0 +1,128 @@
+"""What adapters for frameworks are made of: pull, convert, hand over, and the same through one class."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import ids, small
+
+import forebay as fb
+from forebay import adapters
+from forebay.adapters import Batches, Pulled, check_loader, columns, pick
+
+
+def numpy_batches(loader: fb.Loader) -> Batches[dict[str, Any]]:
+    """The adapter of the documentation."""
+
+    def convert(batch: fb.Batch) -> dict[str, Any]:
+        return {name: array(value) for name, value, _ in columns(batch)}
+
+    def array(value: Any) -> Any:
+        return value.padded(fill=0) if isinstance(value, fb.Ragged) else np.array(value)
+
+    return Batches(loader, convert)
+
+
+def test_an_adapter_of_ones_own_delivers_each_batch_once_and_counts_it(plain: Path) -> None:
+    with small(plain) as train, small(plain) as again:
+        adapted = numpy_batches(train)
+        assert len(adapted) == len(train)
+        for batch, own in zip(again, adapted, strict=True):
+            assert type(own) is dict
+            assert list(own) == list(batch)
+            assert own["id"].tolist() == batch["id"].tolist()
+            assert not np.shares_memory(own["id"], batch["id"])
+            assert own["words"].tolist() == batch["words"].padded().tolist()
+            assert train.state_dict() == again.state_dict()
+        assert [own["id"].tolist() for own in adapted] == ids(again)
+        assert [own["id"].tolist() for own in adapted.epoch(0)] == ids(again.epoch(0))
+
+
+def test_a_batch_counts_when_it_is_handed_over_and_not_when_it_is_pulled(plain: Path) -> None:
+    with small(plain) as train:
+        epoch = iter(train)
+        first, second = epoch.pull(), epoch.pull()
+        assert isinstance(first, Pulled)
+        assert isinstance(second, Pulled)
+        assert train.state_dict()["row"] == 0
+        epoch.hand_over(first)
+        assert train.state_dict()["row"] == 64
+        # All before it are counted with a batch.
+        third = epoch.pull()
+        assert third is not None
+        epoch.hand_over(third)
+        assert train.state_dict()["row"] == 3 * 64
+        assert len(list(epoch)) == len(train) - 3
+        assert epoch.pull() is None
+
+
+def test_what_was_pulled_is_what_a_transform_made(plain: Path) -> None:
+    with small(plain, transform=lambda batch: {"double": batch["id"] * 2}) as train, small(plain) as again:
+        pulled = iter(train).pull()
+        assert pulled is not None
+        assert pulled.batch["double"].tolist() == (next(iter(again))["id"] * 2).tolist()
+        assert [column for _, _, column in columns(pulled.batch)] == [None]
+
+
+def test_the_batches_of_an_epoch_that_was_begun_go_on_where_it_is(plain: Path) -> None:
+    with small(plain) as train, small(plain) as again:
+        epoch = iter(train)
+        next(epoch)
+        rest = [batch["id"].tolist() for batch in Batches(train, dict).over(epoch)]
+        assert rest == ids(again)[1:]
+        with pytest.raises(fb.ClosedError):
+            next(epoch)
+
+
+def test_an_epoch_is_outdated_once_a_state_is_loaded(plain: Path) -> None:
+    with small(plain) as train:
+        epoch = iter(train)
+        assert not epoch.outdated
+        train.load_state_dict(train.state_dict())
+        assert epoch.outdated
+        with pytest.raises(fb.ClosedError, match="a state was loaded"):
+            epoch.pull()
+        assert not iter(train).outdated
+
+
+def test_an_epoch_does_not_begin_before_its_first_batch_is_asked_for(plain: Path) -> None:
+    with small(plain) as train, small(plain) as again:
+        adapted = Batches(train, lambda batch: batch["id"].tolist())
+        iter(adapted)
+        gc.collect()
+        assert next(iter(adapted)) == ids(again)[0]
+
+
+def test_columns_of_a_batch_come_with_what_speaks_dlpack(plain: Path) -> None:
+    with small(plain) as train:
+        for name, value, column in columns(next(iter(train))):
+            assert column is not None
+            assert column.name == name
+            assert len(column) == len(value) == 64
+
+
+def test_a_selection_keeps_its_structure() -> None:
+    batch = {"a": 1, "b": 2}
+    assert pick(batch, "a") == 1
+    assert pick(batch, ["a", "b"]) == [1, 2]
+    assert pick(batch, ("a", {"x": "b"})) == (1, {"x": 2})
+    assert pick(batch, lambda batch: batch["b"] * 10) == 20
+
+
+def test_only_a_loader_is_taken_for_one(plain: Path) -> None:
+    with small(plain) as train:
+        assert check_loader(train) is train
+    for other in ("https://ann:hunter2@host/x", None, fb.Dataset(plain)):
+        with pytest.raises(fb.InvalidError, match=r"expected a forebay\.Loader, got") as caught:
+            check_loader(other)
+        assert "hunter2" not in str(caught.value)
+
+
+def test_the_module_is_public_and_complete() -> None:
+    assert "adapters" in fb.__all__
+    for name in adapters.__all__:
+        assert getattr(adapters, name).__module__.startswith("forebay.")

@@ -1,0 +1,175 @@
+//! The options of a loader as one value: what every door fills, and what a loader shows of itself.
+//!
+//! An option is written here once. The builder has a method for it, Python passes its keywords as they are, and the program
+//! has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::bad_rows::OnBadRow;
+use crate::batch::Fill;
+use crate::cache::Tier;
+use crate::decode::Image;
+use crate::reader::Filter;
+use crate::shard::{Shard, Shuffle};
+use crate::sizes;
+
+/// Options of a [`Loader`](crate::Loader), by the names that Python has for them.
+///
+/// [`LoaderBuilder`](crate::LoaderBuilder) sets them one by one, or all at once with
+/// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults filled in.
+/// What is left out of a serialised spec has its default; a name that is not known is refused.
+///
+/// ```
+/// let text = r#"{"batch_size": 64, "memory": "4GiB", "shuffle": {"seed": 17}, "cache": {"path": "/nvme", "max_bytes": "1TB"}}"#;
+/// let spec: forebay::LoaderSpec = serde_json::from_str(text)?;
+/// assert_eq!((spec.batch_size, spec.memory), (64, Some(4 << 30)));
+/// assert_eq!(spec.shuffle, forebay::Shuffle::seeded(17));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct LoaderSpec {
+    /// The columns to read, in the order of delivery. Default: all.
+    pub columns: Option<Vec<String>>,
+    /// The columns of encoded images that are decoded to pixels, and how. Default: none.
+    pub decode: BTreeMap<String, Image>,
+    /// The values that replace nulls, by column. Default: none.
+    pub fill_null: BTreeMap<String, Fill>,
+    /// The rows to read. Default: all.
+    pub filter: Option<Filter>,
+    /// The share of this process. Default: everything.
+    pub shard: Shard,
+    /// The order of rows. Default: as stored.
+    pub shuffle: Shuffle,
+    /// Rows of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
+    pub batch_size: u64,
+    /// Whether the rows that do not fill a batch on every rank are left out. Default: false, the last batch is shorter.
+    pub drop_last: bool,
+    /// How many epochs there will be. Default: unknown.
+    pub epochs: Option<u64>,
+    /// Bytes for all that is in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or half of what the machine or
+    /// container has if that is less.
+    #[serde(deserialize_with = "sizes::deserialize_optional")]
+    pub memory: Option<u64>,
+    /// Threads that decode. Default: the processors that this process may use.
+    pub threads: Option<usize>,
+    /// What to do with a row that cannot be delivered. Default: raise.
+    pub on_bad_row: OnBadRow,
+    /// The cache of decoded rows on local disk. Default: none.
+    pub cache: Option<CacheSpec>,
+    /// The file for a timeline. Default: none.
+    pub trace: Option<PathBuf>,
+}
+
+/// The cache of a [`LoaderSpec`]: a folder, and how it is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct CacheSpec {
+    /// The folder; several loaders and processes may share it.
+    pub path: PathBuf,
+    /// The most bytes that the folder may hold; written as a number or as `"200GB"`.
+    #[serde(deserialize_with = "sizes::deserialize")]
+    pub max_bytes: u64,
+    /// What is kept of images. Default: [`Tier::Auto`].
+    #[serde(default)]
+    pub tier: Tier,
+}
+
+impl LoaderSpec {
+    /// Rows of a batch by default: in Rust, in Python and in the program.
+    pub const BATCH_SIZE: u64 = 32;
+}
+
+impl Default for LoaderSpec {
+    fn default() -> Self {
+        LoaderSpec {
+            columns: None,
+            decode: BTreeMap::new(),
+            fill_null: BTreeMap::new(),
+            filter: None,
+            shard: Shard::default(),
+            shuffle: Shuffle::default(),
+            batch_size: LoaderSpec::BATCH_SIZE,
+            drop_last: false,
+            epochs: None,
+            memory: None,
+            threads: None,
+            on_bad_row: OnBadRow::default(),
+            cache: None,
+            trace: None,
+        }
+    }
+}
+
+impl CacheSpec {
+    /// The cache in a folder, of up to `max_bytes`, with the default tier.
+    pub fn new(path: impl Into<PathBuf>, max_bytes: u64) -> Self {
+        CacheSpec { path: path.into(), max_bytes, tier: Tier::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<LoaderSpec, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_spec_is_read_as_it_was_written() {
+        let mut spec = LoaderSpec::default();
+        assert_eq!(read("{}").unwrap(), spec);
+        spec.columns = Some(vec!["image".into(), "label".into()]);
+        spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
+        let fills = [
+            ("number", Fill::from(0.1)),
+            ("infinite", f64::NEG_INFINITY.into()),
+            ("text", "é".into()),
+            ("bytes", vec![0, 255].into()),
+        ];
+        spec.fill_null.extend(fills.map(|(name, fill)| (name.to_owned(), fill)));
+        spec.shard = Shard::new(3, 8).unwrap();
+        spec.shuffle = Shuffle::exact(u64::MAX).lanes(16);
+        (spec.batch_size, spec.drop_last, spec.epochs) = (64, true, Some(90));
+        (spec.memory, spec.threads) = (Some(4 << 30), Some(8));
+        spec.on_bad_row = OnBadRow::skip(3);
+        spec.cache = Some(CacheSpec { tier: Tier::Pixels, ..CacheSpec::new("/nvme", 1 << 40) });
+        spec.trace = Some("trace.json".into());
+        let text = serde_json::to_string(&spec).unwrap();
+        assert_eq!(read(&text).unwrap(), spec, "{text}");
+    }
+
+    #[test]
+    fn options_are_written_as_people_write_them() {
+        let spec =
+            read(r#"{"memory": "4g", "on_bad_row": "raise", "fill_null": {"x": 0, "s": ""}}"#).unwrap();
+        assert_eq!((spec.memory, spec.on_bad_row), (Some(4_000_000_000), OnBadRow::Raise));
+        assert_eq!(spec.fill_null["x"], Fill::from(0.0));
+        let shuffle = |text: &str| read(&format!(r#"{{"shuffle": {text}}}"#)).unwrap().shuffle;
+        assert_eq!(shuffle(r#"{"seed": 17, "window_rows": 5}"#), Shuffle::seeded(17).window_rows(5));
+        assert_eq!(shuffle(r#"{"mixing": "exact", "seed": 17}"#), Shuffle::exact(17));
+        assert_eq!(shuffle(r#"{"mixing": "stored"}"#), Shuffle::stored());
+    }
+
+    #[test]
+    fn a_spec_that_cannot_be_meant_is_refused() {
+        for (text, said) in [
+            (r#"{"batchsize": 64}"#, "batchsize"),
+            (r#"{"memory": "much"}"#, "not a size"),
+            (r#"{"memory": -1}"#, "a size"),
+            (r#"{"shard": {"rank": 8, "world": 8}}"#, "outside a world"),
+            (r#"{"shuffle": {"seed": 1, "mixing": "some"}}"#, "some"),
+            (r#"{"fill_null": {"x": {"number": "much"}}}"#, "much"),
+            (r#"{"cache": {"path": "/nvme"}}"#, "max_bytes"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}
