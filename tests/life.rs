@@ -161,6 +161,23 @@ fn an_epoch_that_is_left_at_its_border_leaves_the_next_ones_whole() {
 }
 
 #[test]
+fn an_epoch_that_is_ended_from_outside_names_the_reason() {
+    let dir = written((0..100).map(|_| (20, 4)));
+    let ended = |by: &dyn Fn(&Loader), why: &str| {
+        let loader = loader(&dir).batch_size(4).build().unwrap();
+        let mut epoch = loader.epoch(0);
+        epoch.next().unwrap().unwrap();
+        by(&loader);
+        let error = epoch.find_map(Result::err).unwrap();
+        assert_eq!(error.kind(), ErrorKind::Closed);
+        assert!(error.to_string().contains(why), "{error}");
+    };
+    ended(&|loader| drop(loader.epoch(1)), "began another one");
+    ended(&|loader| loader.restore(&loader.position()).unwrap(), "restored");
+    ended(&|loader| loader.close(), "closed");
+}
+
+#[test]
 fn what_was_prepared_is_used_for_nothing_else() {
     let dir = written((0..10).map(|_| (20, 4)));
     let build = || loader(&dir).shuffle(Shuffle::seeded(4).window_rows(60)).batch_size(8).build().unwrap();

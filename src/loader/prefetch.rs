@@ -165,9 +165,9 @@ pub(super) struct RowGroupQueue {
 }
 
 impl RowGroupQueue {
-    /// Waits for the next part at most for `patience`.
-    pub(super) fn next(&self, patience: Duration) -> Result<Result<PendingRowGroup>, RecvTimeoutError> {
-        self.parts.recv_timeout(patience)
+    /// Waits for the next part at most for `timeout`.
+    pub(super) fn next(&self, timeout: Duration) -> Result<Result<PendingRowGroup>, RecvTimeoutError> {
+        self.parts.recv_timeout(timeout)
     }
 }
 

@@ -1,4 +1,4 @@
-//! A line from the threads that make batches to the loop that takes them.
+//! A queue from the threads that make batches to the loop that takes them.
 //!
 //! Channels in general spin and yield before they sleep. Where all processors decode, a thread that yields comes back
 //! after a time slice of several milliseconds; one that sleeps is woken as soon as there is something for it. So the
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
 
-/// A line without a limit. Either end may be dropped first.
+/// A queue without a limit. Either end may be dropped first.
 pub(crate) fn queue<T>() -> (Sender<T>, Receiver<T>) {
-    let line = Arc::new(Queue { state: Mutex::new((VecDeque::new(), Ends::Both)), some: Condvar::new() });
-    (Sender(line.clone()), Receiver(line))
+    let queue = Arc::new(Queue { state: Mutex::new((VecDeque::new(), Ends::Both)), some: Condvar::new() });
+    (Sender(queue.clone()), Receiver(queue))
 }
 
 /// Where values go in.
@@ -60,8 +60,8 @@ impl<T> Receiver<T> {
         self.0.lock().0.pop_front()
     }
 
-    /// Waits for the next value, at most for `patience`.
-    pub(crate) fn recv_timeout(&self, patience: Duration) -> Result<T, RecvTimeoutError> {
+    /// Waits for the next value, at most for `timeout`.
+    pub(crate) fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
         let mut state = self.0.lock();
         let began = Instant::now();
         loop {
@@ -71,7 +71,7 @@ impl<T> Receiver<T> {
             if state.1 == Ends::One {
                 return Err(RecvTimeoutError::Disconnected);
             }
-            let left = patience.saturating_sub(began.elapsed());
+            let left = timeout.saturating_sub(began.elapsed());
             if left.is_zero() {
                 return Err(RecvTimeoutError::Timeout);
             }
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn patience_ends_and_a_value_that_nobody_takes_comes_back() {
+    fn a_wait_ends_and_a_value_that_nobody_takes_comes_back() {
         let (send, receive) = queue::<u8>();
         assert_eq!(receive.recv_timeout(Duration::from_millis(1)), Err(RecvTimeoutError::Timeout));
         drop(receive);

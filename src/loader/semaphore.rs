@@ -12,26 +12,26 @@ pub(super) const WITH_CONSUMER: u64 = 2;
 /// How many batches may be made or waiting at once, of the epoch under way and the one after it together, and how many
 /// bytes they may take.
 ///
-/// Who waits for a permit looks for one now and then; it is woken only when most of them are free. A consumer whose steps
-/// wake other threads is one whose processor they take, for a time slice of milliseconds.
+/// A thread that waits for a permit looks for one now and then; it is woken only when most of them are free. A consumer whose
+/// steps wake other threads is one whose processor they take, for a time slice of milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSemaphore(Arc<Permits>);
 
 #[derive(Debug)]
 struct Permits {
     state: Mutex<State>,
-    /// So many free ones wake who waits.
-    many: usize,
+    /// As many free ones wake a thread that waits.
+    wake_at: usize,
     /// Bytes for batches, those with the consumer included.
     bytes: u64,
-    bell: Condvar,
+    freed: Condvar,
 }
 
 #[derive(Debug)]
 struct State {
     free: usize,
     /// Bytes of batches that are made or waiting.
-    loaded: u64,
+    reserved: u64,
 }
 
 impl Permits {
@@ -49,17 +49,17 @@ pub(crate) struct BatchPermit(Arc<Permits>);
 pub(crate) struct BytesPermit {
     permits: Arc<Permits>,
     bytes: u64,
-    _of: Arc<()>,
+    _epoch: Arc<()>,
 }
 
 impl BatchSemaphore {
     pub(crate) fn new(permits: usize, bytes: u64) -> Self {
-        let state = Mutex::new(State { free: permits, loaded: 0 });
+        let state = Mutex::new(State { free: permits, reserved: 0 });
         BatchSemaphore(Arc::new(Permits {
             state,
-            many: (permits * 3).div_ceil(4),
+            wake_at: (permits * 3).div_ceil(4),
             bytes,
-            bell: Condvar::new(),
+            freed: Condvar::new(),
         }))
     }
 
@@ -70,8 +70,10 @@ impl BatchSemaphore {
 
     /// Waits a moment for a permit.
     pub(crate) fn wait(&self) -> Option<BatchPermit> {
-        let waited =
-            self.0.bell.wait_timeout_while(self.0.state(), POLL_INTERVAL, |state| state.free < self.0.many);
+        let waited = self
+            .0
+            .freed
+            .wait_timeout_while(self.0.state(), POLL_INTERVAL, |state| state.free < self.0.wake_at);
         self.taken(&mut waited.unwrap_or_else(PoisonError::into_inner).0)
     }
 
@@ -82,25 +84,25 @@ impl BatchSemaphore {
 
     fn has(&self, state: &State, bytes: u64) -> bool {
         let with_consumer = bytes.saturating_mul(WITH_CONSUMER);
-        state.loaded.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
+        state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
 
-    /// Memory for a batch of `bytes` of the epoch whose loads hold `epoch`, if there is some. An epoch's first one always
-    /// passes: whoever waits for it would give nothing back before.
+    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is some. An epoch's first one always
+    /// passes: its consumer waits for it, and gives nothing back before.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;
         if !is_first && !self.has(&state, bytes) {
             return None;
         }
-        state.loaded += bytes;
-        Some(BytesPermit { permits: self.0.clone(), bytes, _of: epoch.clone() })
+        state.reserved += bytes;
+        Some(BytesPermit { permits: self.0.clone(), bytes, _epoch: epoch.clone() })
     }
 
     /// Waits a moment for memory.
     pub(crate) fn wait_for_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let has_none = |state: &mut State| !self.has(state, bytes);
-        drop(self.0.bell.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));
+        drop(self.0.freed.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));
         self.acquire_bytes(bytes, epoch)
     }
 
@@ -114,17 +116,17 @@ impl Drop for BatchPermit {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.free += 1;
-        let rings = state.free == self.0.many;
+        let wakes = state.free == self.0.wake_at;
         drop(state);
-        if rings {
-            self.0.bell.notify_one();
+        if wakes {
+            self.0.freed.notify_one();
         }
     }
 }
 
 impl Drop for BytesPermit {
     fn drop(&mut self) {
-        self.permits.state().loaded -= self.bytes;
+        self.permits.state().reserved -= self.bytes;
     }
 }
 
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_counted_and_come_back() {
+    fn permits_are_counted_and_come_back() {
         let semaphore = BatchSemaphore::new(2, 0);
         let (first, second) = (semaphore.take(), semaphore.take());
         assert!(
@@ -144,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_gets_a_place_though_few_are_free() {
+    fn a_thread_that_waits_gets_a_permit_though_few_are_free() {
         let semaphore = BatchSemaphore::new(8, 0);
         let mut taken: Vec<BatchPermit> = std::iter::from_fn(|| semaphore.take()).collect();
         assert_eq!(taken.len(), 8);

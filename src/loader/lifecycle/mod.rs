@@ -2,17 +2,17 @@
 //! follow from them.
 //!
 //! ```text
-//!          StepReached               Begin            Assembled            HandedOver
-//!        (by the one before)     (its own key)
-//! nothing ────────────► Prepared ────────────► Begun ───────────► Draining ───────────► Done
-//!    │                   │   └────────────────────┼──────────────────▲  Begin, where it is assembled already
-//!    │                   │                        │  └───────────────┼───────────────────▲  the last batch may be
-//!    └───────────────────┼────────────────────────▲                  │                      taken before Assembled
-//!      Begin, where it   │                        │                  │                      is reported
-//!      was not prepared  └────────────────────────┼──────────────────┘
-//!                                                 ▼
-//!                        Abandoned(Left | Superseded | Reset | Closed | Failed), with the first reason for good
+//!           StepReached            Begin            Assembled            HandedOver
+//! (nothing) ───────────► Prepared ───────► Begun ─────────────► Draining ────────────► Done
+//!                            │               │                     │
+//!                            └───────────────┴──────────┬──────────┘
+//!                                                       ▼
+//!                               Abandoned(Left | Superseded | Reset | Closed | Failed)
 //! ```
+//!
+//! Three arrows skip a state: an epoch that was not prepared begins from nothing; one whose batches are all assembled
+//! before it begins goes from `Prepared` to `Draining`; and where the consumer has the last batch before assembly reports
+//! it, the epoch goes from `Begun` to `Done`. An epoch is abandoned once: its first reason stays.
 //!
 //! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow it. There is
 //! one of each at most, since one memory budget feeds them. It has no clock, thread or channel: [`pipe`](super::pipe)

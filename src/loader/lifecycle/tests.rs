@@ -609,6 +609,15 @@ fn the_first_reason_stays() {
 }
 
 #[test]
+fn a_failure_stops_what_was_prepared_and_lets_what_was_made_be_taken() {
+    let mut life = begun(0, Some(1));
+    life.handle(Event::StepReached(FIRST));
+    let expected = [Action::CancelFetching(FIRST), Action::Stop(SECOND), Action::Forget(SECOND)];
+    assert_eq!(life.handle(Event::Failed(FIRST)), expected);
+    assert_eq!(life.handle(Event::StepReached(FIRST)), [], "nothing is prepared after it");
+}
+
+#[test]
 fn a_prepared_epoch_that_failed_is_begun_all_the_same_and_hands_over_its_failure() {
     let mut life = begun(0, Some(1));
     for event in [Event::StepReached(FIRST), Event::Failed(SECOND), Event::HandedOver(FIRST)] {
