@@ -73,6 +73,7 @@
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
+//! | all options as one value | [`LoaderSpec`], [`CacheSpec`] |
 //! | resume | [`Position`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
