@@ -26,8 +26,8 @@ const LOADER: [&[&str]; 12] = [
     // Values and what threads share: each by itself.
     &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
-    // What there is, and how memory is shared out.
-    &["dataset", "sizing"],
+    // What there is, what is asked for, and how memory is shared out.
+    &["dataset", "sizing", "spec"],
     &["collate", "plan", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over"],
