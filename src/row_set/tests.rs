@@ -84,7 +84,7 @@ proptest! {
     #[test]
     fn a_choice_among_chosen_rows_is_that_of_the_lists(chosen in chosen(), seed in any::<u64>()) {
         let (outer, list) = (set(&chosen), list(&chosen));
-        let inner: Vec<bool> = (0..list.len() as u64).map(|at| (seed ^ at * at) % 3 > 0).collect();
+        let inner: Vec<bool> = (0..list.len() as u64).map(|at| (seed ^ (at * at)) % 3 > 0).collect();
         let composed = outer.compose(&set(&inner));
         let expected: Vec<u32> = list.iter().zip(&inner).filter(|(_, wanted)| **wanted).map(|(&row, _)| row).collect();
         prop_assert_eq!(listed(&composed), expected);
@@ -123,7 +123,7 @@ fn every_second_row_takes_a_bit_and_the_directory() {
 fn all_rows_no_rows_and_few_runs_take_next_to_nothing() {
     let rows = u32::MAX;
     assert_eq!(RowSet::all(rows).bytes() + RowSet::none(rows).bytes(), 0);
-    let half = RowSet::from_runs(rows, [0..rows / 2]);
+    let half = RowSet::from_runs(rows, std::iter::once(0..rows / 2));
     assert_eq!(half.bytes(), 8);
     let (last, rest) = (rows - 1, half.complement());
     assert_eq!((half.rank(rows), rest.select(0), rest.rank(last)), (rows / 2, rows / 2, last - rows / 2));
