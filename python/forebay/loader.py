@@ -21,7 +21,7 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
-    from .types import FilterTerm, Location, StateDict, Transform
+    from .types import FilterTerm, Location, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
 
@@ -259,12 +259,13 @@ class Loader:
         return self._native.schema()
 
     @property
-    def spec(self) -> dict[str, Any]:
+    def spec(self) -> SpecDict:
         """The options that the loader was built with, in JSON types only, with the defaults filled in.
 
-        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order.
+        Those are the columns, the memory in bytes, the threads, and the window and lanes of the order. Without the
+        location and its storage options, so it holds no secret and can be logged with a run.
         """
-        spec: dict[str, Any] = json.loads(self._native.spec())
+        spec: SpecDict = json.loads(self._native.spec())
         return spec
 
     @property

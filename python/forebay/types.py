@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict
 
 __all__ = [
+    "CacheDict",
     "CacheTier",
     "ColumnKind",
     "FilterOperator",
@@ -28,6 +29,9 @@ __all__ = [
     "PlanDict",
     "PoolDict",
     "QueuesDict",
+    "ShardDict",
+    "ShuffleDict",
+    "SpecDict",
     "StageDict",
     "StateDict",
     "StatsDict",
@@ -95,6 +99,50 @@ class StateDict(_StateDict, total=False):
 
     cache_tier: str
     """Form in which the cache keeps images, where there is a cache."""
+
+
+class ShuffleDict(TypedDict):
+    """A :class:`forebay.Shuffle` as JSON."""
+
+    mixing: Mixing
+    seed: int
+    window_rows: int | None
+    lanes: int | None
+
+
+class ShardDict(TypedDict):
+    """A :class:`forebay.Shard` as JSON."""
+
+    rank: int
+    world: int
+
+
+class CacheDict(TypedDict):
+    """A :class:`forebay.DiskCache` as JSON."""
+
+    path: str
+    max_bytes: int
+    tier: CacheTier
+
+
+class SpecDict(TypedDict):
+    """What :attr:`forebay.Loader.spec` is: the options of a loader, by the names of its arguments."""
+
+    columns: list[str]
+    decode: dict[str, dict[str, Any]]
+    batch_size: int
+    drop_last: bool
+    epochs: int | None
+    filter: dict[str, Any] | None
+    shuffle: ShuffleDict
+    shard: ShardDict
+    memory: int
+    """Bytes."""
+    threads: int
+    on_bad_row: Literal["raise"] | dict[str, Any]
+    fill_null: dict[str, Any]
+    cache: CacheDict | None
+    trace: str | None
 
 
 class PlanDict(TypedDict):

@@ -1,4 +1,4 @@
-//! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and whoever else speaks it.
+//! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and others.
 
 use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
 use arrow::datatypes::{Field, Schema};

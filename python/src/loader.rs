@@ -122,7 +122,7 @@ impl Loader {
 
 fn parse_filter(filter: &str) -> forebay::Result<Filter> {
     serde_json::from_str(filter).map_err(|error| {
-        Error::invalid(format!("this is no filter: {error}")).hint("pass [(column, op, value), ...]")
+        Error::invalid(format!("this is not a filter: {error}")).hint("pass [(column, op, value), ...]")
     })
 }
 
@@ -132,7 +132,7 @@ fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
 
 fn parse(position: &str) -> forebay::Result<Position> {
     serde_json::from_str(position).map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this is no state of a loader: {error}"))
+        Error::new(ErrorKind::StateMismatch, format!("this is not a state of a loader: {error}"))
             .hint("pass what state_dict() returned")
     })
 }

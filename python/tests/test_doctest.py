@@ -165,10 +165,14 @@ def test_exceptions_are_in_two_places(plain: Path) -> None:
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value of JSON types is of a type, with exactly the keys of a ``TypedDict``."""
     if is_typeddict(kind):
+        if not isinstance(value, dict):
+            return False
         hints = get_type_hints(kind)
         return kind.__required_keys__ <= set(value) <= set(hints) and all(fits(value[key], hints[key]) for key in value)
     if kind is Any:
         return True
+    if get_origin(kind) is list:
+        return isinstance(value, list) and all(fits(inner, get_args(kind)[0]) for inner in value)
     if get_origin(kind) is dict:
         return isinstance(value, dict) and all(fits(inner, get_args(kind)[1]) for inner in value.values())
     if get_args(kind):  # a union or a literal
@@ -183,6 +187,7 @@ def test_dicts_have_the_types_that_are_annotated(plain: Path, tmp_path: Path) ->
         ) as loader:
             list(loader)
             assert fits(loader.state_dict(), types.StateDict)
+            assert fits(loader.spec, types.SpecDict)
             assert fits(loader.plan().to_dict(), types.PlanDict)
             assert fits(loader.stats().to_dict(), types.StatsDict)
     assert not fits({**loader.plan().to_dict(), "more": 1}, types.PlanDict)
