@@ -176,8 +176,8 @@ mod tests {
     fn a_location_that_cannot_be_read_says_why() {
         let sentence = |location: &str| parse(location).unwrap_err().to_string();
         assert_eq!(sentence(""), "the location is empty (give a path, a URL or a glob)");
-        assert!(sentence("file://server/x").contains("names a host"));
-        assert!(sentence("file:x").contains("no absolute path"));
+        assert!(sentence("file://server/x").contains("has a host"));
+        assert!(sentence("file:x").contains("its path is not absolute"));
         assert!(sentence("file:///x%zz").contains("malformed"));
         assert!(sentence("file:///x%00").contains("malformed"));
         assert!(sentence("a\0b").contains("NUL"));
