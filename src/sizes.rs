@@ -11,8 +11,8 @@ const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 /// not matter, and the number may have decimals.
 ///
 /// ```
-/// assert_eq!(forebay::sizes::parse("4 GiB")?, 4 << 30);
-/// assert_eq!(forebay::sizes::parse("1.5g")?, 1_500_000_000);
+/// assert_eq!(forebay::internals::sizes::parse("4 GiB")?, 4 << 30);
+/// assert_eq!(forebay::internals::sizes::parse("1.5g")?, 1_500_000_000);
 /// # Ok::<(), forebay::Error>(())
 /// ```
 ///

@@ -38,7 +38,7 @@ const LAYERS: usize = 4;
 /// can only be a path, an object's key or a glob is left as it is.
 ///
 /// ```
-/// use forebay::source::shown;
+/// use forebay::internals::source::shown;
 ///
 /// assert_eq!(shown("https://ann:hunter2@host/x.parquet?sig=abc"), "https://***@host/x.parquet?***");
 /// assert_eq!(shown("s3://acme/day=1/part-?.parquet"), "s3://acme/day=1/part-?.parquet");
