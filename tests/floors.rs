@@ -22,12 +22,13 @@ const FLOORS: [&[&str]; 11] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 12] = [
+const LOADER: [&[&str]; 13] = [
     // Values and what threads share: each by itself.
     &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
     // What there is, what is asked for, and how memory is shared out.
     &["dataset", "sizing", "spec"],
+    &["lengths"],
     &["collate", "plan", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over"],

@@ -194,7 +194,7 @@ impl Assembly {
         let sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
-        let bytes = self.maker.collator.weigh(permits, longest, &sources, &picks)?;
+        let bytes = self.maker.collator.lengths.weigh(permits, longest, &sources, &picks)?;
         Ok(StepRows { sources, picks, bytes, end, padded })
     }
 

@@ -9,9 +9,10 @@ use arrow::datatypes::SchemaRef;
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
-use super::collate::{Collator, Lengths};
+use super::collate::Collator;
 use super::dataset::Dataset;
 use super::handle::{Inner, Loader, Open};
+use super::lengths::Lengths;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::plan::RankPlan;

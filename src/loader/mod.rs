@@ -25,6 +25,7 @@ mod dataset;
 mod epoch;
 mod hand_over;
 mod handle;
+mod lengths;
 mod lifecycle;
 mod machine;
 mod pipe;

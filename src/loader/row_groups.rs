@@ -107,7 +107,7 @@ impl RowGroupDecoder {
             let rows = read.as_ref().ok().map(|read| read.resident.rows());
             let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
             if let Some(rows) = rows {
-                found_longest.store(decoder.source.collator.longest(&rows.batch), Relaxed);
+                found_longest.store(decoder.source.collator.lengths.longest(&rows.batch), Relaxed);
             }
             if let Some(task) = task {
                 task.done(u64::from(part.rows), bytes);

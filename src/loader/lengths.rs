@@ -1,0 +1,75 @@
+//! The bytes of a batch, known before it is made.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch};
+
+use super::semaphore::BatchSemaphore;
+use super::sizing::words;
+use crate::batch::{longest, weigh};
+use crate::error::{Error, ErrorKind, Result};
+use crate::reader::{Resident, Rows};
+
+/// What is known of the bytes of a batch before its rows are.
+#[derive(Debug)]
+pub(crate) struct Lengths {
+    /// Columns whose values differ in length.
+    pub(crate) columns: Vec<usize>,
+    /// Bytes that a row takes in all others.
+    pub(crate) others: u64,
+    /// Bytes that one batch may take.
+    pub(crate) largest: u64,
+}
+
+impl Lengths {
+    /// The most bytes that one of the rows takes in columns whose values differ in length.
+    pub(super) fn longest(&self, rows: &RecordBatch) -> u64 {
+        self.columns.iter().map(|&column| longest(rows.column(column))).sum()
+    }
+
+    /// The bytes of a batch before it is made, where its rows differ: at most, where that fits `permits` already; else exactly.
+    ///
+    /// # Errors
+    /// The batch is larger than one may be.
+    pub(super) fn weigh(
+        &self,
+        permits: &BatchSemaphore,
+        longest: u64,
+        sources: &[Arc<Resident>],
+        picks: &[(u32, u32)],
+    ) -> Result<u64> {
+        let Lengths { columns, others, largest } = self;
+        let rows = picks.len() as u64;
+        if columns.is_empty() || rows == 0 {
+            return Ok(0);
+        }
+        let most = rows.saturating_mul(others + longest);
+        if permits.fits(most) {
+            return Ok(most);
+        }
+        let all: Vec<Arc<Rows>> = sources.iter().map(|source| source.rows()).collect();
+        let exactly = columns.iter().map(|&column| {
+            let sources: Vec<&dyn Array> =
+                all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            weigh(&sources, picks)
+        });
+        let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
+        if bytes <= *largest {
+            return Ok(bytes);
+        }
+        if all.iter().any(|rows| !rows.is_intact()) {
+            // Lengths that others wrote: the batch is made of other rows.
+            return Ok(*largest);
+        }
+        let cause = format!(
+            "a batch of {rows} rows takes {}, over the {} that one may take of the memory budget",
+            words(bytes),
+            words(*largest)
+        );
+        let fits = (u128::from(rows) * u128::from(*largest) / u128::from(bytes)).max(1);
+        // A batch may take a sixth of any budget.
+        let enough = words(bytes.saturating_mul(6));
+        let hint = format!("`batch_size={fits}` may fit, or raise memory to {enough}");
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
+    }
+}
