@@ -66,7 +66,7 @@ impl Entry {
         let columns = take_arrays(self.batch.columns(), &indices, Some(TakeOptions { check_bounds: true }))
             .or_fail()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        Ok(RecordBatch::try_new_with_options(self.batch.schema(), columns, &options).or_fail()?)
+        RecordBatch::try_new_with_options(self.batch.schema(), columns, &options).or_fail()
     }
 }
 

@@ -409,7 +409,7 @@ impl Collator {
         let (schema, columns, count) = rows.into_parts();
         let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| codec.prepare(column));
         let options = RecordBatchOptions::new().with_row_count(Some(count));
-        Ok(RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()?)
+        RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
     /// The ordinal of a resident's row in the whole data set.

@@ -247,7 +247,7 @@ impl RowGroupReader<'_> {
             })?;
             renamed(batch.column(at), field.data_type())
         });
-        Ok(RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?).or_fail()?)
+        RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?).or_fail()
     }
 }
 
@@ -281,7 +281,7 @@ fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
 
 /// A column with the value in each of `rows` rows.
 fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
-    Ok(take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()?)
+    take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()
 }
 
 fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
@@ -293,5 +293,5 @@ fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {
 
 fn without_columns(schema: SchemaRef, rows: usize) -> Result<RecordBatch> {
     let options = RecordBatchOptions::new().with_row_count(Some(rows));
-    Ok(RecordBatch::try_new_with_options(schema, Vec::new(), &options).or_fail()?)
+    RecordBatch::try_new_with_options(schema, Vec::new(), &options).or_fail()
 }

@@ -127,7 +127,7 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
 /// The rows of `batch` as bytes that are equal where the rows are.
 fn rows(batch: &RecordBatch) -> Result<arrow::row::Rows> {
     let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    Ok(RowConverter::new(fields).or_fail()?.convert_columns(batch.columns()).or_fail()?)
+    RowConverter::new(fields).or_fail()?.convert_columns(batch.columns()).or_fail()
 }
 
 /// The classes of an epoch and of its batches.

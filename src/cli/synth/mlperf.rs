@@ -86,7 +86,7 @@ pub(super) fn embeddings(seed: u64, first: u64, rows: usize, schema: &Arc<Schema
             ))
         })
         .collect::<Result<_>>()?;
-    Ok(RecordBatch::try_new(schema.clone(), columns).or_fail()?)
+    RecordBatch::try_new(schema.clone(), columns).or_fail()
 }
 
 /// The columns of DLRM.
@@ -129,7 +129,7 @@ pub(super) fn features(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>)
             }
         })
         .collect();
-    Ok(RecordBatch::try_new(schema.clone(), columns).or_fail()?)
+    RecordBatch::try_new(schema.clone(), columns).or_fail()
 }
 
 fn drawn<T: arrow::datatypes::ArrowNativeType>(

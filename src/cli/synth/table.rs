@@ -45,7 +45,7 @@ pub(super) fn clicks(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>) -
             }
         })
         .collect();
-    Ok(RecordBatch::try_new(schema.clone(), arrays).or_fail()?)
+    RecordBatch::try_new(schema.clone(), arrays).or_fail()
 }
 
 /// Clicked or not, about a quarter of the time; likelier where the second number, which is never null, is large.
@@ -124,7 +124,7 @@ pub(super) fn tokens(
     let offsets = OffsetBuffer::from_repeated_length(length, rows);
     let values = Arc::new(Int32Array::new(ScalarBuffer::from(values), None));
     let list = ListArray::try_new(item, offsets, values, None).or_fail()?;
-    Ok(RecordBatch::try_new(schema.clone(), vec![Arc::new(list)]).or_fail()?)
+    RecordBatch::try_new(schema.clone(), vec![Arc::new(list)]).or_fail()
 }
 
 /// The token that most often comes after `token`.

@@ -211,7 +211,7 @@ impl<'a> Studio<'a> {
             rows.clone().into_par_iter().map(|row| self.picture(row)).collect::<Result<_>>()?;
         let labels: Int64Array = rows.map(|row| i64::from(self.artist.label(row))).collect();
         let columns: [ArrayRef; 2] = [Arc::new(BinaryArray::from_iter_values(images)), Arc::new(labels)];
-        Ok(RecordBatch::try_new(self.schema.clone(), columns.into()).or_fail()?)
+        RecordBatch::try_new(self.schema.clone(), columns.into()).or_fail()
     }
 
     fn picture(&self, row: u64) -> Result<Vec<u8>> {

@@ -12,8 +12,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use serde_json::{Value, json};
 
-use super::super::build::LoaderBuilder;
 use super::*;
+use crate::LoaderBuilder;
 use crate::cache::DiskCache;
 use crate::error::ErrorKind;
 use crate::reader::Filter;
