@@ -125,7 +125,7 @@ fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
 fn a_store_that_answers_late_is_named() {
     let _alone = alone();
     let dir = blobs(12, 100, 1_000);
-    let first_byte = Some(Latency::constant(Duration::from_millis(10)));
+    let first_byte = Some(Latency::constant(Duration::from_millis(25)));
     let (_server, dataset) = remote(&dir, Link { first_byte, ..Link::default() });
     is_named(Stage::Fetch, Duration::ZERO, || dataset.loader().batch_size(10).memory(1 << 20));
 }
@@ -134,7 +134,7 @@ fn a_store_that_answers_late_is_named() {
 fn a_store_that_gives_little_is_named() {
     let _alone = alone();
     let dir = blobs(12, 100, 1_000);
-    let (_server, dataset) = remote(&dir, Link { rate: Some(16 << 20), ..Link::default() });
+    let (_server, dataset) = remote(&dir, Link { rate: Some(4 << 20), ..Link::default() });
     is_named(Stage::Fetch, Duration::ZERO, || dataset.loader().batch_size(10));
 }
 
