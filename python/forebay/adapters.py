@@ -43,6 +43,7 @@ from .column import Column
 from .epoch import Epoch, Pulled
 from .errors import InvalidError
 from .loader import Loader
+from .values import whole
 
 if TYPE_CHECKING:
     from . import _forebay
@@ -74,7 +75,8 @@ class Batches(Generic[T]):
     Raises
     ------
     InvalidError
-        ``loader`` is not a :class:`forebay.Loader`.
+        ``loader`` is not a :class:`forebay.Loader`, ``ahead`` is not an int of at least 0, or one of the others is not
+        callable.
 
     Examples
     --------
@@ -100,9 +102,12 @@ class Batches(Generic[T]):
         copied: Callable[[Any], int] | None = None,
     ) -> None:
         self.loader = check_loader(loader)
+        for name, value in (("convert", convert), ("finish", finish), ("copied", copied)):
+            if not callable(value) and not (name == "copied" and value is None):
+                raise InvalidError(f"{name} must be callable, got {type(value).__qualname__}")
         self._convert = convert
         self._finish = finish
-        self._ahead = ahead
+        self._ahead = whole(ahead, "ahead", 0)
         self._copied = copied
 
     def __len__(self) -> int:
@@ -167,6 +172,7 @@ class Batches(Generic[T]):
                         # It belongs to its own batch: those before it are handed over first.
                         failure, more = error, False
                 if waiting:
+                    epoch._check_current()
                     pulled, converted = waiting.popleft()
                     finished = self._finish(converted)
                     epoch.hand_over(pulled)

@@ -65,6 +65,9 @@ class Pulled(NamedTuple):
     step: _forebay.Step
 
 
+_CLOSED = "the epoch was closed (a loader has one epoch at a time, and beginning another closes it)"
+
+
 class Epoch(Iterator[Any]):
     """The batches of one epoch, in order; made by iterating over a :class:`Loader`.
 
@@ -171,13 +174,19 @@ class Epoch(Iterator[Any]):
     def _pull(self) -> Pulled | None:
         """As :meth:`pull`, where the caller may still have a batch for the training step after the last."""
         self._loader._check_process()
-        if self.outdated:
-            raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
+        self._check_current()
         if self._transformed is not None:
             self._native.asks()
             return self._transformed.pull()
         step = self._native.pull(True)
         return None if step is None else Pulled(step.batch, step)
+
+    def _check_current(self) -> None:
+        """Refuses what was prepared of an epoch that another one, a loaded state or ``close`` has ended."""
+        if self.outdated:
+            raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
+        if self._closed:
+            raise ClosedError(_CLOSED)
 
     def _gets_nothing(self) -> None:
         """Notes that the training step, which asked for a batch, no longer waits."""
@@ -224,7 +233,7 @@ class _Transformed:
     def pull(self) -> Pulled | None:
         while not self._over:
             if self._hung_up.is_set():
-                raise ClosedError("the epoch was closed")
+                raise ClosedError(_CLOSED)
             try:
                 made = self._made.get(timeout=LOOK)
             except queue.Empty:

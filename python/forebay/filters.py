@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from .errors import InvalidError
@@ -12,6 +13,15 @@ __all__: list[str] = []
 
 _OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
 _FORM = "pass [(column, op, value), ...], all of which must hold, or a list of such lists, one of which must hold"
+
+
+def settled(filter: Any) -> Any:
+    """The same filter with lists for iterators, which are used up once they were read."""
+    if isinstance(filter, Iterator):
+        filter = list(filter)
+    if isinstance(filter, list):
+        return [settled(part) for part in filter]
+    return tuple(settled(part) for part in filter) if isinstance(filter, tuple) else filter
 
 
 def to_json(filter: Any) -> str | None:

@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
@@ -15,6 +15,7 @@ from .arguments import checked, mapping, names, options
 from .dataset import Dataset
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
+from .filters import settled
 from .locations import locations, shown
 from .reports import Plan, Stats
 from .shard import Shard
@@ -148,8 +149,8 @@ class Loader:
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
-            # An iterator is used up once it was read, and a loader is copied by its arguments.
-            "filter": list(filter) if isinstance(filter, Iterator) else filter,
+            # A loader is copied by its arguments.
+            "filter": settled(filter),
             "shuffle": shuffle,
             "shard": shard,
             "cache": cache,
@@ -200,7 +201,7 @@ class Loader:
         InvalidError
             ``number`` is not an int of at least 0.
         ClosedError
-            The loader was closed, or this is a forked child.
+            This is a forked child. A loader that was closed raises it when the first batch is asked for.
 
         Examples
         --------

@@ -128,7 +128,7 @@ impl Epoch {
         loop {
             if self.closed.load(Relaxed) {
                 py.detach(|| lock(epoch).take());
-                return Err(errors::raise(py, &Error::new(ErrorKind::Closed, "the epoch was closed")));
+                return Err(errors::raise(py, &closed()));
             }
             let skipped = self.skipped.get();
             let wait = py.detach(|| match lock(epoch).as_mut() {
@@ -137,6 +137,8 @@ impl Epoch {
                     skipped.follow(epoch);
                     wait
                 }
+                // Another thread may have closed it since it was looked at.
+                None if self.closed.load(Relaxed) => Wait::Step(Err(closed())),
                 None => Wait::Finished,
             });
             match wait {
@@ -216,6 +218,11 @@ impl Epoch {
             });
         }
     }
+}
+
+fn closed() -> Error {
+    Error::new(ErrorKind::Closed, "the epoch was closed")
+        .hint("a loader has one epoch at a time, and beginning another closes it")
 }
 
 /// A thread that panicked left at worst an epoch that ended.

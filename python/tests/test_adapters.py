@@ -126,3 +126,33 @@ def test_the_module_is_public_and_complete() -> None:
     assert "adapters" in fb.__all__
     for name in adapters.__all__:
         assert getattr(adapters, name).__module__.startswith("forebay.")
+
+
+def test_what_can_never_work_is_refused_when_it_is_made(plain: Path) -> None:
+    loader = fb.Loader(plain, batch_size=10)
+    wrongs: list[dict[str, Any]] = [{"ahead": -1}, {"ahead": "2"}, {"ahead": None}, {"finish": 3}, {"copied": "x"}]
+    for wrong in wrongs:
+        with pytest.raises(fb.InvalidError, match=f"^{next(iter(wrong))} must be"):
+            fb.adapters.Batches(loader, lambda batch: batch, **wrong)
+    with pytest.raises(fb.InvalidError, match="convert must be callable, got int"):
+        fb.adapters.Batches(loader, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("end", ["another epoch", "a state", "close"])
+def test_batches_that_wait_are_not_handed_over_once_their_epoch_has_ended(plain: Path, end: str) -> None:
+    loader = fb.Loader(plain, batch_size=2)
+    state = loader.state_dict()
+    batches = iter(fb.adapters.Batches(loader, lambda batch: batch, ahead=3))
+    next(batches)
+    if end == "another epoch":
+        later = iter(loader)
+    elif end == "a state":
+        loader.load_state_dict(state)
+    else:
+        loader.close()
+    with pytest.raises(fb.ClosedError):
+        next(batches)
+    if end == "a state":
+        assert loader.state_dict() == state
+    if end == "another epoch":
+        assert len(list(later)) == len(loader)

@@ -264,3 +264,34 @@ def test_waiting_releases_the_interpreter(photos: Path) -> None:
         stop.set()
         thread.join()
     assert ticks > took * 100
+
+
+@pytest.mark.parametrize("end", ["another epoch", "close", "a state"])
+def test_an_epoch_that_another_thread_ends_never_looks_complete(plain: Path, end: str) -> None:
+    with small(plain, batch_size=1) as loader:
+        state = loader.state_dict()
+        complete, seen = len(loader), []
+        for attempt in range(300):
+            epoch = loader.epoch(0)
+
+            def consume(epoch: fb.Epoch = epoch) -> None:
+                batches = 0
+                try:
+                    for _ in epoch:
+                        batches += 1
+                except fb.ClosedError:
+                    return
+                seen.append(batches)
+
+            thread = threading.Thread(target=consume)
+            thread.start()
+            time.sleep(attempt * 1e-5)
+            match end:
+                case "another epoch":
+                    loader.epoch(0)
+                case "close":
+                    epoch.close()
+                case _:
+                    loader.load_state_dict(state)
+            thread.join()
+    assert all(batches == complete for batches in seen), seen
