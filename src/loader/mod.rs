@@ -10,7 +10,7 @@
 //!   of its columns, `buffer_pool` keeps its buffers,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
-//!   was, [`stats`](Stats) tells who worked and who waited for whom.
+//!   was, [`stats`](Stats) reports who worked and who waited for whom.
 
 mod admission;
 mod arrivals;

@@ -24,7 +24,7 @@ const BATCHES_SHARE: u64 = 2;
 
 /// Batches that are made together take up to this much: enough to read a row group's column in one go, not so much that
 /// the consumer waits for what it does not need yet.
-const GANG_BYTES: u64 = 16 << 20;
+const GROUP_BYTES: u64 = 16 << 20;
 
 /// Batches that exist beside those that have a place: one that waits for a place, one in the consumer's hands and the one
 /// that it had before, and the first one of the next epoch.
@@ -77,19 +77,25 @@ struct Asked {
     rows: u64,
     bytes: u64,
     may_group: bool,
-    /// Whether images are decoded, for which a part is set aside.
-    images: bool,
+    /// Whether decoding takes memory of the workspace, for which a part is set aside.
+    uses_workspace: bool,
     /// Bytes of the sets of selected rows.
     row_sets: u64,
 }
 
 impl Sizing {
     /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_group` says can be made together, and
-    /// for decoding images if there are `images`.
+    /// with a part for the workspace if decoding uses it.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
-    pub(super) fn new(memory: u64, rows: u64, bytes: u64, may_group: bool, images: bool) -> Result<Self> {
+    pub(super) fn new(
+        memory: u64,
+        rows: u64,
+        bytes: u64,
+        may_group: bool,
+        uses_workspace: bool,
+    ) -> Result<Self> {
         let made_together = bytes.max(1);
         let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
@@ -111,12 +117,12 @@ impl Sizing {
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
         let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
         let most = if may_group { ahead / 2 } else { 1 };
-        let group = (GANG_BYTES / made_together).clamp(1, most.max(1));
+        let group = (GROUP_BYTES / made_together).clamp(1, most.max(1));
         let batches = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, group) = (ahead as usize, group as usize);
-        let aside = if images { Workspace::set_aside(memory) } else { 0 };
+        let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked = Asked { rows, bytes: made_together, may_group, images, row_sets: 0 };
+        let asked = Asked { rows, bytes: made_together, may_group, uses_workspace, row_sets: 0 };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
     }
 
@@ -214,11 +220,11 @@ impl Sizing {
 
     /// The budget that leaves `bytes` to row groups and lists. What batches get of a budget depends on it, so it is tried.
     fn total(&self, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, may_group, images, row_sets } = self.asked;
+        let Asked { rows, bytes: batch, may_group, uses_workspace, row_sets } = self.asked;
         let mut memory = self.memory.max(bytes);
         for _ in 0..TRIES {
-            let left =
-                Sizing::new(memory, rows, batch, may_group, images).map_or(0, |sizing| sizing.row_groups);
+            let left = Sizing::new(memory, rows, batch, may_group, uses_workspace)
+                .map_or(0, |sizing| sizing.row_groups);
             let left = left.saturating_sub(row_sets);
             if left >= bytes {
                 break;

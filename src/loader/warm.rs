@@ -12,7 +12,7 @@ use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 /// Between two looks at whether the loader was closed.
-const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(100);
+const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
     /// Puts the rows of all ranks into the cache, as far as they are not there yet and fit. Ends the epoch that is under
@@ -45,7 +45,7 @@ impl Loader {
         let mut passed = 0;
         while passed < total {
             self.check_usable()?;
-            let arrived = match prefetch.arriving.next(STALL_CHECK_INTERVAL) {
+            let arrived = match prefetch.arriving.next(CLOSED_CHECK_INTERVAL) {
                 Ok(arrived) => arrived?,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),

@@ -30,7 +30,7 @@ const FIRST_GROUPS: usize = 4;
 /// No more row groups than this are fetched, a small data set again and again, however fast they come.
 const LONGEST_FETCH: usize = 1 << 14;
 /// Between two looks at how many bytes have come.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Of the batches, the part that is kept as pixels to be measured: they take several times as much.
 const FEWER: u64 = 4;
 /// How many measurements there are.
@@ -214,7 +214,7 @@ impl Bench<'_> {
                 outcome
             });
             loop {
-                let is_over = ended.recv_timeout(GLANCE) != Err(RecvTimeoutError::Timeout);
+                let is_over = ended.recv_timeout(POLL_INTERVAL) != Err(RecvTimeoutError::Timeout);
                 marks.push(Mark { at: started.elapsed().as_secs_f64(), amount: read() });
                 if is_over {
                     break;
