@@ -3,13 +3,13 @@
 use std::path::Path;
 
 fn main() {
-    let room = Path::new("src/decode/jpeg/baseline");
-    println!("cargo::rerun-if-changed={}", room.join("library.c").display());
+    let folder = Path::new("src/decode/jpeg/baseline");
+    println!("cargo::rerun-if-changed={}", folder.join("library.c").display());
     let Ok(include) = std::env::var("DEP_TURBOJPEG_INCLUDE") else {
         println!("cargo::error=turbojpeg-sys did not say where the headers of libjpeg-turbo are");
         return;
     };
-    let file = room.join("library.c");
+    let file = folder.join("library.c");
     if let Err(error) =
         cc::Build::new().file(&file).includes(include.split(',')).try_compile("forebay_library")
     {

@@ -2,8 +2,8 @@
 
 use std::hint::black_box;
 
-use arrow::array::{Array, RecordBatch};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use forebay::arrow::array::{Array, RecordBatch};
 use forebay::internals::batch::{Selection, gather};
 
 mod common;

@@ -4,10 +4,10 @@
 use std::hint::black_box;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, BinaryViewArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use forebay::DiskCache;
+use forebay::arrow::array::{Array, AsArray, BinaryViewArray, Int64Array, RecordBatch};
+use forebay::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use forebay::internals::cache::{Entry, Key};
 
 mod common;

@@ -1,4 +1,4 @@
-"""No spikes: an accelerator that takes 1 / 1.3 of what the loader gives, and how evenly it is kept busy.
+"""No spikes: how evenly an accelerator is kept busy that takes 1 / 1.3 of the loader's rate.
 
     cargo build --release
     python benches/even.py [--data DIR] [--runs 5] [--python petastorm=PATH] [local] [cached] [pixels] [ranks] [threads] [peers]
@@ -72,7 +72,7 @@ def warm(options, folder, tier):
 
 
 def threads(options):
-    """The default beside each fixed number of threads, in turns."""
+    """The default beside each fixed number of threads, interleaved."""
     runs = {number: [] for number in [None, *GRID]}
     for _ in range(options.runs):
         for number, found in runs.items():

@@ -23,6 +23,9 @@ LOOPS = {
     "jpeg-crop-float": ("image", 1, (4, 36)),
     "png-tiny": ("image", 1, (50, 450)),
     "parquet-rows": ("row", 100_000, (1, 3)),
+    # All of 1,000 columns, and three of them.
+    "parquet-wide": ("row", 1_000, (1, 5)),
+    "parquet-few": ("row", 1_000, (2, 22)),
     "gather-stored": ("row", 8_192, (2, 22)),
     "gather-shuffled": ("row", 8_192, (2, 22)),
     "plan-epoch": ("row", 12_500, (2, 12)),

@@ -3,11 +3,11 @@
 
 use std::hint::black_box;
 
-use arrow::array::Array;
+use forebay::arrow::array::{Array, RecordBatch};
 use forebay::internals::batch::{Selection, gather};
 use forebay::internals::decode::{RowKey, decode_into, encode_jpeg};
 use forebay::internals::reader::rows::read_part;
-use forebay::internals::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::internals::shard::{Deals, EpochOrder, OrderSpec, Shard, Shuffle, Split};
 use forebay::internals::source;
 use forebay::{Image, Layout, PixelType};
 
@@ -56,15 +56,19 @@ fn png() -> Loop {
 }
 
 #[allow(clippy::disallowed_methods, reason = "there is no loader to wait in")]
-fn rows() -> Loop {
-    let dir = common::written(1, common::table);
+fn rows(table: fn(usize) -> RecordBatch, columns: &[&str]) -> Loop {
+    let dir = common::written(1, table);
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let location = dir.path().to_string_lossy().into_owned();
     let (store, catalog) =
         runtime.block_on(source::open(&[location], &Default::default())).expect("the file that was written");
-    let projection = catalog.project_all().expect("columns that are read");
-    let ranges = catalog.byte_ranges(&catalog.groups[0], &projection);
+    let projection = match columns {
+        [] => catalog.project_all(),
+        names => catalog.project(names),
+    };
+    let projection = projection.expect("columns that are read");
+    let ranges = catalog.byte_ranges(&catalog.groups[0], &projection).expect("a footer");
     let bytes = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges)).expect("bytes");
     let chunks: Vec<_> = ranges.into_iter().zip(bytes).collect();
     Box::new(move |_| {
@@ -90,8 +94,13 @@ fn plan() -> Loop {
     let shard = Shard::new(3, 8).expect("a rank of the world");
     let split = Split { rows: 100_000, lanes: 8, shard, batch: 256, drop_last: false };
     Box::new(move |round| {
-        let order = EpochOrder::new(&groups, &spec, round);
-        black_box(Walk::new(&order, split, 0).map(|step| step.rows).sum::<u64>());
+        // As a loader does it: a scout that sees the parts enter, their deals, and a walk over places in these.
+        let (groups, spec) = (groups.clone(), spec.clone());
+        let deals = Deals::new(move || EpochOrder::new(&groups, &spec, round));
+        for part in deals.scout(split, 0).flat_map(|step| step.entering) {
+            black_box(deals.take(&part));
+        }
+        black_box(deals.walk(split, 0).map(|step| step.rows).sum::<u64>());
     })
 }
 
@@ -110,7 +119,9 @@ fn main() {
         "jpeg-crop" => jpeg(crop()),
         "jpeg-crop-float" => jpeg(normalised()),
         "png-tiny" => png(),
-        "parquet-rows" => rows(),
+        "parquet-rows" => rows(common::table, &[]),
+        "parquet-wide" => rows(common::wide, &[]),
+        "parquet-few" => rows(common::wide, &["c300", "c600", "c900"]),
         "gather-stored" => gathered(|row| (0, row)),
         "gather-shuffled" => {
             gathered(|row| (row * 7 % 4, row.wrapping_mul(2_654_435_761) % common::GROUP as u32))

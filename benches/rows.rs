@@ -22,7 +22,7 @@ fn rows(c: &mut Criterion) {
     let (store, catalog) =
         runtime.block_on(source::open(&[location], &Default::default())).expect("the file that was written");
     let projection = catalog.project_all().expect("columns that are read");
-    let ranges = catalog.byte_ranges(&catalog.groups[0], &projection);
+    let ranges = catalog.byte_ranges(&catalog.groups[0], &projection).expect("a footer");
     let fetch = || runtime.block_on(store.read_ranges(&catalog.files[0], &ranges)).expect("bytes");
     let mut group = c.benchmark_group("rows");
     group.throughput(Throughput::Bytes(ranges.iter().map(|range| range.end - range.start).sum()));

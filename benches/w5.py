@@ -86,7 +86,7 @@ def hf(url, photographs, batch, threads, folder):
 
 
 def over_plain_http(worker):
-    """What its downloader has no setting for."""
+    """Settings that its downloader lacks."""
     from litdata.streaming import downloader
 
     downloader._OBSTORE_CLIENT_OPTIONS["allow_http"] = "true"
@@ -201,7 +201,7 @@ def served(options, *words):
 def one(name, options, words, epochs, step):
     """A contestant in a process of its own, with a fresh server and a fresh folder."""
     with served(options, *words) as environment, tempfile.TemporaryDirectory() as folder:
-        # What lies in caches at home would be epoch 2 before epoch 1.
+        # Caches in the home folder would make epoch 1 an epoch 2.
         environment |= {"XDG_CACHE_HOME": folder, "HF_HOME": folder}
         where = ["s3://photos", str(options.data / "w5")]
         task = json.dumps([name, *where, options.batch, options.threads, epochs, step, folder, str(options.program)])
@@ -213,7 +213,7 @@ def one(name, options, words, epochs, step):
 
 
 def work(name, url, photographs, batch, threads, epochs, step, folder, program):
-    """What the process of a contestant does."""
+    """The process of a contestant."""
     if name == "forebay":
         return forebay(url, batch, threads, epochs, step, program)
     return train(globals()[name](url, photographs, batch, threads, folder), epochs, step)
@@ -225,7 +225,7 @@ def missing(name, python):
 
 
 def contest(title, names, rates, options):
-    """Runs each of `names` on its accelerator, in turns; `rates` says what each could give."""
+    """Runs each of `names` on its accelerator, interleaved; `rates` has the rate of each."""
     runs = {name: [] for name in names}
     for _ in range(options.runs):
         for name in names:

@@ -1,4 +1,4 @@
-"""Trains a small convolutional network with PyTorch, and goes on where it was interrupted.
+"""Trains a small convolutional network with PyTorch, and resumes where it was interrupted.
 
     forebay synth photos --rows 5000
     python examples/torch_imagenet.py photos --checkpoint run.pt
@@ -90,7 +90,7 @@ def network(classes: int) -> nn.Module:
 
 
 def save(path: Path | None, model: nn.Module, optimizer: torch.optim.Optimizer, train: fb.Loader, step: int) -> None:
-    """Model and position belong together: what the model has seen is what the loader counts as handed over."""
+    """Model and position belong together: the model has seen the rows that the loader counts as handed over."""
     if path is None:
         return
     whole = {

@@ -25,4 +25,4 @@ fn main() -> Result<()> {
 }
 
 /// Your training step.
-fn train(_batch: &arrow::array::RecordBatch) {}
+fn train(_batch: &forebay::arrow::array::RecordBatch) {}

@@ -1,8 +1,8 @@
 //! Rows of several row groups, gathered into the buffers of one batch.
 //!
-//! A batch owns its memory alone: nothing in it points back into a row group, so that a row group's memory ends when
-//! its last row left the window, however long the user keeps the batch. Variable-length columns get 64-bit offsets,
-//! which no batch can overflow.
+//! A batch owns its memory alone: nothing in it points back into a row group, so a row group's memory is freed when
+//! its last row leaves the window, however long the user keeps the batch. Variable-length columns get 64-bit
+//! offsets, which no batch can overflow.
 
 mod bytes;
 mod fill;
@@ -14,9 +14,9 @@ mod weight;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
-use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::array::{Array, ArrayRef, BooleanArray};
+use crate::arrow::buffer::BooleanBuffer;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
@@ -38,11 +38,17 @@ pub(crate) fn delivered(field: &Field) -> FieldRef {
     Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
 }
 
+/// Whether a column is brought into the order of a part's deal before batches are made of it: its values are small and lie
+/// side by side, so that a row costs a line of the processor's cache wherever it is.
+pub(crate) fn is_narrow(data_type: &DataType) -> bool {
+    data_type.primitive_width().is_some() || *data_type == DataType::Boolean
+}
+
 /// Gathers one column. `fill` stands for nulls: of lists it replaces each value that is null, a list of differing length
 /// that is null becomes an empty one, and a list of fixed length one of the fill alone.
 ///
 /// # Errors
-/// The type is not one that is delivered, or `fill` is not a value of it.
+/// The type is not supported, or `fill` is not a value of it.
 pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let Some(first) = sources.first() else {
         return Err(Error::new(ErrorKind::Internal, "a batch of no sources"));
@@ -80,8 +86,24 @@ fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::*;
-    use arrow::datatypes::{self as types, Float32Type, Int32Type};
+    use crate::arrow::array::*;
+    use crate::arrow::buffer::OffsetBuffer;
+    use crate::arrow::datatypes::{self as types, Float32Type, Int32Type};
+
+    /// The values of a stored column in the type that a batch has.
+    fn as_delivered(stored: &ArrayRef) -> ArrayRef {
+        match stored.data_type() {
+            DataType::Utf8View => Arc::new(LargeStringArray::from_iter(stored.as_string_view())),
+            DataType::BinaryView => Arc::new(LargeBinaryArray::from_iter(stored.as_binary_view())),
+            DataType::List(item) => {
+                let list = stored.as_list::<i32>();
+                let offsets = list.offsets().iter().map(|offset| i64::from(*offset)).collect();
+                let (values, nulls) = (list.values().clone(), list.nulls().cloned());
+                Arc::new(LargeListArray::new(item.clone(), OffsetBuffer::new(offsets), values, nulls))
+            }
+            _ => stored.clone(),
+        }
+    }
 
     /// Every type, gathered scattered and in runs, equals arrow's own `interleave` of the same rows.
     #[test]
@@ -152,15 +174,15 @@ mod tests {
                     let indices: Vec<(usize, usize)> =
                         picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
                     let got = gather(&arrays, &Selection::new(picks), None).unwrap();
-                    let expected = arrow::compute::interleave(&arrays, &indices).unwrap();
-                    let expected = arrow::compute::cast(&expected, got.data_type()).unwrap();
+                    let expected = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+                    let expected = as_delivered(&expected);
                     assert_eq!(&got, &expected);
                 }
             }
         }
     }
 
-    /// So does what is picked from all over large row groups, which is read in the order in which it lies.
+    /// So does a selection of rows scattered over large row groups, which is read in stored order.
     #[test]
     fn rows_from_all_over_are_those_that_arrow_interleaves() {
         const ROWS: u32 = 90_000;
@@ -181,7 +203,7 @@ mod tests {
                 })
                 .collect(),
         ];
-        // Of the second source none; the others in no order.
+        // No row of the second source; the others in random order.
         let picks: Vec<(u32, u32)> =
             (0..20_000u32).map(|i| (2 * (i % 2), i.wrapping_mul(2_654_435_761) % ROWS)).collect();
         let indices: Vec<(usize, usize)> = picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
@@ -190,8 +212,8 @@ mod tests {
         for column in columns {
             let arrays: Vec<&dyn Array> = column.iter().map(AsRef::as_ref).collect();
             let got = gather(&arrays, &selection, None).unwrap();
-            let expected = arrow::compute::interleave(&arrays, &indices).unwrap();
-            assert_eq!(&got, &arrow::compute::cast(&expected, got.data_type()).unwrap());
+            let expected = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+            assert_eq!(&got, &as_delivered(&expected));
         }
     }
 
@@ -248,7 +270,7 @@ mod tests {
     /// A null list may hide values that are not null.
     #[test]
     fn what_lies_under_a_null_list_is_filled_as_well() {
-        let nulls = arrow::buffer::NullBuffer::from(vec![true, false]);
+        let nulls = crate::arrow::buffer::NullBuffer::from(vec![true, false]);
         let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4]));
         let item = Arc::new(Field::new("item", DataType::Int32, true));
         let hidden = FixedSizeListArray::new(item.clone(), 2, values.clone(), Some(nulls.clone()));
@@ -257,13 +279,13 @@ mod tests {
         let filled = filled.as_fixed_size_list();
         assert_eq!(filled.null_count(), 0);
         assert_eq!(filled.values().as_primitive::<Int32Type>(), &Int32Array::from(vec![0, 0, 1, 2]));
-        let offsets = arrow::buffer::OffsetBuffer::new(vec![0, 2, 4].into());
+        let offsets = OffsetBuffer::new(vec![0, 2, 4].into());
         let hidden = ListArray::new(item, offsets, values, Some(nulls));
         let filled = gather(&[&hidden], &selection(), Some(&Fill::Number(0.0))).unwrap();
         assert_eq!(filled.as_list::<i64>().value_offsets(), [0, 0, 2]);
     }
 
-    /// What is filled beforehand, in place, is what gathering would have filled; memory that is shared stays as it is.
+    /// Filling beforehand, in place, gives the same as filling while gathering; shared memory is not changed.
     #[test]
     fn a_fill_in_place_leaves_what_others_read() {
         let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));
@@ -277,7 +299,7 @@ mod tests {
                 let shared = fill(column.clone(), &value).unwrap();
                 assert_eq!(&shared, &column);
                 let rows = UInt32Array::from_iter_values(0..column.len() as u32);
-                let own = arrow::compute::take(&column, &rows, None).unwrap();
+                let own = crate::arrow::compute::take(&column, &rows, None).unwrap();
                 drop((shared, column));
                 let filled = fill(own, &value).unwrap();
                 assert_eq!(filled.null_count(), 0);

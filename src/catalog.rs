@@ -1,29 +1,33 @@
-//! What a data set consists of, known from its footers alone: files, row groups, columns and their costs.
+//! The contents of a data set, from its footers alone: files, row groups, columns and their costs.
 //!
 //! Pure data and arithmetic. Finding the files and reading their footers is the job of `source`, reading rows that of
 //! `reader`; nothing here touches a disk or a network.
+//!
+//! Of a footer only what plans and reads need is kept. A file whose rows and columns the table's own list declares has none
+//! before its first row group is fetched; until then its costs are estimated.
 
 mod cost;
 mod file_columns;
 mod fingerprint;
+mod footer;
 pub(crate) mod thrift;
 mod types;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
 use crate::row_set::RowSet;
-use crate::snapshot::Constant;
+use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
-pub(crate) use file_columns::{FileColumns, Origin};
+pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
 pub use fingerprint::Fingerprint;
+pub(crate) use footer::{ColumnChunk, Footer};
 pub(crate) use types::{check_plain, leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
@@ -37,11 +41,15 @@ pub struct Catalog {
     /// The row groups that hold rows, file by file; empty ones are left out.
     pub groups: Vec<Group>,
     /// All stored columns, typed as they are delivered: strings and binary as views, dictionaries as their values.
-    /// Names and order are the first file's. A type that is not read stands here as Arrow names it, and is refused when
-    /// the column is selected. The metadata is that of the first file.
+    /// Names and order are the first file's. An unsupported type is listed as Arrow names it, and is refused when the
+    /// column is selected. The metadata is that of the first file.
     pub schema: SchemaRef,
-    /// What identifies the data set, wherever it is stored.
+    /// The identity of the data set, wherever it is stored.
     pub fingerprint: Fingerprint,
+    /// The columns of its files, for those whose footers are read later.
+    pub(crate) known: Arc<KnownColumns>,
+    /// The first row group of a file whose footer was read at once: what those of others are likely to be.
+    sample: Option<Group>,
 }
 
 /// One Parquet file.
@@ -51,26 +59,33 @@ pub struct File {
     pub location: Arc<str>,
     /// The path relative to what was opened, with `/`: the same for the same data in another store.
     pub relative: Arc<str>,
-    /// Which of the store's volumes it lies in: a data set can be spread over several stores.
+    /// The store's volume that holds it: a data set can be spread over several stores.
     pub volume: u32,
-    /// Where the volume finds it.
+    /// Its path in the volume.
     pub path: object_store::path::Path,
     /// Bytes.
     pub size: u64,
-    /// Which writing of the file was catalogued.
+    /// The version of the file that was catalogued.
     pub version: FileVersion,
-    /// xxh3-64 of the footer's bytes: of its schema, statistics and offsets.
-    pub footer_hash: u64,
-    /// The footer, without its key-value metadata.
-    pub metadata: Arc<ParquetMetaData>,
-    /// How this file's columns map to the catalogue's.
-    pub(crate) columns: Arc<FileColumns>,
+    /// What is kept of its footer, once that was read.
+    pub(crate) footer: OnceLock<Footer>,
+    /// What the table's list says of it, where that is enough to plan with. Held against the footer.
+    pub(crate) declared: Option<Declared>,
     /// Columns with one value in all of its rows.
     pub(crate) constants: Arc<[Constant]>,
     /// Rows that are deleted, by their ordinal in the file.
     pub(crate) deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file that is read as it is.
     pub(crate) table_hash: Option<u64>,
+}
+
+/// What the list of a table says of a file.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared {
+    /// Rows of each row group.
+    pub(crate) row_counts: Arc<[u64]>,
+    /// The columns, in order.
+    pub(crate) schema: SchemaRef,
 }
 
 /// One row group that holds rows.
@@ -107,30 +122,31 @@ impl Projection {
 
 impl Catalog {
     /// Puts files into a catalogue. `files` must be in their final order, and `schema` their common one; `identities` are
-    /// what else identifies the rows.
+    /// what else identifies the rows. Each file's footer was read, or its rows are declared.
     ///
-    /// Fails with `Corrupt` where a footer counts less than zero rows, or more than 64 bits can count.
-    pub(crate) fn new(files: Vec<File>, schema: SchemaRef, identities: &[Arc<str>]) -> Result<Self> {
+    /// Fails with `Corrupt` for more rows than 64 bits can count.
+    pub(crate) fn new(
+        files: Vec<File>,
+        schema: SchemaRef,
+        known: Arc<KnownColumns>,
+        identities: &[Arc<str>],
+    ) -> Result<Self> {
         let mut groups = Vec::new();
         let mut first_row = 0u64;
         for (file, about) in files.iter().enumerate() {
-            for (index, group) in about.metadata.row_groups().iter().enumerate() {
-                let rows = u64::try_from(group.num_rows()).map_err(|_| {
-                    Error::new(ErrorKind::Corrupt, format!("{} rows are declared", group.num_rows()))
+            for (index, rows) in about.row_counts().enumerate().filter(|(_, rows)| *rows > 0) {
+                groups.push(Group { file, index, rows, first_row });
+                first_row = first_row.checked_add(rows).ok_or_else(|| {
+                    let cause = format!("{rows} more rows than the {first_row} before cannot be counted");
+                    Error::new(ErrorKind::Corrupt, cause)
                         .at(Place::file(about.location.clone()).row_group(index))
                 })?;
-                if rows > 0 {
-                    groups.push(Group { file, index, rows, first_row });
-                    first_row = first_row.checked_add(rows).ok_or_else(|| {
-                        let cause = format!("{rows} more rows than the {first_row} before cannot be counted");
-                        Error::new(ErrorKind::Corrupt, cause)
-                            .at(Place::file(about.location.clone()).row_group(index))
-                    })?;
-                }
             }
         }
+        groups.shrink_to_fit();
+        let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
         let fingerprint = Fingerprint::of(&files, &schema, identities);
-        Ok(Catalog { files, groups, schema, fingerprint })
+        Ok(Catalog { files, groups, schema, fingerprint, known, sample })
     }
 
     /// Rows in the whole data set, with those that are deleted.
@@ -159,16 +175,16 @@ impl Catalog {
         }))
     }
 
-    /// The columns that a loader refuses unless it is told more than to read them, each with the reason and the next move:
-    /// those that are not read, and those that are delivered only as decoded images.
+    /// The columns that a loader refuses without further options, each with the reason and the next move: unsupported
+    /// ones, and those that are delivered only as decoded images.
     pub fn refused(&self) -> Vec<Error> {
         self.schema.fields().iter().filter_map(|field| types::refusal(field)).collect()
     }
 
     /// The columns called `names`, in that order.
     ///
-    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns whose types
-    /// are not read, all of which it names.
+    /// Fails with `UnknownColumn`, with `Invalid` for a name given twice, and with `Unsupported` for columns of
+    /// unsupported types, all of which it names.
     pub fn project<S: AsRef<str>>(&self, names: &[S]) -> Result<Projection> {
         let mut columns = Vec::with_capacity(names.len());
         for name in names {
@@ -182,7 +198,7 @@ impl Catalog {
         self.project_columns(columns)
     }
 
-    /// All columns, in stored order; `Unsupported` if the types of some are not read.
+    /// All columns, in stored order; `Unsupported` if some have unsupported types.
     pub fn project_all(&self) -> Result<Projection> {
         self.project_columns((0..self.schema.fields().len()).collect())
     }
@@ -198,39 +214,94 @@ impl Catalog {
         Place::file(self.files[group.file].location.clone()).row_group(group.index)
     }
 
-    /// Bytes that must be fetched to read the projected columns of `group`.
-    pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.leaves(group, projection).map(|(_, chunk)| cost::stored(chunk)).sum()
+    /// The row groups of a file, as indices into [`Catalog::groups`].
+    pub fn groups_of(&self, file: usize) -> Range<usize> {
+        let start = self.groups.partition_point(|group| group.file < file);
+        start..start + self.groups[start..].partition_point(|group| group.file == file)
     }
 
-    /// Bytes that the projected columns of `group` hold at most once they are decoded, as the footer tells it.
+    /// Memory that it takes: its files with their paths and footers, and its row groups. Of a footer that was not read yet as
+    /// much as of one that was.
+    pub fn bytes(&self) -> u64 {
+        let footer = |file: &File| file.footer.get().map(Footer::bytes);
+        let unread = self.sample.and_then(|group| footer(&self.files[group.file])).unwrap_or(0);
+        let of_file = |file: &File| {
+            let paths = file.location.len() + file.relative.len() + file.path.as_ref().len();
+            (size_of::<File>() + paths) as u64 + footer(file).unwrap_or(unread)
+        };
+        size_of_val(&*self.groups) as u64 + self.files.iter().map(of_file).sum::<u64>()
+    }
+
+    /// Bytes that must be fetched to read the projected columns of `group`. An estimate while the footer of its file was not
+    /// read: so, too, for the other costs. They are then those of the first row group whose footer was, by rows.
+    pub fn stored_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        self.sum(group, projection, |chunk, _| chunk.length)
+    }
+
+    /// The most bytes that the projected columns of `group` hold once they are decoded, according to the footer.
     ///
-    /// It is what a memory budget counts. A footer can lie: the reader checks it against the pages before it decodes. Two
-    /// things it cannot tell: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each other, and small
-    /// buffers of views that grew page by page may have up to twice the room.
+    /// The memory budget counts this number. A footer can be wrong: the reader checks it against the pages before it
+    /// decodes. Two things are not in it: strings encoded as `DELTA_BYTE_ARRAY` may take more, since they repeat each
+    /// other, and small buffers of views that grew page by page may have up to twice the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.leaves(group, projection)
-            .map(|(_, chunk)| cost::held(chunk, group.rows))
-            .fold(self.constant_bytes(group, projection), u64::saturating_add)
+        self.sum(group, projection, cost::held).saturating_add(self.constant_bytes(group, projection))
     }
 
     /// The measure of the default window: [`held_bytes`](Self::held_bytes), but for narrow numbers, which it counts double.
+    /// It decides the order, so it stays an estimate where the file's rows and columns are declared.
     pub(crate) fn window_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.leaves(group, projection)
-            .map(|(_, chunk)| cost::wide(chunk, group.rows))
-            .fold(self.constant_bytes(group, projection), u64::saturating_add)
+        let file = &self.files[group.file];
+        let footer = file.footer.get().filter(|_| file.declared.is_none());
+        let stored = self.sum_of(footer, group, projection, cost::wide);
+        stored.saturating_add(self.constant_bytes(group, projection))
     }
 
-    /// Bytes that the values of the projected columns of `group` come to one by one, and whether the footer tells: values that
-    /// repeat each other are stored once, and only newer footers count them.
+    /// Bytes of the values of the projected columns of `group` one by one, and whether the footer has them: repeated values
+    /// are stored once, and only newer footers count them.
     pub(crate) fn values_bytes(&self, group: &Group, projection: &Projection) -> (u64, bool) {
-        let each = self.leaves(group, projection).map(|(_, chunk)| match cost::values(chunk) {
-            Some(values) => (values, true),
-            None => (cost::held(chunk, group.rows), false),
-        });
         let constants = self.constants(group, projection);
         let constants = constants.map(|constant| cost::constant_values(constant, group.rows)).sum::<u64>();
-        each.fold((constants, true), |sum, (bytes, known)| (bytes.saturating_add(sum.0), known && sum.1))
+        let mut are_known = true;
+        let stored = self.sum(group, projection, |chunk, rows| {
+            cost::values(chunk).unwrap_or_else(|| {
+                are_known = false;
+                cost::held(chunk, rows)
+            })
+        });
+        (stored.saturating_add(constants), are_known)
+    }
+
+    /// A cost of the projected column chunks of `group`, given for a chunk and its rows: estimated where its footer was not
+    /// read.
+    fn sum(
+        &self,
+        group: &Group,
+        projection: &Projection,
+        cost: impl FnMut(&ColumnChunk<'_>, u64) -> u64,
+    ) -> u64 {
+        self.sum_of(self.files[group.file].footer.get(), group, projection, cost)
+    }
+
+    fn sum_of(
+        &self,
+        footer: Option<&Footer>,
+        group: &Group,
+        projection: &Projection,
+        mut cost: impl FnMut(&ColumnChunk<'_>, u64) -> u64,
+    ) -> u64 {
+        let mut sum = |group: &Group, footer: &Footer| {
+            chunks(footer, group, projection)
+                .map(|(_, chunk)| cost(&chunk, group.rows))
+                .fold(0, u64::saturating_add)
+        };
+        if let Some(footer) = footer {
+            return sum(group, footer);
+        }
+        let sample = self.sample.and_then(|sample| Some((sample, self.files[sample.file].footer.get()?)));
+        sample.map_or(0, |(sample, footer)| {
+            let bytes = u128::from(sum(&sample, footer)) * u128::from(group.rows);
+            u64::try_from(bytes.div_ceil(sample.rows.into())).unwrap_or(u64::MAX)
+        })
     }
 
     /// The projected columns that are constants of the row group's file.
@@ -240,11 +311,8 @@ impl Catalog {
 
     /// The value that a column has in all rows of the row group's file, if it is one of the file's constants.
     pub(crate) fn constant_of(&self, group: &Group, column: usize) -> Option<&Constant> {
-        let file = &self.files[group.file];
-        match file.columns.origin(column) {
-            Origin::Constant(constant) => file.constants.get(constant),
-            Origin::Stored(_) => None,
-        }
+        let constants = &self.files[group.file].constants;
+        constants.iter().find(|constant| constant.field.name() == self.schema.field(column).name())
     }
 
     fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {
@@ -253,19 +321,49 @@ impl Catalog {
 
     /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema
     /// has them: one range for each leaf column.
-    pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Vec<Range<u64>> {
-        self.leaves(group, projection).map(|(_, chunk)| cost::range(chunk)).collect()
+    ///
+    /// Fails with `Internal` where the footer of its file was not read.
+    pub fn byte_ranges(&self, group: &Group, projection: &Projection) -> Result<Vec<Range<u64>>> {
+        let footer = self.files[group.file].footer()?;
+        Ok(chunks(footer, group, projection).map(|(_, chunk)| chunk.range()).collect())
+    }
+}
+
+/// The leaf columns of a projection with their column chunks in `group`, in the file's order.
+pub(crate) fn chunks<'a>(
+    footer: &'a Footer,
+    group: &Group,
+    projection: &Projection,
+) -> impl Iterator<Item = (usize, ColumnChunk<'a>)> {
+    footer.chunks_at(group.index, footer.columns.leaves(projection.columns()))
+}
+
+impl File {
+    /// What is kept of its footer; `Internal` where that was not read.
+    pub(crate) fn footer(&self) -> Result<&Footer> {
+        let unread = || Error::new(ErrorKind::Internal, "the footer was not read");
+        self.footer.get().ok_or_else(|| unread().at(Place::file(self.location.clone())))
     }
 
-    /// The leaf columns of a projection with their chunks, in the file's order.
-    pub(crate) fn leaves<'a>(
-        &'a self,
-        group: &Group,
-        projection: &Projection,
-    ) -> impl Iterator<Item = (usize, &'a ColumnChunkMetaData)> {
-        let file = &self.files[group.file];
-        let row_group = file.metadata.row_group(group.index);
-        file.columns.leaves(projection.columns()).into_iter().map(move |leaf| (leaf, row_group.column(leaf)))
+    /// What tells its content from other content, beside size and version: xxh3-64 of its footer's bytes. `None` where the
+    /// table's list declares rows and columns, whether the footer was read or not.
+    pub(crate) fn footer_hash(&self) -> Option<u64> {
+        match &self.declared {
+            Some(_) => None,
+            None => self.footer.get().map(|footer| footer.hash),
+        }
+    }
+
+    /// Rows of each row group.
+    pub(crate) fn row_counts(&self) -> impl Iterator<Item = u64> {
+        let declared = self.declared.as_ref().map_or(&[][..], |declared| &declared.row_counts);
+        let footer = self.footer.get().filter(|_| self.declared.is_none());
+        declared.iter().copied().chain(footer.into_iter().flat_map(Footer::row_counts))
+    }
+
+    /// Which writing of it was catalogued, and where.
+    pub(crate) fn pin(&self) -> Pin {
+        Pin { path: self.path.clone(), size: self.size, version: self.version.clone() }
     }
 }
 

@@ -23,10 +23,10 @@ use crate::panics::Panic;
 
 pub use escape::{escaped, escaped_lines, is_obeyed};
 
-/// The result of everything that can fail here.
+/// The result of every function of this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What sort of failure an [`Error`] is: the part that a program branches on.
+/// The kind of an [`Error`]: the part that a program branches on.
 ///
 /// ```
 /// use forebay::{Dataset, ErrorKind};
@@ -46,7 +46,7 @@ pub enum ErrorKind {
     Invalid,
     /// A column that the data set does not have.
     UnknownColumn,
-    /// A type, table format or encryption that is not read.
+    /// A type, table format or encryption that is not supported.
     Unsupported,
     /// Damaged or malformed Parquet.
     Corrupt,
@@ -68,7 +68,7 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// Where in the data set something happened; parts that are not known are `None`.
+/// A place in the data set; unknown parts are `None`.
 ///
 /// ```
 /// use forebay::Place;
@@ -179,6 +179,11 @@ impl Error {
         Error::new(ErrorKind::Invalid, cause)
     }
 
+    /// The use of a loader that was closed.
+    pub(crate) fn closed() -> Self {
+        Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")
+    }
+
     fn caused_by(mut self, source: impl std::error::Error + Send + Sync + 'static) -> Self {
         self.0.source = Some(Arc::new(source));
         self
@@ -217,12 +222,12 @@ impl Error {
         self
     }
 
-    /// What sort of failure this is.
+    /// The kind of failure.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// Where it happened, as far as is known.
+    /// The place of the failure, as far as it is known.
     pub fn place(&self) -> &Place {
         &self.0.place
     }
@@ -253,7 +258,7 @@ fn with_options(hint: &str, option: impl Fn(&str, Option<&str>) -> String) -> Co
     if parts.len() < 3 {
         return Cow::Borrowed(hint);
     }
-    // Every other part stood between backquotes.
+    // Every other part was between backquotes.
     let last = parts.len() - 1;
     let written = parts.iter().enumerate().map(|(at, part)| match at % 2 {
         0 => (*part).to_owned(),
@@ -318,7 +323,7 @@ impl Foreign for parquet::errors::ParquetError {
     }
 }
 
-impl Foreign for arrow::error::ArrowError {
+impl Foreign for crate::arrow::error::ArrowError {
     fn into_error(self) -> Error {
         Error::new(ErrorKind::Internal, self.to_string()).caused_by(self)
     }

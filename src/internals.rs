@@ -28,7 +28,7 @@ pub mod error {
     pub use crate::error::*;
 }
 
-/// Loaders, and what stands between them and a training loop in another language.
+/// Loaders, and the layer between them and a training loop in another language.
 pub mod loader {
     pub use crate::loader::*;
 }

@@ -57,11 +57,11 @@
 //! # Four types to start with
 //!
 //! * [`Dataset`] is a set of Parquet files whose footers were read. It is cheap to clone, and any number of loaders can
-//!   share one.
-//! * [`LoaderBuilder`] says what a training run wants: columns, order, batch size, memory. [`build`](LoaderBuilder::build)
-//!   checks all of it, and starts the threads of a [`Loader`].
+//!   share it.
+//! * [`LoaderBuilder`] has the options of a training run: columns, order, batch size, memory.
+//!   [`build`](LoaderBuilder::build) checks them, and starts the threads of a [`Loader`].
 //! * [`Epoch`] is an iterator of batches: one pass over the data.
-//! * [`Image`] says how encoded images become arrays of pixels.
+//! * [`Image`] describes how encoded images become arrays of pixels.
 //!
 //! # All public types
 //!
@@ -80,7 +80,8 @@
 //! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`] |
 //! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
 //!
-//! The crates whose types appear in signatures are re-exported: [`arrow`], [`parquet`] and [`object_store`].
+//! Types of other crates that appear in signatures are here as well: [`arrow`] has the parts of Arrow that are used, and
+//! [`parquet`](https://docs.rs/parquet) and [`object_store`](https://docs.rs/object_store) are re-exported.
 //!
 //! # What you can rely on
 //!
@@ -92,8 +93,8 @@
 //! * **Elastic.** A [`Position`] is the same on every process, and resumes on a different number of them as long as the
 //!   global batch and the lanes stay the same.
 //! * **Resuming is a seek.** The rows before a position are not read again, except those of its window.
-//! * **Bounded memory.** What is in flight stays within [`memory`](LoaderBuilder::memory). What cannot fit is refused, with
-//!   a number that fits.
+//! * **Bounded memory.** Everything in flight stays within [`memory`](LoaderBuilder::memory). Options that cannot fit are
+//!   refused, with a number that fits.
 //! * **Nothing silent.** A row that cannot be delivered is an error with its place, or a counted skip that you asked for.
 //!
 //! # Errors
@@ -108,7 +109,8 @@
 //! assert_eq!(error.kind(), ErrorKind::NotFound);
 //! ```
 //!
-//! A panic of a decoder or a store does not end the process: it is an error of the kind [`ErrorKind::Internal`].
+//! A panic does not end the process. One of an image decoder or of a [`Decoder`] is a bad row, one of the Parquet decoder
+//! is [`ErrorKind::Corrupt`], and any other, such as one of a store, is [`ErrorKind::Internal`].
 //!
 //! # Cargo features
 //!
@@ -121,6 +123,7 @@
 //! | `azure` | yes | `az://`, `abfss://` |
 //! | `http` | yes | `https://`, `hf://` |
 //! | `hdfs` | yes | `hdfs://`, `hopsfs://`, without Java |
+//! | `formats` | yes | WebP, GIF, BMP and TIFF beside JPEG and PNG |
 //! | `cli` | yes | the program `forebay` |
 //!
 //! # What it is not
@@ -130,8 +133,9 @@
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
 //! * Not asynchronous at its surface: [`Epoch`] is a blocking iterator, since a training loop is one.
 //!
-//! [`RecordBatch`]: arrow::array::RecordBatch
+//! [`RecordBatch`]: https://docs.rs/arrow/latest/arrow/array/struct.RecordBatch.html
 
+pub mod arrow;
 mod batch;
 mod cache;
 mod catalog;
@@ -156,7 +160,6 @@ mod sizes;
 mod snapshot;
 mod source;
 
-pub use arrow;
 pub use object_store;
 pub use parquet;
 

@@ -16,9 +16,9 @@ use std::task::Poll;
 static HOOK: Once = Once::new();
 
 thread_local! {
-    /// How many calls of [`caught`] the thread is inside of.
+    /// How many calls of [`caught`] the thread is in.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
-    /// Where the last panic was that was not printed.
+    /// The place of the last panic that was not printed.
     static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
@@ -29,7 +29,7 @@ pub struct Panic {
 }
 
 impl fmt::Display for Panic {
-    /// What it said, and the line of source that said it.
+    /// The message, and its line of source.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
             Some(place) => write!(f, "{} (at {place})", self.words),
@@ -46,7 +46,7 @@ impl Panic {
     }
 }
 
-/// Runs `work`; a panic comes back as a value, and nothing is printed.
+/// Runs `work`; returns a panic as a value, and prints nothing.
 #[allow(clippy::disallowed_methods, reason = "this is the one place")]
 pub fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
     // A hook cannot be set by a thread that is unwinding. Such a thread has nothing to catch that must be silent.
@@ -74,7 +74,7 @@ pub(crate) async fn caught_future<F: Future>(future: F) -> Result<F::Output, Pan
 fn install() {
     let before = take_hook();
     set_hook(Box::new(move |panic| {
-        // A thread that is ending may have lost its cells already; it is inside of nothing.
+        // A thread that is ending may have lost its cells already; it is in no such call.
         if DEPTH.try_with(Cell::get).is_ok_and(|depth| depth > 0) {
             let place = panic.location().map(ToString::to_string);
             let _thread_ends = PLACE.try_with(|cell| *cell.borrow_mut() = place);

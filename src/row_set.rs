@@ -19,8 +19,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::buffer::BooleanBuffer;
 use parquet::arrow::arrow_reader::RowSelection;
+
+use crate::arrow::buffer::BooleanBuffer;
 
 use bitmap::Bitmap;
 use runs::Runs;
@@ -30,7 +31,7 @@ use runs::Runs;
 /// Two sets are equal if they hold the same rows of as many: each set has one form.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct RowSet {
-    /// Rows that the set is about: `0..rows`.
+    /// The rows to choose from: `0..rows`.
     rows: u32,
     form: Form,
 }
@@ -66,7 +67,7 @@ impl RowSet {
         RowSet::from_runs(bits.len() as u32, bits.set_slices().map(|(from, to)| from as u32..to as u32))
     }
 
-    /// Rows that the set is about, whether it holds them or not.
+    /// Rows to choose from, in the set or not.
     pub(crate) fn rows(&self) -> u32 {
         self.rows
     }
@@ -147,8 +148,7 @@ impl RowSet {
         builder.finish()
     }
 
-    /// Of these rows those that `inner` holds, which is about their ordinals: first one choice, then another among what
-    /// is left.
+    /// The rows of this set whose ordinals are in `inner`: one choice, then another among the rest.
     pub(crate) fn compose(&self, inner: &RowSet) -> Self {
         debug_assert_eq!(inner.rows, self.count());
         match (&self.form, &inner.form) {
@@ -161,7 +161,7 @@ impl RowSet {
         }
     }
 
-    /// The set's rows in `range`, counted from its start. What lies beyond all rows is in no set.
+    /// The set's rows in `range`, counted from its start. Rows beyond the last are in no set.
     pub(crate) fn within(&self, range: Range<u32>) -> Self {
         let runs = self.runs(self.rank(range.start)..self.rank(range.end));
         RowSet::from_runs(
@@ -209,7 +209,7 @@ impl Builder {
         Builder { rows, count: 0, last: 0..0, runs: Vec::new(), most_runs, words: None }
     }
 
-    /// Adds rows behind all that were added before.
+    /// Adds rows after all that were added before.
     fn push(&mut self, range: Range<u32>) {
         debug_assert!(self.last.end <= range.start || range.is_empty());
         if range.is_empty() {

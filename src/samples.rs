@@ -1,9 +1,9 @@
 //! The index of samples: how many samples each row group gives, and the stored rows that a sample is made of.
 //!
-//! Composed before anything is planned, and pure. First the rows of each row group are chosen as a
-//! [`RowSet`]: without those that a table has deleted, then those of them that a filter selects. A
-//! [`SampleKind`] then says what one sample is. The plan permutes counts of samples and knows nothing of either, so that
-//! order, exact lengths, equal steps, resuming and other worlds hold for any kind.
+//! Composed before anything is planned, and pure. First the rows of each row group are chosen as a [`RowSet`]: without
+//! those that a table has deleted, then those of them that a filter selects. A [`SampleKind`] then defines one sample.
+//! The plan permutes counts of samples and depends on neither, so order, exact lengths, equal steps and resuming on
+//! another world hold for any kind.
 //!
 //! ```text
 //! stored rows ─ deleted ─► live rows ─ filter ─► selected rows ─ kind ─► samples ─► counts, to be planned
@@ -23,9 +23,9 @@ use parquet::arrow::arrow_reader::RowSelection;
 use crate::row_set::RowSet;
 use crate::shard::Part;
 
-/// What one sample is made of, in selected rows of one row group.
+/// Defines a sample: the selected rows of one row group that it is made of.
 ///
-/// Samples ascend: neither the first nor the last row of one lies before that of the sample before it.
+/// Samples ascend: neither the first nor the last row of one is before that of the previous sample.
 pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// Samples that `rows` selected rows of a row group give: at most one for each.
     fn count(&self, group: usize, rows: u32) -> u32;
@@ -68,7 +68,7 @@ impl SampleKind for SingleRows {
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
     kind: Arc<dyn SampleKind>,
-    /// How many each row group gives: what is planned.
+    /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
     /// The selected rows of each row group.
     rows: Box<[RowSet]>,
@@ -128,7 +128,7 @@ impl PartRows {
         self.set.select(self.ordinals.start + row)
     }
 
-    /// What to decode of the row group; `None` for all of it.
+    /// The part of the row group to decode; `None` for all of it.
     pub(crate) fn selection(&self) -> Option<RowSelection> {
         self.set.selection(self.ordinals.clone())
     }

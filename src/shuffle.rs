@@ -1,7 +1,7 @@
 //! The window: the parts whose rows are being mixed.
 //!
 //! Which parts those are, and which of their rows come next, is the plan's decision (`shard`); the window only keeps
-//! what the plan still needs and lets go of the rest. It is generic in what a part's rows look like.
+//! the parts that the plan still needs, and releases the others. It is generic in the type of a part's rows.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::shard::Part;
 #[derive(Debug)]
 pub(crate) struct Window<R> {
     residents: HashMap<Part, Arc<R>>,
-    /// Parts that were let go before they arrived: no row of theirs was for this rank.
+    /// Parts that were released before they arrived: they have no row for this rank.
     unwanted: HashSet<Part>,
 }
 
@@ -25,12 +25,12 @@ impl<R> Window<R> {
         self.residents.get(part)
     }
 
-    /// What is at hand.
+    /// The rows of all parts at hand.
     pub(crate) fn residents(&self) -> impl Iterator<Item = &R> {
         self.residents.values().map(|rows| &**rows)
     }
 
-    /// Takes a part in, unless it was let go already.
+    /// Takes a part in, unless it was released already.
     pub(crate) fn admit(&mut self, part: Part, rows: R) {
         if !self.unwanted.remove(&part) {
             self.residents.insert(part, Arc::new(rows));

@@ -1,4 +1,4 @@
-//! Sizes as people write them: one reading for the library's doors.
+//! Sizes as people write them, read in one way by Rust, Python and the program.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 /// Units by their first letter, as powers of their base.
 const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 
-/// Bytes from "200GB" or "200g" (powers of 1000), "4GiB" (powers of 1024), or "65536". Case and a space before the unit do
+/// Bytes from "200GB" or "200g" (powers of 1000), "4GiB" or "4Gi" (powers of 1024), or "65536". Case and a space before the unit do
 /// not matter, and the number may have decimals.
 ///
 /// ```
@@ -17,7 +17,7 @@ const LETTERS: [&str; 4] = ["k", "m", "g", "t"];
 /// ```
 ///
 /// # Errors
-/// `Invalid` for what is no size, or more than 64 bits hold.
+/// `Invalid` for a text that is not a size, or for more than 64 bits hold.
 pub fn parse(text: &str) -> Result<u64> {
     let unfit = || {
         Error::invalid(format!("{text:?} is not a size")).hint("write it as 500MB, 4GiB or a number of bytes")
@@ -37,7 +37,7 @@ pub fn parse(text: &str) -> Result<u64> {
         .ok_or_else(unfit)
 }
 
-/// The bytes that a unit stands for, written in small letters.
+/// The bytes of a unit, written in lower case.
 fn factor(unit: &str) -> Option<u64> {
     let power = |letter: &str| LETTERS.iter().position(|known| *known == letter).map(|at| at as u32 + 1);
     match unit {
@@ -45,7 +45,7 @@ fn factor(unit: &str) -> Option<u64> {
         letter if letter.len() == 1 => power(letter).map(|power| 1000u64.pow(power)),
         unit => match unit.split_at_checked(1)? {
             (letter, "b") => power(letter).map(|power| 1000u64.pow(power)),
-            (letter, "ib") => power(letter).map(|power| 1024u64.pow(power)),
+            (letter, "ib" | "i") => power(letter).map(|power| 1024u64.pow(power)),
             _ => None,
         },
     }
@@ -93,6 +93,8 @@ mod tests {
             ("4GB", 4_000_000_000),
             ("4g", 4_000_000_000),
             (" 4 GiB ", 4 << 30),
+            ("4Gi", 4 << 30),
+            ("4 gi", 4 << 30),
             ("1.5k", 1_500),
             ("0.5kib", 512),
             ("200gb", 200_000_000_000),
@@ -107,7 +109,7 @@ mod tests {
     fn what_is_no_size_is_refused() {
         let refused = [
             "", "GB", "-1GB", "+1GB", "four", "1e3", "1e99GB", "nan", "inf", "4q", "4 G B", "1.", ".5",
-            "1.5.2", "é", "4gi",
+            "1.5.2", "é", "4i", "4gibi",
         ];
         for text in refused.into_iter().chain(["99999999999GB", "18446744073709551616"]) {
             let error = parse(text).unwrap_err().to_string();

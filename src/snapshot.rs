@@ -1,9 +1,9 @@
-//! A data set at one moment, as the place that it was found in describes it, before any of its files is read.
+//! A data set at one moment, as its location describes it, before any of its files is read.
 //!
 //! A plain value. A folder, a glob or a list of files makes one from a listing; a table format from the list that the
-//! table keeps of its live files. What such a list says beyond the files themselves is carried here and nowhere else: rows
-//! that are deleted, columns that are constant in a file, which columns there are, how many rows. The union of several
-//! snapshots is a snapshot, and a catalogue is made of one, with the footers of its files.
+//! table keeps of its live files. Everything that such a list says beyond the files themselves is here and nowhere else:
+//! deleted rows, columns that are constant in a file, the schema, the number of rows. The union of several snapshots is a
+//! snapshot, and a snapshot becomes a catalogue with the footers of its files.
 //!
 //! ```text
 //! folder, glob, list ─ listing ──────────┐
@@ -15,11 +15,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::{FieldRef, SchemaRef};
 use bytes::Bytes;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::arrow::array::ArrayRef;
+use crate::arrow::datatypes::{FieldRef, SchemaRef};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::row_set::RowSet;
 
@@ -29,7 +29,7 @@ pub(crate) struct Snapshot {
     /// The folder that paths are relative to, as an absolute path or URL.
     pub(crate) root: String,
     pub(crate) files: Vec<DataFile>,
-    /// What else identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
+    /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
     pub(crate) identities: Vec<Arc<str>>,
     /// Partition keys in the paths of files, which are not read as columns.
     pub(crate) unread_keys: Vec<UnreadKeys>,
@@ -40,14 +40,14 @@ pub(crate) struct Snapshot {
 pub(crate) struct DataFile {
     /// Its path or URL as the user would write it.
     pub(crate) shown: Arc<str>,
-    /// Its absolute path or URL, by which it is told from others.
+    /// Its absolute path or URL, which is unique.
     pub(crate) whole: String,
     /// Its path relative to what all locations share, with `/`; settled by the union.
     pub(crate) relative: String,
     /// Which of the store's volumes it is in.
     pub(crate) volume: usize,
     pub(crate) pin: Pin,
-    /// The file's end, where finding it brought that along.
+    /// The file's end, if the request that found the file returned it.
     pub(crate) tail: Option<Bytes>,
     /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
     /// column of its name.
@@ -56,12 +56,12 @@ pub(crate) struct DataFile {
     pub(crate) deleted: Option<RowSet>,
     /// The columns, by field and in order, where they are not all stored columns and then the constants.
     pub(crate) schema: Option<SchemaRef>,
-    /// Rows of each row group, where they are known without the footer; held against it.
+    /// Rows of each row group, if they are known without the footer; compared with it.
     pub(crate) row_counts: Option<Arc<[u64]>>,
 }
 
 impl DataFile {
-    /// A file of which nothing but its place is known.
+    /// A file of which only the address and version are known.
     pub(crate) fn plain(shown: Arc<str>, whole: String, volume: usize, pin: Pin) -> Self {
         DataFile {
             shown,
@@ -77,8 +77,7 @@ impl DataFile {
         }
     }
 
-    /// A hash of what is said of the file beyond its own content, constants and deleted rows; `None` for one that is read
-    /// as it is.
+    /// A hash of the file's constants and deleted rows; `None` for a file that is read as it is.
     pub(crate) fn table_hash(&self) -> Option<u64> {
         if self.constants.is_empty() && self.deleted.is_none() {
             return None;
@@ -99,13 +98,18 @@ impl DataFile {
         Some(hash.digest())
     }
 
+    /// Whether it can be planned with before its footer is read.
+    pub(crate) fn is_declared(&self) -> bool {
+        self.schema.is_some() && self.row_counts.is_some()
+    }
+
     /// Where it is, for messages.
     pub(crate) fn place(&self) -> Place {
         Place::file(self.shown.clone())
     }
 }
 
-/// Which writing of which file is read.
+/// The version of the file that is read.
 #[derive(Clone, Debug)]
 pub(crate) struct Pin {
     pub(crate) path: object_store::path::Path,
@@ -113,7 +117,7 @@ pub(crate) struct Pin {
     pub(crate) version: FileVersion,
 }
 
-/// What tells one writing of a file from the next.
+/// Distinguishes one version of a file from the next.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileVersion {
@@ -184,12 +188,12 @@ impl Snapshot {
     }
 }
 
-/// The folder that a path or URL lies in.
+/// The folder of a path or URL.
 fn parent(whole: &str) -> String {
     whole.rsplit_once('/').map_or("", |(folder, _)| folder).to_string()
 }
 
-/// The deepest folder that all of them lie in.
+/// The deepest folder that contains all of them.
 fn common(folders: &[String]) -> &str {
     let Some((first, rest)) = folders.split_first() else { return "" };
     let lies_in = |folder: &str, outer: &str| {

@@ -1,13 +1,13 @@
-//! A column type of the user's own, through the public interface alone: run-length encoded bytes, delivered as tensors.
+//! A user's own column type, through the public interface alone: run-length encoded bytes, delivered as tensors.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use arrow::array::*;
-use arrow::datatypes::{DataType, Float32Type, UInt8Type};
 use forebay::Tier;
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Float32Type, UInt8Type};
 use forebay::{
     Dataset, Decoder, DiskCache, Error, ErrorKind, Image, LoaderBuilder, OnBadRow, Result, RowKey,
 };
@@ -88,7 +88,11 @@ fn loader(dir: &TempDir) -> LoaderBuilder {
 
 fn rows(batches: &[RecordBatch]) -> Vec<(usize, Vec<u8>)> {
     let rows = |batch: &RecordBatch| {
-        let ids = batch.column_by_name("id").unwrap().as_primitive::<arrow::datatypes::Int64Type>().clone();
+        let ids = batch
+            .column_by_name("id")
+            .unwrap()
+            .as_primitive::<forebay::arrow::datatypes::Int64Type>()
+            .clone();
         let tensors = batch.column_by_name("runs").unwrap().as_fixed_size_list().clone();
         let row = move |row| {
             let tensor = tensors.value(row).as_primitive::<UInt8Type>().values().to_vec();

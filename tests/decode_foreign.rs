@@ -1,6 +1,6 @@
 //! Other people's images: each decodes, or is refused with the outcome that `decode_outcomes.txt` lists.
 //!
-//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests say so and pass.
+//! The files are found in `FOREBAY_TEST_DATA`, or beside the repository; without them the tests report it and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -111,12 +111,57 @@ fn a_jpeg_cut_short_is_always_found() {
         let encoded = std::fs::read(&path).unwrap();
         for percent in [25, 50, 75, 90, 99] {
             let cut = &encoded[..encoded.len() * percent / 100];
-            for image in [Image::random_resized_crop(32), Image::resize(32, 32)] {
+            for image in [Image::random_resized_crop(32), Image::center_crop(32), Image::resize(32, 32)] {
                 let error = decode(&image, cut).expect_err("a cut file decodes");
                 assert_eq!(error.kind(), ErrorKind::BadRow, "{} at {percent} %: {error}", path.display());
             }
         }
     }
+}
+
+#[test]
+fn damage_below_a_crop_is_not_seen_and_changes_no_pixel_of_it() {
+    let Some(data) = shared_data() else { return };
+    // No Huffman code is all ones.
+    let harmful = [0xFF, 0].repeat(32);
+    let mut seen = 0;
+    for path in files_below(&data.join("bccd")).into_iter().filter(|path| is_image(path)).take(8) {
+        let good = std::fs::read(&path).unwrap();
+        let mut bad = good.clone();
+        let at = good.len() * 97 / 100;
+        bad[at..at + harmful.len()].copy_from_slice(&harmful);
+        let error = decode(&Image::resize(32, 32), &bad).expect_err("damage in what is decoded");
+        assert_eq!(error.kind(), ErrorKind::BadRow, "{}: {error}", path.display());
+        let crop = Image::center_crop(32).resize_shorter(64);
+        assert_eq!(decode(&crop, &bad).unwrap(), decode(&crop, &good).unwrap(), "{}", path.display());
+        seen += 1;
+    }
+    assert_eq!(seen, 8);
+}
+
+/// Files of which only a part is damaged: refused where all of it is decoded, and delivered by a crop that ends above.
+const DAMAGED_BELOW: [&str; 3] = [
+    "jpeg-crashtest/extraneous-bytes-after-sos.jpg",
+    "jpeg-crashtest/imagetestsuite/8546907dbe574744d7fea6ca9de1de6b.jpg",
+    "jpeg-crashtest/imagetestsuite/b4103df93880fc5677c2a081e4bfc712.jpg",
+];
+
+#[test]
+fn a_malformed_file_is_refused_by_a_crop_unless_the_damage_is_below_it() {
+    let Some(data) = shared_data() else { return };
+    let mut delivered = Vec::new();
+    for folder in ["image-rs-bad", "jpeg-crashtest"] {
+        for path in files_below(&data.join(folder)) {
+            let encoded = std::fs::read(&path).unwrap();
+            let (whole, crop) =
+                (decode(&Image::resize(224, 224), &encoded), decode(&Image::center_crop(224), &encoded));
+            assert!(whole.is_err() || crop.is_ok(), "{}: a crop needs more than the whole", path.display());
+            if whole.is_err() && crop.is_ok() {
+                delivered.push(path.strip_prefix(&data).unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    assert_eq!(delivered, DAMAGED_BELOW);
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What the formats can say beside plain pixels: transparency, bit orders, orientation, frames. Pillow's reading is the
-//! measure; where ours is another, the test says so.
+//! Features of the formats beside plain pixels: transparency, bit orders, orientation, frames. Pillow is the reference;
+//! tests name the differences.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::io::Cursor;

@@ -1,4 +1,4 @@
-//! Bytes that are meant to hurt: no image, half an image, and images that would fill the memory.
+//! Hostile bytes: no image, half an image, and images that would fill the memory.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::time::{Duration, Instant};

@@ -11,16 +11,16 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{
+use forebay::ErrorKind;
+use forebay::arrow::array::{
     ArrayRef, BooleanArray, Float32Array, Float64Array, Int64Array, ListArray, RecordBatch, StringArray,
     UInt64Array,
 };
-use arrow::datatypes::Int32Type;
-use forebay::ErrorKind;
+use forebay::arrow::datatypes::Int32Type;
 use forebay::internals::catalog::Catalog;
 use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
 use forebay::internals::reader::rows::read_part;
-use forebay::internals::source::{Store, open};
+use forebay::internals::source::{Footers, Store, open};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
@@ -101,7 +101,7 @@ fn opened(path: &Path) -> (Store, Catalog) {
 fn rows(store: &Store, catalog: &Catalog, group: usize) -> RecordBatch {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let projection = catalog.project_all().unwrap();
-    let ranges = catalog.byte_ranges(&catalog.groups[group], &projection);
+    let ranges = catalog.byte_ranges(&catalog.groups[group], &projection).unwrap();
     let bytes = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges)).unwrap();
     read_part(catalog, &projection, group, None, ranges.into_iter().zip(bytes).collect(), PLENTY).unwrap()
 }
@@ -114,6 +114,8 @@ fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) 
     write(&path, batch);
     let (store, catalog) = opened(&path);
     assert_eq!(catalog.groups.len(), batch.num_rows() / ROWS);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let footer = runtime.block_on(async { Footers::open(&store, &catalog).await?.read(0).await }).unwrap();
     let mut decided = 0;
     for group in 0..catalog.groups.len() {
         let rows = rows(&store, &catalog, group);
@@ -121,7 +123,7 @@ fn compare(batch: &RecordBatch, filters: &[Filter], want: impl Fn(usize, usize) 
             let got: Vec<bool> = filter.evaluate(&rows).unwrap().iter().collect();
             let expected: Vec<bool> = (0..ROWS).map(|row| want(index, group * ROWS + row)).collect();
             assert_eq!(got, expected, "{} over {rows:?}", filter.canonical());
-            let verdict = filter.prune(&catalog, group);
+            let verdict = filter.prune(&catalog, group, Some(&footer));
             match verdict {
                 RowGroupMatch::None => assert!(!got.contains(&true), "{} over {rows:?}", filter.canonical()),
                 RowGroupMatch::All => assert!(!got.contains(&false), "{} over {rows:?}", filter.canonical()),
@@ -279,7 +281,7 @@ fn numbers_without_a_sign_are_compared_beyond_the_signed_ones() {
 #[test]
 fn a_column_that_filters_do_not_compare_is_refused_whatever_it_is_compared_with() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), None]);
-    let times = arrow::array::TimestampMicrosecondArray::from(vec![1, 2]);
+    let times = forebay::arrow::array::TimestampMicrosecondArray::from(vec![1, 2]);
     let batch = RecordBatch::try_from_iter_with_nullable([
         ("l", Arc::new(lists) as ArrayRef, true),
         ("t", Arc::new(times) as ArrayRef, true),

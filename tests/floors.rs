@@ -1,14 +1,14 @@
-//! The house keeps its floors: a module imports downwards only, never a neighbour, and `tokio` stays at the border.
+//! The floors of ARCHITECTURE.md: a module imports from lower floors only, and `tokio` stays at the async boundary.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms by floor, lowest first. A room may import from floors below its own. `bin` and `python` are the two that start the
-/// program, which is `cli`.
+/// Modules by floor, lowest first. A module may import from floors below its own. `bin` and `python` are the two that start
+/// the program, which is `cli`.
 const FLOORS: [&[&str]; 11] = [
-    &["panics"],
+    &["arrow", "panics"],
     &["error", "row_set"],
     &["snapshot"],
     &["catalog", "shard", "shuffle", "batch", "monitor", "paths", "sizes"],
@@ -23,10 +23,10 @@ const FLOORS: [&[&str]; 11] = [
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
 const LOADER: [&[&str]; 13] = [
-    // Values and what threads share: each by itself.
+    // Values, and state that threads share: each by itself.
     &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
-    // What there is, what is asked for, and how memory is shared out.
+    // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],
     &["lengths"],
     &["collate", "plan", "tiers"],
@@ -35,7 +35,7 @@ const LOADER: [&[&str]; 13] = [
     &["prefetch"],
     &["arrivals"],
     &["assembly"],
-    // Epochs, and who asks for them.
+    // Epochs, and the loader that begins them.
     &["pipe"],
     &["epoch"],
     &["handle"],
@@ -88,24 +88,24 @@ fn rust_files(root: &Path) -> Vec<(String, String)> {
     files
 }
 
-fn floor(room: &str) -> Option<usize> {
-    FLOORS.iter().position(|rooms| rooms.contains(&room))
+fn floor(module: &str) -> Option<usize> {
+    FLOORS.iter().position(|modules| modules.contains(&module))
 }
 
-/// The room of a file: its folder, or its own name without the extension.
-fn room(file: &str) -> &str {
+/// The module of a file: its folder, or its own name without the extension.
+fn module(file: &str) -> &str {
     file.split('/').next().unwrap().trim_end_matches(".rs")
 }
 
-/// Rooms that a file names by a path from the library's root, or by a name that the root exports from them.
+/// Modules that a file names by a path from the library's root, or by a name that the root exports from them.
 fn named(file: &str, code: &str, exports: &HashMap<String, String>) -> Vec<String> {
-    // To the binary and to Python the library is a crate; `crate` is their own.
-    let root = if matches!(room(file), "bin" | "python") { "forebay::" } else { "crate::" };
+    // To the binary and to Python the library is a crate of its own.
+    let root = if matches!(module(file), "bin" | "python") { "forebay::" } else { "crate::" };
     let firsts = rooted(code, root).into_iter().map(|path| path.split("::").next().unwrap().to_owned());
     firsts.map(|first| exports.get(&first).cloned().unwrap_or(first)).collect()
 }
 
-/// The room of each name that lib.rs exports from its rooms.
+/// The module of each name that lib.rs exports.
 fn exports(lib: &str) -> HashMap<String, String> {
     let exported = rooted(lib, "pub use ").into_iter().filter_map(|path| {
         let (path, alias) =
@@ -167,7 +167,7 @@ fn expand<'t>(before: &str, text: &'t str, paths: &mut Vec<String>) -> &'t str {
 }
 
 #[test]
-fn a_room_is_seen_however_it_is_imported() {
+fn a_module_is_seen_however_it_is_imported() {
     let exports =
         exports("pub use loader::{Dataset, stats::Stats as Figures};\npub use crate::error::Error;");
     let code = "use crate::{error::{Error, Place}, cache};\nuse crate::Figures;\n// crate::reader\nx(crate::shard::new::<u8>())";
@@ -178,15 +178,15 @@ fn a_room_is_seen_however_it_is_imported() {
 }
 
 #[test]
-fn rooms_import_downwards_only() {
+fn modules_import_from_lower_floors_only() {
     let sources = sources();
     let (_, lib) = sources.iter().find(|(file, _)| file == "lib.rs").unwrap();
     let exports = exports(lib);
     let mut wrong = Vec::new();
     for (file, code) in &sources {
-        let from = room(file);
+        let from = module(file);
         let Some(own) = floor(from) else {
-            assert_eq!(file, "lib.rs", "{file} belongs to no room: give it a floor");
+            assert_eq!(file, "lib.rs", "{file} has no floor: give it one in FLOORS");
             continue;
         };
         for to in named(file, code, &exports) {
@@ -206,10 +206,10 @@ fn a_loaders_files_import_from_those_below_them_only() {
     let mut wrong = Vec::new();
     for (file, code) in sources() {
         let Some(inner) = file.strip_prefix("loader/").filter(|inner| *inner != "mod.rs") else { continue };
-        let from = room(inner);
+        let from = module(inner);
         let own = layer(from).unwrap_or_else(|| panic!("{file} has no layer: give it one in LOADER"));
         let code = code.split("#[cfg(test)]").next().unwrap();
-        // In a folder `super` is the file above, which is the folder's own.
+        // In a folder `super` is the file above it, which belongs to the folder.
         let is_deep = inner.contains('/') && !inner.ends_with("/mod.rs");
         let up = if is_deep { "super::super::" } else { "super::" };
         for to in [rooted(code, up), rooted(code, "crate::loader::")].concat() {
@@ -227,7 +227,7 @@ fn a_loaders_files_import_from_those_below_them_only() {
 }
 
 #[test]
-fn async_stays_at_the_border() {
+fn async_stays_at_the_boundary() {
     let outside: Vec<String> = sources()
         .into_iter()
         .filter(|(file, code)| code.contains("tokio") && !ASYNC.iter().any(|place| file.starts_with(place)))

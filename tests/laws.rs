@@ -6,9 +6,11 @@
     reason = "a helper of a test stops it; figures are shown"
 )]
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
-use forebay::internals::shard::{EpochOrder, OrderSpec, Part, PlannedStep, Shard, Shuffle, Split, Walk};
+use forebay::internals::shard::{
+    Deals, EpochOrder, OrderSpec, Part, PlannedStep, Shard, Shuffle, Split, Walk,
+};
 use proptest::prelude::*;
 
 /// A row of the data set: row group, and row in it.
@@ -183,6 +185,37 @@ proptest! {
             for part in &first.entering {
                 prop_assert!(held.contains(part), "{:?} was already done with", part);
             }
+        }
+    }
+
+    /// Who brings a part's rows into the order of its deal finds at the picked places the rows of the plan, from wherever the
+    /// epoch is begun, and neighbours where nothing else is mixed with them.
+    #[test]
+    fn places_in_deals_are_the_rows_of_the_plan(
+        case in cases(), world in 1u32..5, rank in 0u32..4, batch in 1u64..70, at in 0.0f64..1.0,
+    ) {
+        let rank = rank % world;
+        let split = case.split(rank, world, batch, false);
+        let whole = case.steps(rank, world, batch, false, 0);
+        let k = (whole.len() as f64 * at) as usize;
+        let start = if k == 0 { 0 } else { whole[k - 1].end };
+        let order = case.order();
+        let deals = Deals::new(move || order.clone());
+        let mut taken = HashMap::new();
+        for (step, scouted) in deals.walk(split, start).zip(deals.scout(split, start)) {
+            taken.extend(scouted.entering.iter().map(|part| (*part, deals.take(part))));
+            let rows = step.picks.iter().map(|&(part, place)| {
+                let part = step.parts[part as usize];
+                let row = taken[&part].as_ref().map_or(place, |deal| deal[place as usize]);
+                (part.group, part.start + row)
+            });
+            let number = whole.iter().position(|planned| planned.end == step.end).unwrap();
+            prop_assert_eq!(rows.collect::<Vec<_>>(), rows_of(&whole[number]));
+        }
+        let alone = case.shuffle != Shuffle::stored() && case.groups.iter().filter(|rows| **rows > 0).count() == 1;
+        if alone && case.lanes == 1 && world == 1 {
+            let places = deals.walk(split, 0).flat_map(|step| step.picks).map(|(_, place)| place);
+            prop_assert!(places.is_sorted() || case.shuffle == Shuffle::exact(case.shuffle.seed()));
         }
     }
 

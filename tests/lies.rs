@@ -1,4 +1,4 @@
-//! Files that lie, written by hand: each is an error or rows, in little memory.
+//! Files that contradict themselves, written by hand: each gives an error or rows, in little memory.
 
 #![allow(
     unsafe_code,
@@ -15,9 +15,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use bytes::Bytes;
+use forebay::arrow::array::{AsArray, RecordBatch};
+use forebay::arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use forebay::internals::reader::rows::read_part;
 use forebay::internals::source::open;
 use forebay::{Error, ErrorKind, Result};
@@ -256,7 +256,7 @@ fn dictionary_page(values: i64, stored: &[u8]) -> Value {
     page_header(2, stored.len(), stored, (7, Structure(vec![(1, int(values)), (2, int(PLAIN))])))
 }
 
-/// A data page of version 2 whose body begins with so many bytes of definition and repetition levels.
+/// A data page of version 2 whose body begins with this many bytes of definition and repetition levels.
 fn data_page_v2(
     [values, rows]: [i64; 2],
     [definition, repetition]: [i64; 2],
@@ -342,7 +342,7 @@ fn read_rows(path: &Path, selection: Option<&RowSelection>) -> Result<Vec<Record
     let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new()))?;
     let columns = catalog.project_all()?;
     let group = |(index, group)| {
-        let ranges = catalog.byte_ranges(group, &columns);
+        let ranges = catalog.byte_ranges(group, &columns)?;
         let bytes: Vec<Bytes> = runtime.block_on(store.read_ranges(&catalog.files[0], &ranges))?;
         read_part(&catalog, &columns, index, selection, ranges.into_iter().zip(bytes).collect(), LIMIT)
     };
@@ -447,7 +447,7 @@ fn rows_and_values_that_are_not_there_are_refused() {
         let name = error.place().column.as_deref() == Some("n");
         assert!(error.kind() == ErrorKind::Corrupt && name, "{rows} {said} {stored}: {error}");
     }
-    // A plan of so many rows would be made before the pages are seen.
+    // A plan of this many rows would be made before the pages are read.
     for rows in [(1 << 24) + 1, 1 << 31, 1 << 40, i64::MAX] {
         let error = refusal(rows, &[column("n", INT32, REQUIRED, rows).plain(4, PLAIN, &four)]);
         assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}");
@@ -592,7 +592,8 @@ fn a_footer_of_gigabytes_is_not_read() {
     assert!(weight < MOST_MEMORY, "{weight}");
 }
 
-/// Nanoseconds in 64 bits tell the years 1677 to 2262; the old form of times tells more, and the Parquet crate would wrap.
+/// Nanoseconds in 64 bits cover the years 1677 to 2262; the old form of times covers more, and the Parquet crate would
+/// wrap.
 #[test]
 fn a_time_that_nanoseconds_cannot_tell_is_refused() {
     const EPOCH: u32 = 2_440_588;

@@ -1,12 +1,12 @@
-//! The life of an epoch: it runs to its end whatever lies in the data set, and leaves the next one whole.
+//! The life of an epoch: it runs to its end on any data set, and leaves the next one complete.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a helper of a test stops it, and sleeps")]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use forebay::{Dataset, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stats, Wait};
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stats, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -17,8 +17,8 @@ const MB: usize = 1_000 * KB;
 /// Longer than any epoch of these tests takes on any machine.
 const FOR_EVER: Duration = Duration::from_secs(120);
 
-/// One file with a row group for each of `groups`: so many rows with a blob of so many bytes each. Blobs differ, and are
-/// stored as they are. Row `i` has `id = i`.
+/// One file with a row group for each of `groups`: a number of rows, each with a blob of a number of bytes. Blobs
+/// differ, and are stored as they are. Row `i` has `id = i`.
 fn written(groups: impl IntoIterator<Item = (usize, usize)>) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -162,19 +162,35 @@ fn an_epoch_that_is_left_at_its_border_leaves_the_next_ones_whole() {
 
 #[test]
 fn an_epoch_that_is_ended_from_outside_names_the_reason() {
-    let dir = written((0..100).map(|_| (20, 4)));
-    let ended = |by: &dyn Fn(&Loader), why: &str| {
-        let loader = loader(&dir).batch_size(4).build().unwrap();
-        let mut epoch = loader.epoch(0);
+    let (dir, cached) = (written((0..20).map(|_| (50, KB))), TempDir::new().unwrap());
+    let why = |end: fn(&Loader)| {
+        let cache = DiskCache::open(cached.path().join("rows"), 1 << 30).unwrap();
+        let loader = loader(&dir).batch_size(10).cache(cache).build().unwrap();
+        let mut epoch = loader.epoch(3);
         epoch.next().unwrap().unwrap();
-        by(&loader);
+        end(&loader);
         let error = epoch.find_map(Result::err).unwrap();
         assert_eq!(error.kind(), ErrorKind::Closed);
-        assert!(error.to_string().contains(why), "{error}");
+        error.to_string()
     };
-    ended(&|loader| drop(loader.epoch(1)), "began another one");
-    ended(&|loader| loader.restore(&loader.position()).unwrap(), "restored");
-    ended(&|loader| loader.close(), "closed");
+    assert_eq!(why(|loader| loader.close()), "the loader was closed (build another)");
+    for (end, cause) in [
+        (
+            (|loader| drop(loader.epoch(4))) as fn(&Loader),
+            "another epoch was begun (a loader has one epoch at a time",
+        ),
+        (
+            |loader| loader.restore(&loader.position()).unwrap(),
+            "a state was loaded (iterate over the loader again)",
+        ),
+        (
+            |loader| drop(loader.warm(|_, _| {}).unwrap()),
+            "the cache was warmed (iterate over the loader again)",
+        ),
+    ] {
+        let said = why(end);
+        assert!(said.starts_with(&format!("epoch 3 was ended: {cause}")), "{said}");
+    }
 }
 
 #[test]
@@ -293,7 +309,7 @@ fn a_batch_that_would_break_the_bound_is_refused_with_a_size_that_fits() {
         Field::new("id", DataType::Int64, false),
         Field::new("text", DataType::Utf8, false),
     ]));
-    // Few texts, repeated by a dictionary: what is stored tells nothing.
+    // Few texts, repeated by a dictionary: the stored bytes do not show their lengths.
     let statistics = parquet::file::properties::EnabledStatistics::None;
     let properties = WriterProperties::builder().set_statistics_enabled(statistics).build();
     let file = std::fs::File::create(dir.path().join("a.parquet")).unwrap();

@@ -1,4 +1,4 @@
-//! The main road end to end, on data sets written for the purpose.
+//! Loaders end to end, on data sets written for the tests.
 #![allow(
     clippy::unwrap_used,
     clippy::disallowed_methods,
@@ -9,8 +9,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
 use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -585,7 +585,7 @@ fn the_memory_that_a_refusal_names_is_enough() {
             assert!(named.contains("MiB"), "{error}");
             let memory = (number * f64::from(1 << 20)).ceil() as u64;
             let again = build(memory).map(|_| ()).map_err(|error| error.to_string());
-            // Batches are refused before row groups are looked at.
+            // Batches are refused before row groups are checked.
             let again = match again {
                 Err(second) if error.contains("batches of") => {
                     let named = second.split_once("memory to ").unwrap().1;

@@ -13,8 +13,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::{Dataset, Filter, Image, Shuffle};
 use parquet::arrow::ArrowWriter;
@@ -25,6 +25,9 @@ const MIB: u64 = 1 << 20;
 
 /// What a loader may take beside its budget.
 const BESIDE: u64 = 150 * MIB;
+
+/// What a file of 200 columns and one row group may take before it is read.
+const FILE: u64 = 2_500;
 
 /// Says to the child which shape to read, from where, with which budget.
 const TASK: &str = "FOREBAY_MEMORY_TEST";
@@ -55,7 +58,14 @@ fn reads_two_epochs() {
     let Ok(task) = std::env::var(TASK) else { return };
     let [shape, memory, dir] = task.splitn(3, '|').collect::<Vec<_>>()[..] else { panic!("{task}") };
     let before = status("VmRSS");
-    let loader = Dataset::open(dir).unwrap().loader().memory(memory.parse().unwrap()).threads(2);
+    let dataset = Dataset::open(dir).unwrap();
+    if shape == "files" {
+        let files = dataset.catalog().files.len() as u64;
+        assert!(dataset.catalog().bytes() <= files * FILE, "{}", dataset.catalog().bytes() / files);
+        println!("\ntaken {}", status("VmRSS").saturating_sub(before));
+        return;
+    }
+    let loader = dataset.loader().memory(memory.parse().unwrap()).threads(2);
     let shuffled = Shuffle::seeded(1);
     let loader = match shape {
         "images" => loader
@@ -145,6 +155,26 @@ fn numbers(rows: usize, of_group: usize) -> TempDir {
     written(rows, of_group, vec![Field::new("number", DataType::Int32, false)], plain(), |begin, rows| {
         vec![Arc::new(Int32Array::from_iter_values((begin..begin + rows).map(|row| noise(row) as i32)))]
     })
+}
+
+/// One file under as many names. 100,000 like it take less than 300 MiB.
+#[test]
+fn many_files_of_many_columns_take_little() {
+    const FILES: u64 = 10_000;
+    // Footers while they are parsed, and threads.
+    const ONCE: u64 = 32 * MIB;
+    let fields: Vec<Field> =
+        (0..200).map(|at| Field::new(format!("c{at}"), DataType::Int32, at < 100)).collect();
+    let dir = written(2_000, 2_000, fields, WriterProperties::builder(), |begin, rows| {
+        let column = |at: usize| (begin..begin + rows).map(move |row| (noise(row * 200 + at) % 500) as i32);
+        (0..200).map(|at| Arc::new(Int32Array::from_iter_values(column(at))) as ArrayRef).collect()
+    });
+    for file in 1..FILES {
+        let name = format!("part-{file:05}-of-{FILES:05}.parquet");
+        std::fs::hard_link(dir.path().join("a.parquet"), dir.path().join(name)).unwrap();
+    }
+    let (taken, most) = (resident("files", dir.path(), 0), FILES * FILE + ONCE);
+    assert!(taken <= most, "{taken} bytes, where {most} are stated");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Parquet that others wrote, sound and damaged: each file has its expected outcome in `parquet_outcomes.txt`.
+//! Parquet by other writers, sound and damaged: each file has its expected outcome in `parquet_outcomes.txt`.
 //!
 //! The files are not kept here. `FOREBAY_TEST_DATA` names the folder that has `parquet-testing` (of
 //! github.com/apache/parquet-testing) and `petastorm-legacy` (of github.com/uber/petastorm); without it the test is
@@ -17,11 +17,11 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes as types;
-use arrow::datatypes::{ArrowPrimitiveType, DataType};
 use forebay::Result;
+use forebay::arrow::array::cast::AsArray;
+use forebay::arrow::array::{Array, ArrayRef, RecordBatch};
+use forebay::arrow::datatypes as types;
+use forebay::arrow::datatypes::{ArrowPrimitiveType, DataType};
 use forebay::internals::catalog::{Catalog, Projection};
 use forebay::internals::reader::rows::read_part;
 use forebay::internals::source::{Store, open};
@@ -85,7 +85,7 @@ fn a_flipped_bit_in_a_page_with_a_checksum_is_found() {
         let (store, catalog) = runtime.block_on(open(&[location], &BTreeMap::new())).unwrap();
         for field in catalog.schema.fields() {
             let column = catalog.project(&[field.name()]).unwrap();
-            let range = catalog.byte_ranges(&catalog.groups[0], &column).remove(0);
+            let range = catalog.byte_ranges(&catalog.groups[0], &column).unwrap().remove(0);
             let bytes = runtime
                 .block_on(store.read_ranges(&catalog.files[0], std::slice::from_ref(&range)))
                 .unwrap()
@@ -190,7 +190,7 @@ fn text(
 ) -> Result<String> {
     let mut text = String::new();
     for (index, group) in catalog.groups.iter().enumerate() {
-        let ranges = catalog.byte_ranges(group, column);
+        let ranges = catalog.byte_ranges(group, column)?;
         let bytes = runtime.block_on(store.read_ranges(&catalog.files[group.file], &ranges))?;
         let chunks = ranges.into_iter().zip(bytes).collect();
         let batch: RecordBatch = read_part(catalog, column, index, None, chunks, LIMIT)?;

@@ -1,4 +1,4 @@
-//! The pixels that a loader delivers: which part of which row, drawn from what, in which form.
+//! The pixels that a loader delivers: part of the image, random draws, and form.
 //!
 //! The pictures here say where each of their pixels was: red is its column, green its row, blue a number of the picture. A
 //! crop that is not resized is then a copy, from which its place, its size and its flip can be read.
@@ -8,8 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::sync::Arc;
 
-use arrow::array::*;
-use arrow::datatypes::{DataType, Field, Float16Type, Float32Type, Int64Type, Schema, UInt8Type, UInt16Type};
+use forebay::arrow::array::*;
+use forebay::arrow::datatypes::{
+    DataType, Field, Float16Type, Float32Type, Int64Type, Schema, UInt8Type, UInt16Type,
+};
 use forebay::{Dataset, ErrorKind, Image, Layout, LoaderBuilder, PixelType, Shard, Shuffle};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -36,7 +38,7 @@ fn crops() -> Image {
     Image::random_resized_crop(SIDE).scale((share, share)).ratio((1.0, 1.0)).flip()
 }
 
-/// A data set of rows `0..` with such pictures, as files of row groups of so many rows.
+/// A data set of rows `0..` with such pictures, as files of row groups of `row_group` rows.
 fn written(pictures: &[Vec<u8>], files: usize, row_group: usize) -> TempDir {
     let dir = TempDir::new().unwrap();
     let schema = Arc::new(Schema::new(vec![
@@ -60,7 +62,7 @@ fn written(pictures: &[Vec<u8>], files: usize, row_group: usize) -> TempDir {
     dir
 }
 
-/// Rows that all have the same picture, so that only what is drawn tells them apart.
+/// Rows that all have the same picture, so that they differ only by the random draws.
 fn alike(files: usize, row_group: usize) -> TempDir {
     written(&vec![picture(WIDTH, HEIGHT, 5); ROWS], files, row_group)
 }

@@ -1,10 +1,10 @@
-//! A panic that becomes an error is not printed, and a panic that does not is none of our business.
+//! A panic that becomes an error is not printed, and all other panics are.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use forebay::arrow::array::{ArrayRef, RecordBatch, StringArray};
 use forebay::{Dataset, ErrorKind};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Encoding;

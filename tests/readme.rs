@@ -1,4 +1,4 @@
-//! What README.md says can be typed in: its Rust is an example that runs, and its commands are run. The Rust in docs/ is part
+//! README.md can be followed as it is: its Rust is an example that runs, and its commands are run. The Rust in docs/ is part
 //! of an example too; `python/tests/test_docs.py` runs the rest of docs/.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 

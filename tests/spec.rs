@@ -1,10 +1,10 @@
-//! A loader's options as one value: what a loader shows of them, and the plan that they make without a loader.
+//! A loader's options as one value: those that a loader returns, and the plan that they make without a loader.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Int64Array, RecordBatch};
+use forebay::arrow::array::{Int64Array, RecordBatch};
 use forebay::filter::{Op, Term};
 use forebay::{CacheSpec, Dataset, DiskCache, Filter, LoaderSpec, Shard, Shuffle, Tier};
 use parquet::arrow::ArrowWriter;

@@ -1,5 +1,4 @@
-//! Why a training loop waits: with one stage slowed on purpose, it is that stage that is named, and all waiting is
-//! accounted for.
+//! Statistics: a stage that is slowed on purpose is named, and all waiting is accounted for.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
 #![allow(clippy::disallowed_methods, reason = "a test may sleep: it has nothing to close")]
 
@@ -8,8 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use fault_server::{FaultServer, Latency, Link};
+use forebay::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch, StringArray};
 use forebay::internals::loader::Stage;
 use forebay::{Dataset, Image, Loader, LoaderBuilder, Stats};
 use parquet::arrow::ArrowWriter;

@@ -1,11 +1,11 @@
-//! Data that the benches share: tables of 40 numbers a row, as recommender models read them, and lists of tokens, as
-//! language models do.
+//! Data that the benches share: tables of 40 numbers a row, as recommender models read them, or of 1,000; and lists of
+//! tokens, as language models read them.
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, Schema};
+use forebay::arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
+use forebay::arrow::buffer::OffsetBuffer;
+use forebay::arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
@@ -14,6 +14,8 @@ use parquet::file::properties::WriterProperties;
 pub(crate) const COLUMNS: usize = 40;
 /// Rows of a row group.
 pub(crate) const GROUP: usize = 100_000;
+/// Columns, and rows of a row group, of a wide table.
+pub(crate) const WIDE: usize = 1_000;
 /// Lists of a row group.
 const LISTS: usize = 1_000;
 /// Numbers of a list.
@@ -48,6 +50,17 @@ pub(crate) fn table(group: usize) -> RecordBatch {
     };
     let (fields, columns): (Vec<Field>, Vec<ArrayRef>) = (0..COLUMNS).map(column).unzip();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("columns of one length")
+}
+
+/// One row group of [`WIDE`] columns and as many rows.
+#[allow(dead_code, reason = "each bench includes this module for itself")]
+pub(crate) fn wide(group: usize) -> RecordBatch {
+    let rows = || group * WIDE..(group + 1) * WIDE;
+    let column = |column: usize| {
+        let values = rows().map(|row| number(row, column));
+        (format!("c{column}"), Arc::new(Int32Array::from_iter_values(values)) as ArrayRef)
+    };
+    RecordBatch::try_from_iter((0..WIDE).map(column)).expect("columns of one length")
 }
 
 /// One row group of lists of [`TOKENS`] numbers below 50,000.

@@ -134,7 +134,7 @@ def discard(work, options):
 
 
 def task(name, work, options, folder=None, **more):
-    """What `measure.py` is asked to do."""
+    """The arguments of `measure.py`."""
     return {
         "peer": name,
         "work": work.name,

@@ -45,7 +45,7 @@ def launch(python, options, task, limit=None):
     limit = limit or options.limit
     home = options.data / "home"
     home.mkdir(exist_ok=True)
-    # What they keep at home stays with the bench.
+    # Their caches in the home folder stay with the bench.
     environment = os.environ | QUIET | {"XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
         [python, MEASURE, json.dumps(task)],

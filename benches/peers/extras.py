@@ -1,4 +1,4 @@
-"""forebay against itself: what Python costs, and whether it keeps to small budgets of memory."""
+"""forebay against itself: the cost of Python, and whether it keeps to small memory budgets."""
 
 import json
 import statistics
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 EPOCHS = {"w1": 2, "w2": 10}  # some seconds of each
 BUDGETS = ["96MiB", "128MiB", "256MiB"]
-# What a budget of 96 MiB has room for: batches and a window that are smaller than the usual.
+# What fits a budget of 96 MiB: batches and a window that are smaller than usual.
 SMALL = {"batch": 32, "window_rows": 200}
 MIB = 2**20
 
@@ -32,7 +32,7 @@ def handover(works, options, launched):
 
 
 def memory(works, options, launched):
-    """For each budget the peaks of whole epochs, and what the interpreter had before it began."""
+    """For each budget the peaks of whole epochs, and the memory of the interpreter before them."""
     work = replace(works["w1"], batch=SMALL["batch"])
     small = {"epochs": 1, "changes": {"batch": work.batch}}
     found = {"data": sum(file.stat().st_size for file in work.folder.glob("*.parquet")), "budgets": {}}

@@ -64,7 +64,7 @@ def memory():
 
 
 def verified(batch, work):
-    """The number type and shape of what is delivered, if it is what the workload asks for."""
+    """The number type and shape of the delivered batch, if they match the workload."""
     if work.column not in batch:
         raise ValueError(f"its batches have no column {work.column}")
     column = batch[work.column]
@@ -111,7 +111,7 @@ def measure(epoch, work, seconds, check):
 
 
 def whole(epoch, work, epochs):
-    """Runs whole epochs; the rate is of what comes after the first batch, as `forebay bench` counts."""
+    """Runs whole epochs; the rate is of the batches after the first one, as `forebay bench` counts."""
     opened, rows = None, 0
     for number in range(epochs):
         for batch in epoch(number):
@@ -159,7 +159,7 @@ def main():
     print("\n" + json.dumps(result), flush=True)
     if hasattr(peer, "close"):
         peer.close()
-    # Workers of an epoch that was broken off are ended by who started this process.
+    # Workers of an interrupted epoch are ended by the process that started this one.
     os._exit(0)
 
 

@@ -1,4 +1,4 @@
-"""What was measured, as text for a terminal and as Markdown."""
+"""The measurements, as text for a terminal and as Markdown."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ HEADS = ["", "rate", "least to most", "forebay is … times that", "first batch"
 
 
 def machine():
-    """The processor, as far as the system tells."""
+    """The processor, as the system names it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
@@ -41,7 +41,7 @@ def ratios(first, runs):
 
 
 def delivered(runs, rows):
-    """What the count of rows came to: all of them, how many too few or too many, or that no epoch ended in time."""
+    """The result of counting rows: all of them, how many too few or too many, or that no epoch ended in time."""
     counts = [count for run in runs for count in run["epochs"]]
     wrong = [count - rows for count in counts if count != rows]
     if not counts:

@@ -1,4 +1,4 @@
-"""What is asked of every contestant: the data, what a batch is, and how far rows are mixed."""
+"""The task of every contestant: the data, the batches, and how far rows are mixed."""
 
 from __future__ import annotations
 

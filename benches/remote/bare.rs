@@ -1,4 +1,4 @@
-//! What a server gives: byte ranges of a good size, so many at once, each into memory of its own, and nothing more.
+//! The bare downloader: byte ranges of a good size, several at once, each into memory of its own.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
+use forebay::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use forebay::arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 

@@ -1,5 +1,5 @@
-//! Storage that is not local: what forebay draws from a server, against a bare parallel downloader of the same bytes;
-//! what answers that come late cost; what an epoch through the loader asks for.
+//! Remote storage: the rate of forebay from a server, against a bare parallel downloader of the same bytes; the cost
+//! of late answers; the requests of an epoch.
 //!
 //! Contestants take turns, every run has a server and connections of its own, and the server is another process. Both
 //! share this machine's processors all the same: on loopback as it is, a rate is as much the server's as the reader's.

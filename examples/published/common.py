@@ -1,4 +1,4 @@
-"""What the published experiments share: data drawn once, a store that is far away, and a table.
+"""Helpers that the published experiments share: data that is made once, a remote store, and a table.
 
 Only the standard library is needed, so that a contestant with an interpreter of its own can import it too.
 """
@@ -57,7 +57,7 @@ def stored_bytes(data: Path) -> int:
 
 @contextmanager
 def served(server: Path, data: Path, *words: str) -> Iterator[dict[str, str]]:
-    """`data` as the bucket of a store; what the environment must say to find it. See `fault-server --help`."""
+    """`data` as the bucket of a store; the environment that leads to it. See `fault-server --help`."""
     if not server.exists():
         sys.exit(f"{server}: not there (build it with cargo build --release --workspace, or say --server)")
     command = [str(server), "--folder", f"{BUCKET}={data}", *words]
@@ -86,9 +86,9 @@ def sent() -> int:
 
 
 def apart(task: Sequence[Any], environment: dict[str, str], python: str = sys.executable) -> Any:
-    """What this very script answers to `--one TASK`, in a process and with cache folders of its own."""
+    """The answer of this script to `--one TASK`, in a process and with cache folders of its own."""
     with tempfile.TemporaryDirectory() as home:
-        # What lies in caches at home would be epoch 2 before epoch 1.
+        # Caches in the home folder would make epoch 1 an epoch 2.
         environ = {**os.environ, **environment, "XDG_CACHE_HOME": home}
         command = [python, sys.argv[0], "--one", json.dumps(task)]
         ran = subprocess.run(command, env=environ, capture_output=True, text=True)
@@ -106,7 +106,7 @@ def missing(modules: Iterable[str], python: str = sys.executable) -> list[str]:
     return found
 
 
-# ---- the accelerator, and what is printed ----
+# ---- the accelerator, and the output ----
 
 
 def stepped(batches: Iterable[Any], seconds: float) -> Iterator[Any]:
@@ -118,7 +118,7 @@ def stepped(batches: Iterable[Any], seconds: float) -> Iterator[Any]:
 
 
 def table(names: Sequence[str], figures: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Prints a Markdown table: what a row is about, and its figures."""
+    """Prints a Markdown table: the labels of each row, and its figures."""
     print("|", " | ".join([*names, *figures]), "|")
     print("|" + "---|" * len(names) + "---:|" * len(figures))
     for row in rows:
@@ -133,6 +133,6 @@ def middle(values: Sequence[float], form: str = "{:,.0f}") -> str:
 
 
 def conditions() -> None:
-    """Says what the figures depend on."""
+    """Prints the conditions of the figures."""
     load = os.getloadavg()[0]
     print(f"{os.cpu_count()} processors, load {load:.1f} before the run, Python {sys.version.split()[0]}\n")

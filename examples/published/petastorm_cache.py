@@ -108,7 +108,7 @@ def petastorm(cache: str, batch: int, threads: int, epochs: int, folder: str) ->
 
 
 def batched(rows: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` rows, the last one of what is left."""
+    """Lists of `size` rows, the last one with the rest."""
     held: list[Any] = []
     for row in rows:
         held.append(row)

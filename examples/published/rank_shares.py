@@ -1,4 +1,4 @@
-"""One data set shared by 1, 2, 4 and 8 ranks: what each of them is given, and what it reads.
+"""One data set shared by 1, 2, 4 and 8 ranks: the rows that each of them gets, and the bytes that it reads.
 
     cargo build --release --workspace
     python examples/published/rank_shares.py [--scale 0.1] [--worlds 1 2 4 8]
@@ -52,7 +52,7 @@ def loader(where: str, rank: int, world: int, threads: int, cache: str | None) -
 
 
 def share(rank: int, world: int, threads: int, cache: str | None, together: Barrier, results: Any) -> None:
-    """What a rank is: its steps, the rows of each epoch by the checksum of their pixels, seconds and bytes read."""
+    """The record of a rank: its steps, each epoch's rows by checksum of pixels, seconds, bytes read."""
     with loader(URL, rank, world, threads, cache) as train:
         laps = []
         for _ in range(EPOCHS):

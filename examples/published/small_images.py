@@ -70,7 +70,7 @@ def loaded(train: Any) -> Batches:
 
 
 def work(who: str, data: str, side: int, channels: int, threads: int, epochs: int) -> dict[str, Any]:
-    """Seconds of each epoch after the first, and what the pixels and labels of the last one add up to."""
+    """Seconds of each epoch after the first, and the sums of the pixels and labels of the last one."""
     with tempfile.TemporaryDirectory() as folder:
         if who.startswith("forebay"):
             import forebay as fb

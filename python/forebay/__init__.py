@@ -1,7 +1,7 @@
 """Feeds GPU training straight from Parquet.
 
-:class:`Loader` delivers batches, :class:`Dataset` is what it reads, and the small values :class:`Shuffle`,
-:class:`Shard`, :class:`Image`, :class:`DiskCache` and :class:`Skip` say how.
+:class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
+:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the

@@ -6,10 +6,15 @@ from typing import Any, final
 import numpy as np
 
 from .column import Column as PublicColumn
-from .types import ColumnKind, PixelLayout, PixelType
+from .types import CacheTier, ColumnKind, FilterOperator, Mixing, PixelLayout, PixelType
 
 __version__: str
 __level__: str
+CACHE_TIERS: tuple[CacheTier, ...]
+FILTER_OPERATORS: tuple[FilterOperator, ...]
+MIXINGS: tuple[Mixing, ...]
+PIXEL_LAYOUTS: tuple[PixelLayout, ...]
+PIXEL_TYPES: tuple[PixelType, ...]
 
 def main(arguments: list[str]) -> int: ...
 def parse_size(text: str) -> int: ...
@@ -27,7 +32,7 @@ class Batch(Mapping[str, Any]):
     - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
     - lists of differing lengths are :class:`Ragged`,
     - times are ``datetime64`` or ``timedelta64``,
-    - text, other binary and all else are arrays of Python objects, copied one by one.
+    - text, other binary and all other types are arrays of Python objects, copied one by one.
 
     A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
     ``pyarrow.record_batch(batch)``.
@@ -184,6 +189,11 @@ class Image:
         -------
         Image
             The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535.
         """
     @staticmethod
     def random_resized_crop(
@@ -207,6 +217,11 @@ class Image:
         -------
         Image
             The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller one first.
         """
     @staticmethod
     def center_crop(size: int | tuple[int, int], *, resize: int | None = None) -> Image:
@@ -223,6 +238,11 @@ class Image:
         -------
         Image
             The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, or ``size`` is larger than ``resize``.
         """
     def flip(self, p: float = 0.5) -> Image:
         """Mirrors left to right at random.
@@ -236,6 +256,11 @@ class Image:
         -------
         Image
             A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
         """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
         """``(x / 255 - mean) / std`` for each channel; needs a float type.
@@ -249,14 +274,19 @@ class Image:
         -------
         Image
             A new value.
+
+        Raises
+        ------
+        InvalidError
+            One of them is not three finite numbers, or a number of ``std`` is not above 0.
         """
-    def dtype(self, dtype: PixelType) -> Image:
+    def dtype(self, dtype: PixelType | np.dtype[Any] | type[Any]) -> Image:
         """Sets the type of a pixel.
 
         Parameters
         ----------
-        dtype : {"uint8", "float16", "bfloat16", "float32"}
-            The type. Default of an image: "uint8".
+        dtype : {"uint8", "float16", "bfloat16", "float32"} or numpy.dtype
+            The type, by name or as ``numpy.float32``. Default of an image: "uint8".
 
         Returns
         -------
@@ -306,6 +336,11 @@ class Image:
         -------
         Image
             A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``apply`` is neither ``True`` nor ``False``.
         """
     def max_pixels(self, pixels: int) -> Image:
         """Limits the pixels that an image may have by its header; one with more is a bad row.
@@ -319,6 +354,11 @@ class Image:
         -------
         Image
             A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``pixels`` is not an int of at least 1 that fits 64 bits.
         """
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -330,6 +370,7 @@ class Dataset:
     """The data set as the library has it."""
 
     def __init__(self, urls: list[str], storage_options: dict[str, str]) -> None: ...
+    def locations(self) -> list[str]: ...
     def rows(self) -> int: ...
     def files(self) -> int: ...
     def row_groups(self) -> int: ...
@@ -369,6 +410,7 @@ class Epoch:
     @property
     def skipped(self) -> Skipped: ...
     def pull(self, asks: bool = False) -> Step | None: ...
+    def check_open(self) -> None: ...
     def asks(self) -> None: ...
     def gets_nothing(self) -> None: ...
     def transforms(self) -> None: ...
@@ -376,7 +418,16 @@ class Epoch:
     def is_full(self) -> None: ...
     def converts(self, to_device: bool) -> None: ...
     def converted(self, copied: int | None = None) -> None: ...
-    def close(self) -> None: ...
+    def close(self, reason: Reason) -> None: ...
+
+@final
+class Reason:
+    """Why an epoch was ended."""
+
+    Left: Reason
+    Superseded: Reason
+    Restored: Reason
+    Closed: Reason
 
 @final
 class Skipped:
@@ -390,6 +441,8 @@ class Step:
 
     @property
     def batch(self) -> Batch: ...
+    @property
+    def is_last(self) -> bool: ...
 
 @final
 class Memory:

@@ -1,6 +1,6 @@
-"""Batches in a framework's own type: what an adapter is made of.
+"""Adapters: a loader's batches in a framework's own type.
 
-``forebay.torch``, ``forebay.jax``, ``forebay.keras`` and ``forebay.tf`` are made of this module, and an adapter for
+``forebay.torch``, ``forebay.jax``, ``forebay.keras`` and ``forebay.tf`` are built on this module, and an adapter for
 another framework can be too. Each batch takes three steps:
 
 1. **pull**: take the next batch from the epoch. It does not count as handed over yet.
@@ -37,16 +37,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from .column import Column
-from .epoch import Epoch, Pulled
+from .epoch import Epoch, Pulled, in_place
 from .errors import InvalidError
 from .loader import Loader
 from .values import whole
-
-if TYPE_CHECKING:
-    from . import _forebay
 
 __all__ = ["Batches", "Pulled", "check_loader", "columns", "pick"]
 
@@ -59,7 +56,7 @@ class Batches(Generic[T]):
     Parameters
     ----------
     loader : Loader
-        Whose batches.
+        The loader of the batches.
     convert : callable
         From a :class:`forebay.Batch`, or what the loader's ``transform`` made of it, to what ``finish`` takes. It may
         begin a copy to a device and return before that is done.
@@ -115,11 +112,11 @@ class Batches(Generic[T]):
         return len(self.loader)
 
     def __iter__(self) -> Iterator[T]:
-        """The loader's next epoch, which begins when the first batch is asked for."""
+        """The loader's next epoch, which begins when the first batch is requested."""
         return self._walk(None)
 
     def epoch(self, number: int) -> Iterator[T]:
-        """The epoch with this number, which begins when the first batch is asked for.
+        """The epoch with this number, which begins when the first batch is requested.
 
         Parameters
         ----------
@@ -133,6 +130,12 @@ class Batches(Generic[T]):
         """
         return self._walk(number)
 
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError(
+            "batches of a loader cannot be searched with `in`, which would read an epoch (iterate, and look into "
+            "each batch)"
+        )
+
     def _walk(self, number: int | None) -> Iterator[T]:
         yield from self.over(iter(self.loader) if number is None else self.loader.epoch(number))
 
@@ -144,19 +147,31 @@ class Batches(Generic[T]):
         epoch : Epoch
             An epoch of this loader. It is closed at the end.
 
-        Yields
-        ------
-        object
-            What ``finish`` made of a batch.
+        Returns
+        -------
+        iterator
+            What ``finish`` made of each batch.
 
         Raises
         ------
+        InvalidError
+            ``epoch`` is not an epoch of this loader.
         ForebayError
             As the epoch. An error that belongs to a batch is raised when the training step asks for that batch, after
             those before it.
         """
+        if not isinstance(epoch, Epoch):
+            raise InvalidError(f"epoch must be a forebay.Epoch, got {type(epoch).__qualname__} (pass iter(loader))")
+        if epoch._loader is not self.loader:
+            raise InvalidError(
+                f"the epoch is one of {epoch._loader!r}, and these are batches of {self.loader!r} "
+                "(pass an epoch of that loader)"
+            )
+        return self._over(epoch)
+
+    def _over(self, epoch: Epoch) -> Iterator[T]:
         native = epoch._native
-        waiting: deque[tuple[Pulled, Any]] = deque()
+        waiting: deque[tuple[Pulled, int, Any]] = deque()
         failure: Exception | None = None
         more = True
         try:
@@ -167,14 +182,18 @@ class Batches(Generic[T]):
                         pulled = epoch._pull()
                         more = pulled is not None
                         if pulled is not None:
-                            waiting.append((pulled, self._converted(native, pulled.batch)))
+                            number = epoch._pulled - 1
+                            waiting.append((pulled, number, self._converted(epoch, number, pulled.batch)))
                     except Exception as error:
                         # It belongs to its own batch: those before it are handed over first.
                         failure, more = error, False
                 if waiting:
-                    epoch._check_current()
-                    pulled, converted = waiting.popleft()
-                    finished = self._finish(converted)
+                    native.check_open()
+                    pulled, number, converted = waiting.popleft()
+                    try:
+                        finished = self._finish(converted)
+                    except Exception as error:
+                        raise in_place(error, "conversion", number, native)  # noqa: B904 - its cause is set already
                     epoch.hand_over(pulled)
                     yield finished
             if failure is not None:
@@ -183,13 +202,17 @@ class Batches(Generic[T]):
             epoch._gets_nothing()
             epoch.close()
 
-    def _converted(self, native: _forebay.Epoch, batch: Any) -> Any:
+    def _converted(self, epoch: Epoch, number: int, batch: Any) -> Any:
+        native = epoch._native
         native.converts(self._copied is not None)
         copied = None
         try:
             converted = self._convert(batch)
-            copied = self._copied and self._copied(converted)
+            if self._copied is not None:
+                copied = whole(self._copied(converted), "what copied returns", 0)
             return converted
+        except Exception as error:
+            raise in_place(error, "conversion", number, native)  # noqa: B904 - its cause is set already
         finally:
             native.converted(copied)
 
@@ -263,7 +286,7 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
     ----------
     batch : Batch or mapping
         A batch as ``convert`` gets it.
-    what : str, callable, mapping or iterable
+    what : str, callable, mapping, list or tuple
         A name, a function of the batch, or a list, tuple or dict of them.
 
     Returns
@@ -275,6 +298,8 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
     ------
     UnknownColumnError
         There is no such column.
+    InvalidError
+        ``what`` is something else.
 
     Examples
     --------
@@ -293,4 +318,6 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
             raise RuntimeError("the function that picks columns raised StopIteration") from error
     if isinstance(what, Mapping):
         return {key: pick(batch, one) for key, one in what.items()}
+    if not isinstance(what, (list, tuple)):
+        raise InvalidError(f"columns are picked by a name, a function, or a list, tuple or dict of them, got {what!r}")
     return type(what)(pick(batch, one) for one in what)

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
 
+import numpy as np
+
 from . import _forebay, filters
 from .errors import InvalidError
-from .locations import local
 from .shard import Shard
-from .sizes import parse_bytes
+from .sizes import given, parse_bytes
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -73,7 +74,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         )
     if shard is not None and not isinstance(shard, Shard):
         raise InvalidError(f"shard must be a forebay.Shard, got {shard!r} (pass forebay.Shard(rank=..., world=...))")
-    if isinstance(arguments["drop_last"], (str, bytes)):
+    if not isinstance(arguments["drop_last"], (bool, np.bool_)):
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
     for name, image in decode.items():
@@ -98,7 +99,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "threads": None if threads is None else whole(threads, "threads", 1),
         "on_bad_row": {"skip": {"at_most": on_bad_row.at_most}} if isinstance(on_bad_row, Skip) else "raise",
         "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
-        "trace": None if arguments["trace"] is None else local(arguments["trace"], "trace"),
+        "trace": arguments["trace"],
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
     }
     return spec, filters.to_json(arguments["filter"])
@@ -124,5 +125,5 @@ def _filler(name: str, value: Any) -> float | str | bytes:
     except OverflowError:
         number = math.inf
     if isinstance(value, int) and (math.isinf(number) or int(number) != value):
-        raise InvalidError(f"fill_null[{name!r}] has more digits than a float64 holds, got {value}")
+        raise InvalidError(f"fill_null[{name!r}] has more digits than a float64 holds, got {given(value)}")
     return number

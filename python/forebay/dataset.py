@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _forebay
 from .arguments import options, store_options
-from .errors import InvalidError
+from .errors import InvalidError, StateMismatchError
 from .locations import locations, shown
 from .values import whole
 
@@ -23,13 +23,17 @@ class Dataset:
     """A Parquet data set, opened once: its files are listed and their footers read.
 
     Loaders over the same data set share its footers and its connections, for instance those of training and validation
-    with different filters or image operations. No rows are read before a batch is asked for.
+    with different filters or image operations. No rows are read before a batch is requested.
+
+    A relative path is one of the folder that the process works in when the data set is opened. A pickled data set has
+    absolute paths; it is opened anew where it is unpickled, which raises :class:`StateMismatchError` if its files have
+    changed.
 
     Parameters
     ----------
     urls : str, os.PathLike or iterable of them
-        A path, URL or glob, or a list of them. Folders are searched for Parquet files; the order of rows is that of the
-        list, and within a folder that of the paths.
+        A path, URL or glob, or a list of them. Folders are searched for Parquet files. Files are ordered by their
+        paths, whatever the order of the list.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
 
@@ -191,7 +195,14 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._urls, self._storage_options)
+        return opened, (self._absolute(), self._storage_options, self.fingerprint)
+
+    def _absolute(self) -> Any:
+        """Its locations for a process that works in another folder."""
+        absolute = self._native.locations()
+        if absolute == locations(self._urls):
+            return self._urls
+        return absolute[0] if isinstance(self._urls, (str, os.PathLike)) else absolute
 
     def __repr__(self) -> str:
         safe = shown(self._urls)
@@ -205,5 +216,12 @@ def _several(urls: list[str]) -> str:
     return repr(urls[0]) + (f" and {more} more" if more else "")
 
 
-def _rebuild(urls: Any, storage_options: dict[str, Any] | None) -> Dataset:
-    return Dataset(urls, storage_options=storage_options)
+def opened(urls: Any, storage_options: dict[str, Any] | None, fingerprint: str | None) -> Dataset:
+    """A data set, which has to have a given fingerprint if it was pickled."""
+    dataset = Dataset(urls, storage_options=storage_options)
+    if fingerprint not in (None, dataset.fingerprint):
+        raise StateMismatchError(
+            f"the files of {dataset!r} have changed since it was pickled "
+            "(make a new forebay.Dataset or forebay.Loader, or put the old files back)"
+        )
+    return dataset

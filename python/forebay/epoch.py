@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .errors import ClosedError, InvalidError
+from . import _forebay
+from .errors import InvalidError
 
 if TYPE_CHECKING:
-    from . import _forebay
     from .loader import Loader
 
 __all__ = ["BadRow", "Epoch"]
@@ -62,10 +62,14 @@ class Pulled(NamedTuple):
     """
 
     batch: Any
+    step: Receipt
+
+
+class Receipt(NamedTuple):
+    """By which a loader counts a batch of its own."""
+
+    loader: Loader
     step: _forebay.Step
-
-
-_CLOSED = "the epoch was closed (a loader has one epoch at a time, and beginning another closes it)"
 
 
 class Epoch(Iterator[Any]):
@@ -91,6 +95,9 @@ class Epoch(Iterator[Any]):
         self._generation = loader._generation
         self._process = os.getpid()
         self._closed = False
+        # Batches that were pulled so far, and whether that is all.
+        self._pulled = 0
+        self._complete = False
         self._transformed = None if transform is None else _Transformed(native, transform)
 
     @property
@@ -134,7 +141,8 @@ class Epoch(Iterator[Any]):
         ForebayError
             The batch could not be made. The epoch is over then.
         ClosedError
-            The epoch or the loader was closed, a state was loaded, or this is a forked child.
+            The epoch was ended: it or the loader was closed, another epoch was begun, or a state was loaded. Or this is
+            a forked child.
 
         Examples
         --------
@@ -166,27 +174,36 @@ class Epoch(Iterator[Any]):
 
         Raises
         ------
+        InvalidError
+            ``pulled`` is not what :meth:`pull` returned, or was pulled from an epoch of another loader.
         ClosedError
             This is a forked child.
         """
-        self._loader._native.handed_over(pulled.step)
+        if not isinstance(pulled, Pulled):
+            raise InvalidError(f"pulled must be what pull() returned, got {type(pulled).__qualname__}")
+        loader, step = pulled.step
+        if loader is not self._loader:
+            raise InvalidError(
+                f"the batch was pulled from {loader!r}, and this is an epoch of {self._loader!r} "
+                "(hand it over to an epoch of the loader that it was pulled from)"
+            )
+        loader._native.handed_over(step)
 
     def _pull(self) -> Pulled | None:
         """As :meth:`pull`, where the caller may still have a batch for the training step after the last."""
         self._loader._check_process()
-        self._check_current()
+        self._native.check_open()
         if self._transformed is not None:
             self._native.asks()
-            return self._transformed.pull()
-        step = self._native.pull(True)
-        return None if step is None else Pulled(step.batch, step)
-
-    def _check_current(self) -> None:
-        """Refuses what was prepared of an epoch that another one, a loaded state or ``close`` has ended."""
-        if self.outdated:
-            raise ClosedError("a state was loaded since this epoch began (iterate over the loader again)")
-        if self._closed:
-            raise ClosedError(_CLOSED)
+            made = self._transformed.pull()
+        else:
+            step = self._native.pull(True)
+            made = None if step is None else _Made(step.batch, step)
+        if made is None:
+            return None
+        self._pulled += 1
+        self._complete = made.step.is_last
+        return Pulled(made.batch, Receipt(self._loader, made.step))
 
     def _gets_nothing(self) -> None:
         """Notes that the training step, which asked for a batch, no longer waits."""
@@ -198,10 +215,14 @@ class Epoch(Iterator[Any]):
 
         Asking for a batch raises :class:`ClosedError` from then on.
         """
+        self._end(_forebay.Reason.Left)
+
+    def _end(self, reason: _forebay.Reason) -> None:
+        """As :meth:`close`, for a reason that the next pull names."""
         if self._closed or self._process != os.getpid():
             return
         self._closed = True
-        self._native.close()
+        self._native.close(reason)
         if self._transformed is not None:
             self._transformed.close()
 
@@ -214,11 +235,19 @@ class Epoch(Iterator[Any]):
         return f"<forebay.Epoch {self.number} of {self._loader!r}>"
 
 
+class _Made(NamedTuple):
+    """A batch, or what a transform made of it, and its step."""
+
+    batch: Any
+    step: _forebay.Step
+
+
 class _Transformed:
     """A transform at work on its own thread, a few batches ahead."""
 
     def __init__(self, native: _forebay.Epoch, transform: Callable[..., Any]) -> None:
-        self._made: queue.Queue[Pulled | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
+        self._native = native
+        self._made: queue.Queue[_Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
         self._hung_up = threading.Event()
         # The thread knows the queue and not this object, so that dropping the iterator ends it.
         self._thread = threading.Thread(
@@ -230,15 +259,14 @@ class _Transformed:
         self._over = False
         self._thread.start()
 
-    def pull(self) -> Pulled | None:
+    def pull(self) -> _Made | None:
         while not self._over:
-            if self._hung_up.is_set():
-                raise ClosedError(_CLOSED)
+            self._native.check_open()
             try:
                 made = self._made.get(timeout=LOOK)
             except queue.Empty:
                 continue
-            if isinstance(made, Pulled):
+            if isinstance(made, _Made):
                 return made
             self._over = True
             if made is not None:
@@ -254,24 +282,24 @@ class _Transformed:
 def _work(
     native: _forebay.Epoch,
     transform: Callable[..., Any],
-    made: queue.Queue[Pulled | BaseException | None],
+    made: queue.Queue[_Made | BaseException | None],
     hung_up: threading.Event,
 ) -> None:
     """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
     number = 0
     more = True
     while more and not hung_up.is_set():
-        result: Pulled | BaseException | None
+        result: _Made | BaseException | None
         try:
             step = native.pull()
             if step is None:
                 result = None
             else:
-                result = Pulled(_apply(transform, native, step.batch, number), step)
+                result = _Made(_apply(transform, native, step.batch, number), step)
                 number += 1
         except BaseException as error:  # it belongs to this batch
             result = error
-        more = isinstance(result, Pulled)
+        more = isinstance(result, _Made)
         if made.full():
             native.is_full()
         while not hung_up.is_set():
@@ -295,21 +323,20 @@ def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _foreba
             _check_rows(name, value, batch.num_rows)
         native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
         return dict(result)
-    except BaseException as raised:
-        error = _no_end(raised)
-        if hasattr(error, "add_note"):  # from Python 3.11
-            where = f"batch {number} (as counted in this run) of epoch {native.number}"
-            error.add_note(f"forebay: in the transform of {where}")
-        raise error  # noqa: B904 - its cause is set already
+    except BaseException as error:
+        raise in_place(error, "transform", number, native)  # noqa: B904 - its cause is set already
 
 
-def _no_end(error: BaseException) -> BaseException:
-    """The error as an iterator may raise it: a ``StopIteration`` would end the epoch as if all rows had come."""
-    if not isinstance(error, StopIteration):
-        return error
-    instead = RuntimeError("the transform raised StopIteration")
-    instead.__cause__ = error
-    return instead
+def in_place(error: BaseException, function: str, number: int, native: _forebay.Epoch) -> BaseException:
+    """The error of a user's function as an iterator may raise it, with a note on the batch that it belongs to."""
+    if isinstance(error, StopIteration):
+        # It would end the epoch as if all rows had come.
+        stopped, error = error, RuntimeError(f"the {function} raised StopIteration")
+        error.__cause__ = stopped
+    if hasattr(error, "add_note"):  # from Python 3.11
+        where = f"batch {number} (as counted in this run) of epoch {native.number}"
+        error.add_note(f"forebay: in the {function} of {where}")
+    return error
 
 
 def _check_rows(name: Any, value: Any, rows: int) -> None:

@@ -120,8 +120,8 @@ class UnsupportedError(ForebayError, NotImplementedError):
 class CorruptError(ForebayError, ValueError):
     """A file is not Parquet, or is damaged.
 
-    ``file`` and ``row_group`` say where. Write or download the file again, or leave the row groups out that cannot be
-    read with ``on_bad_row=forebay.Skip(at_most=...)``.
+    ``file`` and ``row_group`` say where. Write or download the file again, or leave out unreadable row groups
+    with ``on_bad_row=forebay.Skip(at_most=...)``.
     """
 
 
@@ -134,7 +134,7 @@ class BadRowError(ForebayError, ValueError):
 
 
 class NullError(BadRowError):
-    """A column that was asked for as an array has a null.
+    """A column that was requested as an array has a null.
 
     Give a value with ``fill_null={"x": 0.0}``, or read the column through Arrow, which has nulls:
     ``pyarrow.record_batch(batch)``.
@@ -150,10 +150,11 @@ class DatasetChangedError(ForebayError, RuntimeError):
 
 
 class StateMismatchError(ForebayError, ValueError):
-    """A saved state does not belong to this loader.
+    """A saved state does not belong to this loader, or a pickled data set or loader not to its files.
 
     The message says what differs: data set, seed, shuffle, filter or version. Make the loader with the arguments that
-    it had when the state was saved, or start without the state.
+    it had when the state was saved, or start without the state. Where files have changed since something was pickled,
+    make it anew.
     """
 
 

@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from ._forebay import FILTER_OPERATORS
 from .errors import InvalidError
+from .sizes import given
 
 __all__: list[str] = []
 
-_OPERATORS = ("=", "==", "!=", "<", "<=", ">", ">=", "in", "not in")
 _FORM = "pass [(column, op, value), ...], all of which must hold, or a list of such lists, one of which must hold"
 
 
@@ -30,6 +31,8 @@ def to_json(filter: Any) -> str | None:
         return None
     if isinstance(filter, (str, bytes)) or not hasattr(filter, "__iter__"):
         raise InvalidError(f"filter must be a list, got {filter!r} ({_FORM})")
+    if _is_term(filter):
+        raise InvalidError(f"filter must be a list of terms, got one term (pass [{filter!r}])")
     lists = list(filter)
     if not lists:
         raise InvalidError("filter is empty (pass None to read all rows)")
@@ -46,8 +49,8 @@ def _term(term: Any) -> dict[str, Any]:
     if not _is_term(term):
         raise InvalidError(f"a term of a filter must be (column, op, value), got {term!r} ({_FORM})")
     column, op, value = term
-    if op not in _OPERATORS:
-        raise InvalidError(f"the operator of a filter must be one of {', '.join(_OPERATORS)}, got {op!r}")
+    if not isinstance(op, str) or op not in FILTER_OPERATORS:
+        raise InvalidError(f"the operator of a filter must be one of {', '.join(FILTER_OPERATORS)}, got {op!r}")
     if op in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
@@ -56,7 +59,7 @@ def _term(term: Any) -> dict[str, Any]:
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
     else:
         value = _value(column, value)
-    return {"column": column, "op": "=" if op == "==" else op, "value": value}
+    return {"column": column, "op": op, "value": value}
 
 
 def _value(column: str, value: Any) -> bool | int | float | str:
@@ -70,7 +73,7 @@ def _value(column: str, value: Any) -> bool | int | float | str:
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"column {column!r}: a number in a filter must be finite, got {value}")
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
-        raise InvalidError(f"column {column!r}: an int in a filter must fit 64 bits, got {value}")
+        raise InvalidError(f"column {column!r}: an int in a filter must be from -2**63 to 2**63 - 1, got {given(value)}")
     if not isinstance(value, (bool, int, float, str)):
         raise InvalidError(
             f"column {column!r}: a value in a filter must be a number, bool, str or bytes, got {value!r}"

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 __all__: list[str] = []
+
+#: The backends of Keras, by the names of their packages.
+_BACKENDS = ("torch", "jax", "tensorflow")
 
 
 def missing(module: str, framework: str, package: str, error: ImportError) -> ImportError:
     """The error of a module whose framework could not be imported."""
     if error.name is None or error.name.partition(".")[0] != package:
-        # It is installed, and lacks something itself, as Keras does without a backend.
+        # It is installed, and lacks something itself.
+        lacking = (error.name or "").partition(".")[0]
+        if package == "keras" and lacking in _BACKENDS:
+            moves = [f"pip install {lacking}"]
+            for other in _BACKENDS:
+                if other != lacking and find_spec(other):
+                    moves.insert(0, f"set the environment variable KERAS_BACKEND={other} before Python imports keras")
+                    break
+            return ImportError(
+                f"forebay.{module} needs {framework}, whose backend {lacking} is not installed ({', or '.join(moves)})"
+            )
         return ImportError(f"forebay.{module} needs {framework}, which cannot be imported: {error}")
     return ImportError(f"forebay.{module} needs {framework}, which is not installed (pip install {package})")

@@ -61,7 +61,8 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, or both ``device`` and ``sharding`` are given.
+        ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is something else than JAX's, or both are
+        given.
 
     Examples
     --------
@@ -72,6 +73,10 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
     """
     if device is not None and sharding is not None:
         raise InvalidError("device and sharding were both given (pass one of them)")
+    if not (device is None or isinstance(device, jax.Device)):
+        raise InvalidError(f"device must be a jax.Device, got {device!r} (pass one of jax.devices())")
+    if not (sharding is None or isinstance(sharding, jax.sharding.Sharding)):
+        raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
 
     def convert(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}

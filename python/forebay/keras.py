@@ -17,7 +17,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from . import adapters
 from .adapters import check_loader, pick
@@ -109,6 +109,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     def __len__(self) -> int:
         return len(self.loader)
 
+    def __iter__(self) -> Iterator[Any]:
+        """The batches of one epoch, for a training loop of one's own."""
+        return iter(self._converted)
+
+    def __contains__(self, value: object) -> NoReturn:
+        self._converted.__contains__(value)
+
     @property
     def workers(self) -> int:
         """One, always. Keras asks for it at the beginning of each ``fit``, ``evaluate`` or ``predict``."""
@@ -150,9 +157,12 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def _next(self) -> Any:
         """The next batch of the stream, which goes from one epoch to the next."""
-        outdated = self._epoch is None or self._epoch.outdated
-        batch = None if outdated else next(self._stream, None)
+        epoch, batch = self._epoch, None
+        # Of a complete epoch nothing is missing if the user began another one since.
+        if epoch is not None and not epoch.outdated and not epoch._complete:
+            batch = next(self._stream, None)
         if batch is None:
+            self._stream = iter(())  # which ends the epoch before
             self._epoch = iter(self.loader)
             self._stream = self._converted.over(self._epoch)
             batch = next(self._stream, None)

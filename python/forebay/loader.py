@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
 from .arguments import checked, mapping, names, options
-from .dataset import Dataset
+from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
 from .filters import settled
-from .locations import locations, shown
+from .locations import local, locations, shown
 from .reports import Plan, Stats
 from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
@@ -36,7 +36,7 @@ class Loader:
     Iterating yields the batches of one epoch, and iterating again those of the next. One epoch is under way at a time:
     beginning another ends it.
 
-    A loader takes the place of a ``torch.utils.data.DataLoader`` and is not a data set of rows for one: iterate over
+    A loader takes the place of a ``torch.utils.data.DataLoader``, and cannot be wrapped in one: iterate over
     ``forebay.torch.batches(loader)``, and pass ``forebay.keras.batches(loader)`` to Keras' ``fit``.
 
     Parameters
@@ -53,8 +53,8 @@ class Loader:
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
     epochs : int, optional
-        How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so while an epoch
-        ends, the beginning of the next one is prefetched.
+        How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so toward the end of
+        an epoch, the beginning of the next one is prefetched.
     filter : list of tuple or list of list of tuple, optional
         Which rows to read, as in pyarrow: ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which
         all terms hold, and a list of such lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``,
@@ -67,19 +67,19 @@ class Loader:
     cache : DiskCache, optional
         ``forebay.DiskCache("/nvme/forebay", max_bytes="200GB")`` keeps decoded rows on local disk. Default: no cache.
     memory : int or str, optional
-        Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"`` or ``"4GiB"``. Default: a part of the
-        memory that the process may use.
+        Budget in bytes for all rows in flight: a number, ``"12GB"``, ``"4g"``, ``"4GiB"`` or ``"4Gi"``. Default: 4 GiB,
+        or half of the memory of the machine or container if that is less.
     transform : callable, optional
         A function from a dict of numpy arrays to a dict of arrays with as many rows. Values that are not arrays, such
         as a number for the whole batch, are passed on. It runs on one thread of its own, a few batches ahead, and its
-        results arrive in order.
+        results arrive in order. Default: no transform.
     threads : int, optional
-        Threads that decode. Default: one for each processor.
+        Threads that decode. Default: one for each processor that the process may use.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
         which has its own.
     on_bad_row : {"raise"} or Skip, default "raise"
-        ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them.
+        ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
         times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
@@ -87,6 +87,11 @@ class Loader:
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
+
+    Notes
+    -----
+    A loader pickles by its arguments, with absolute paths, and opens its files anew where it is unpickled. That raises
+    :class:`StateMismatchError` if they have changed.
 
     Raises
     ------
@@ -160,21 +165,29 @@ class Loader:
             "storage_options": options(storage_options),
             "on_bad_row": on_bad_row,
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
-            "trace": trace,
+            "trace": None if trace is None else local(trace, "trace"),
         }
         if isinstance(urls, Dataset) and storage_options is not None:
             raise InvalidError("storage_options and a Dataset were given (pass the options to forebay.Dataset)")
+        self._build()
+
+    def _build(self, fingerprint: str | None = None) -> None:
+        """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
         arguments = checked(self._arguments)
-        if not isinstance(urls, Dataset):
-            urls = Dataset(self._arguments["urls"], storage_options=storage_options)
-        self._transform = transform
+        dataset = self._arguments["urls"]
+        # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
+        self._source: tuple[Any, str | None] = (dataset, None)
+        if not isinstance(dataset, Dataset):
+            dataset = opened(dataset, self._arguments["storage_options"], fingerprint)
+            self._source = (dataset._absolute(), dataset.fingerprint)
+        self._transform = self._arguments["transform"]
         self._batch_size: int = arguments[0]["batch_size"]
         self._process = os.getpid()
         # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._skipped: _forebay.Skipped | None = None
-        self._native = _forebay.Loader(urls._native, *arguments)
+        self._native = _forebay.Loader(dataset._native, *arguments)
         _ALIVE.add(self)
 
     # Batches
@@ -201,7 +214,7 @@ class Loader:
         InvalidError
             ``number`` is not an int of at least 0.
         ClosedError
-            This is a forked child. A loader that was closed raises it when the first batch is asked for.
+            This is a forked child. A loader that was closed raises it when the first batch is requested.
 
         Examples
         --------
@@ -217,7 +230,7 @@ class Loader:
         self._check_process()
         # One epoch at a time: what an earlier one still prepares would only be in the way.
         for earlier in list(self._epochs):
-            earlier.close()
+            earlier._end(_forebay.Reason.Superseded)
         epoch = Epoch(self, self._native.epoch(number, self._transform is not None), self._transform)
         warning = self._native.take_warning()
         if warning is not None:
@@ -243,6 +256,12 @@ class Loader:
         raise TypeError(
             "a forebay.Loader has whole batches, not rows by number: it takes the place of a DataLoader (iterate "
             "over forebay.torch.batches(loader), or pass forebay.keras.batches(loader) to fit)"
+        )
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise TypeError(
+            "a forebay.Loader cannot be searched with `in`, which would read an epoch (select rows with filter=, or "
+            "iterate and look into each batch)"
         )
 
     def __len__(self) -> int:
@@ -285,7 +304,7 @@ class Loader:
         return self.state_dict()["order"]["rows"]
 
     def plan(self, epoch: int = 0) -> Plan:
-        """What this rank reads in an epoch, known from the footers alone.
+        """A summary of what this rank reads in an epoch, from the footers alone.
 
         Parameters
         ----------
@@ -312,7 +331,7 @@ class Loader:
         return Plan(*self._native.plan(whole(epoch, "epoch", 0)))
 
     def stats(self) -> Stats:
-        """What each stage did so far, what the training loop waited for, and what to do about it.
+        """The work of each stage so far, the waits of the training loop, and the next move.
 
         Returns
         -------
@@ -324,7 +343,7 @@ class Loader:
     # State
 
     def state_dict(self) -> StateDict:
-        """How far the training got.
+        """How far the training loop got.
 
         It counts the batches that were handed over, not those that were prepared ahead.
 
@@ -372,6 +391,10 @@ class Loader:
         7
         """
         self._check_process()
+        if not isinstance(state, Mapping):
+            raise StateMismatchError(
+                f"a state of a loader must be a dict, got {type(state).__qualname__} (pass what state_dict() returned)"
+            )
         try:
             position = json.dumps(dict(state))
         except (TypeError, ValueError) as error:
@@ -381,7 +404,7 @@ class Loader:
         # First, so that a state that is refused ends nothing.
         self._native.restore(position)
         for epoch in list(self._epochs):
-            epoch.close()
+            epoch._end(_forebay.Reason.Restored)
         self._generation += 1
 
     # Life
@@ -395,7 +418,7 @@ class Loader:
         if self._process != os.getpid():
             return
         for epoch in list(self._epochs):
-            epoch.close()
+            epoch._end(_forebay.Reason.Closed)
         self._native.close()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:
@@ -411,7 +434,8 @@ class Loader:
         self._native.check_process()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (dict(self._arguments),)
+        urls, fingerprint = self._source
+        return _rebuild, ({**self._arguments, "urls": urls}, fingerprint)
 
     def __repr__(self) -> str:
         arguments = dict(self._arguments)
@@ -428,8 +452,11 @@ class Loader:
 _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})
 
 
-def _rebuild(arguments: dict[str, Any]) -> Loader:
-    return Loader(**arguments)
+def _rebuild(arguments: dict[str, Any], fingerprint: str | None) -> Loader:
+    loader = Loader.__new__(Loader)
+    loader._arguments = arguments
+    loader._build(fingerprint)
+    return loader
 
 
 @atexit.register

@@ -20,6 +20,13 @@ _URL = re.compile(r"\s*[a-z][a-z0-9+.-]*:/", re.IGNORECASE)
 
 _WANTED = "pass a path, URL or glob, or a list of them"
 
+#: What this package has that is no location.
+_OURS = {
+    "forebay.Dataset": "it is open already: use it as it is, or pass it to forebay.Loader",
+    "forebay.Loader": "iterate over it, or pass the location that it reads",
+    "forebay.Batch": "it is in memory already; pass the location that it was read from",
+}
+
 # Values are never repeated in the messages below: a location may hold a password.
 
 
@@ -37,6 +44,8 @@ def locations(urls: Any) -> list[str]:
         return [_text(urls, "urls")]
     # A class that was made by hand may have no module.
     kind = f"{getattr(type(urls), '__module__', 'builtins')}.{type(urls).__qualname__}".removeprefix("builtins.")
+    if kind in _OURS:
+        raise InvalidError(f"urls must be locations of Parquet files, got a {kind} ({_OURS[kind]})")
     if isinstance(urls, Mapping) and not _is_table(urls):
         raise UnsupportedError(
             f"mixing data sets by weight is not supported, got a {kind} (pass a list of locations to read them as one "
@@ -52,20 +61,21 @@ def locations(urls: Any) -> list[str]:
     if isinstance(urls, (bytes, bytearray, memoryview)):
         raise InvalidError(f"urls must be text, got {kind} ({_WANTED})")
     if isinstance(urls, (set, frozenset)):
-        raise InvalidError(f"urls must have an order, which the order of rows depends on, got a {kind} (pass a list)")
+        raise InvalidError(f"urls must be a path or a list of paths, got a {kind} (pass a list)")
     if not isinstance(urls, Iterable):
         raise InvalidError(f"urls must be locations, got {kind} ({_WANTED})")
     return [_text(url, f"urls[{place}]") for place, url in enumerate(urls)]
 
 
 def local(path: Any, name: str) -> str:
-    """A path on this machine, as text, for what is written there. The compiled half expands a leading ``~``."""
+    """An absolute path on this machine, for what is written there. The compiled half expands a leading ``~``."""
     text = _text(path, name, "pass a path on this machine")
     if not text.strip():
         raise InvalidError(f"{name} is empty (pass a path on this machine)")
     if _URL.match(text):
         raise InvalidError(f"{name} must be a path on this machine, got a URL (pass a path of a local disk)")
-    return text
+    # The process may change its folder before something is written, and so may one that a loader is sent to.
+    return text if text.startswith(("/", "~")) else os.path.join(os.getcwd(), text)
 
 
 def shown(url: Any) -> Any:
@@ -85,6 +95,8 @@ def _is_table(urls: Any) -> bool:
 def _text(url: Any, name: str, wanted: str = _WANTED) -> str:
     path = os.fspath(url) if isinstance(url, (str, os.PathLike)) else url
     if not isinstance(path, str):
+        if type(path).__module__ == "forebay":
+            wanted = "to read several data sets as one, pass a list of their locations"
         raise InvalidError(f"{name} must be a str or a path, got {type(url).__qualname__} ({wanted})")
     try:
         path.encode()

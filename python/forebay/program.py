@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import _forebay
+from .errors import InvalidError
 
 __all__ = ["main"]
 
@@ -24,11 +25,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     int
         0 for success, 1 if something failed while running, 2 for bad usage or input, 130 if interrupted.
 
+    Raises
+    ------
+    InvalidError
+        ``arguments`` is one string.
+
     Examples
     --------
     >>> import forebay as fb
     >>> status = fb.main(["inspect", "data/train/"])  # doctest: +SKIP
     """
+    if isinstance(arguments, str):
+        raise InvalidError(f"arguments must be a list of str, got one str (pass {arguments.split()!r})")
     given = sys.argv[1:] if arguments is None else list(arguments)
     # The program expects Ctrl-C to end it at once; Python would only set a flag.
     try:

@@ -33,7 +33,7 @@ class _Report:
 
 
 class Plan(_Report):
-    """What one rank reads in an epoch, known before any data is read; made by :meth:`Loader.plan`.
+    """Summary of what one rank reads in an epoch, known before any data is read; made by :meth:`Loader.plan`.
 
     Examples
     --------
@@ -58,10 +58,10 @@ class Plan(_Report):
 
 
 class Stats(_Report):
-    """What each stage did, and what the training loop waited for; made by :meth:`Loader.stats`.
+    """The work of each stage, and the waits of the training loop; made by :meth:`Loader.stats`.
 
     Printed it is a table that ends with the bottleneck; a notebook draws it with bars. Counts begin when the loader is
-    made.
+    created.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class Stats(_Report):
 
             ``stages``
                 For each stage ``items``, ``bytes`` and the seconds ``working``, ``starved`` (nothing to work on) and
-                ``blocked`` (no room for results); the last two are ``None`` for stages that share the pool of threads.
+                ``blocked`` (no space for results); the last two are ``None`` for stages that share the pool of threads.
             ``pool``
                 The same for these threads, summed over them.
             ``waits``, ``waits_first``
@@ -102,7 +102,7 @@ class Stats(_Report):
                 The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and
                 a ``sentence``.
             ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``
-                What is in flight, and counts.
+                Batches, row groups and bytes in flight, and counts.
         """
         result: StatsDict = json.loads(self._json)
         return result

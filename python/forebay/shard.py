@@ -97,7 +97,7 @@ class Shard:
                 continue
             try:
                 shard = cls(rank=int(rank), world=int(world))
-            except ValueError as error:
+            except (TypeError, ValueError) as error:
                 raise InvalidError(
                     f"{rank_name}={rank!r} and {world_name}={world!r} are not a rank and a world size: {error}"
                 ) from None

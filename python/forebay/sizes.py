@@ -10,11 +10,14 @@ from .errors import InvalidError
 
 __all__: list[str] = []
 
-_ACCEPTED = "write '12GB' or '12g' for powers of 1000, '4GiB' for powers of 1024, or a number of bytes"
+_ACCEPTED = "write '12GB' or '12g' for powers of 1000, '4GiB' or '4Gi' for powers of 1024, or a number of bytes"
+
+#: Ints of more are shown by their length.
+_MAX_SHOWN_BITS = 256
 
 
 def parse_bytes(size: Any, name: str) -> int:
-    """Bytes of ``"12GB"``, ``"12g"``, ``"4GiB"`` or a plain number, as the program reads them.
+    """Bytes of ``"12GB"``, ``"12g"``, ``"4GiB"``, ``"4Gi"`` or a plain number, as the program reads them.
 
     Parameters
     ----------
@@ -46,5 +49,12 @@ def parse_bytes(size: Any, name: str) -> int:
     if number is None or isinstance(size, bool):
         raise InvalidError(f"{name} must be a size, got {size!r} ({_ACCEPTED})")
     if not 0 < number < 1 << 64:
-        raise InvalidError(f"{name} must be at least 1 byte and fit 64 bits, got {size!r} ({_ACCEPTED})")
+        raise InvalidError(f"{name} must be at least 1 byte and fit 64 bits, got {given(size)} ({_ACCEPTED})")
     return number
+
+
+def given(value: Any) -> str:
+    """A value as an error shows it. Python does not print an int of thousands of digits."""
+    if isinstance(value, int) and value.bit_length() > _MAX_SHOWN_BITS:
+        return f"an int of {value.bit_length()} bits"
+    return repr(value)

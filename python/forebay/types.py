@@ -95,7 +95,7 @@ class _StateDict(TypedDict):
 
 
 class StateDict(_StateDict, total=False):
-    """What :meth:`forebay.Loader.state_dict` returns."""
+    """The result of :meth:`forebay.Loader.state_dict`."""
 
     cache_tier: str
     """Form in which the cache keeps images, where there is a cache."""
@@ -126,7 +126,7 @@ class CacheDict(TypedDict):
 
 
 class SpecDict(TypedDict):
-    """What :attr:`forebay.Loader.spec` is: the options of a loader, by the names of its arguments."""
+    """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
 
     columns: list[str]
     decode: dict[str, dict[str, Any]]
@@ -146,7 +146,7 @@ class SpecDict(TypedDict):
 
 
 class PlanDict(TypedDict):
-    """What :meth:`forebay.Plan.to_dict` returns. Sizes are in bytes."""
+    """The result of :meth:`forebay.Plan.to_dict`. Sizes are in bytes."""
 
     epoch: int
     rank: int
@@ -171,20 +171,20 @@ class PlanDict(TypedDict):
 
 
 class StageDict(TypedDict):
-    """What one stage did. Times are in seconds."""
+    """The work of one stage. Times are in seconds."""
 
     items: int
-    """Files, row groups, rows, images or batches that it put out."""
+    """Files, row groups, rows, images or batches that it produced."""
     bytes: int
     working: float
     starved: float | None
     """Time with nothing to work on; ``None`` for the stages that share the pool of threads."""
     blocked: float | None
-    """Time without room for results; ``None`` for the stages that share the pool of threads."""
+    """Time without space for results; ``None`` for the stages that share the pool of threads."""
 
 
 class PoolDict(TypedDict):
-    """What the threads that decode did, summed over them. Times are in seconds."""
+    """The work of the decoding threads, summed over them. Times are in seconds."""
 
     threads: int
     working: float
@@ -207,7 +207,7 @@ class NextDict(TypedDict):
 
 
 class QueuesDict(TypedDict):
-    """What is in flight now, and on average while epochs are under way."""
+    """Batches and row groups in flight now, and on average while epochs are under way."""
 
     batches_ready: int
     batches_ready_mean: float
@@ -216,7 +216,7 @@ class QueuesDict(TypedDict):
 
 
 class MemoryDict(TypedDict):
-    """Bytes in flight, and what they may be."""
+    """Bytes in flight, and their limits."""
 
     budget: int
     batches: int
@@ -225,7 +225,7 @@ class MemoryDict(TypedDict):
 
 
 class TrafficDict(TypedDict):
-    """What was asked of the stores since the data set was opened."""
+    """Requests to the stores since the data set was opened."""
 
     requests: int
     bytes_read: int
@@ -257,16 +257,16 @@ class VerdictDict(TypedDict):
 
 
 class StatsDict(TypedDict):
-    """What :meth:`forebay.Stats.to_dict` returns. Times are in seconds, sizes in bytes."""
+    """The result of :meth:`forebay.Stats.to_dict`. Times are in seconds, sizes in bytes."""
 
     stages: dict[str, StageDict]
-    """What each stage did, by its name."""
+    """The work of each stage, by its name."""
     pool: PoolDict
-    """What the threads that decode did."""
+    """The work of the decoding threads."""
     waits: dict[str, float]
     """Time that the training loop waited, by the stage that held it up."""
     waits_first: dict[str, float]
-    """Of it, the time that it waited for the first batch."""
+    """The part of it that was the wait for the first batch."""
     consumer: float
     """The training loop's own time, between a batch and the next request."""
     next: NextDict
@@ -276,5 +276,5 @@ class StatsDict(TypedDict):
     memory: MemoryDict
     traffic: TrafficDict
     cache: dict[str, Any] | None
-    """What the cache did; ``None`` without one."""
+    """The work of the cache; ``None`` without one."""
     verdict: VerdictDict

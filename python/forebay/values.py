@@ -1,4 +1,4 @@
-"""Small frozen values that say how to load: they compare, hash, pickle, and exist only if they are right."""
+"""Small frozen values for the options of a loader: they compare, hash, pickle, and exist only if they are valid."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ._forebay import CACHE_TIERS, MIXINGS
 from .errors import InvalidError
 from .locations import local
-from .sizes import parse_bytes
+from .sizes import given, parse_bytes
 
 if TYPE_CHECKING:
     from .types import CacheTier, Mixing
@@ -26,10 +27,17 @@ def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
     if isinstance(value, bool):
         raise InvalidError(f"{name} must be an int, got {value!r}")
     if number < least:
-        raise InvalidError(f"{name} must be at least {least}, got {value!r}")
+        raise InvalidError(f"{name} must be at least {least}, got {given(value)}")
     if number >= 1 << bits:
-        raise InvalidError(f"{name} must fit {bits} bits, got {value!r}")
+        raise InvalidError(f"{name} must fit {bits} bits, got {given(value)}")
     return number
+
+
+def named(value: Any, name: str, names: tuple[str, ...]) -> None:
+    """Refuses what is not one of the names that an argument may have."""
+    if not isinstance(value, str) or value not in names:
+        *others, last = map(repr, names)
+        raise InvalidError(f"{name} must be {', '.join(others)} or {last}, got {value!r}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -79,8 +87,7 @@ class Shuffle:
         for name, bits in (("window_rows", 64), ("lanes", 32)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(getattr(self, name), name, 1, bits))
-        if self.mixing not in ("window", "exact", "stored"):
-            raise InvalidError(f"mixing must be 'window', 'exact' or 'stored', got {self.mixing!r}")
+        named(self.mixing, "mixing", MIXINGS)
         if self.mixing != "window" and self.window_rows is not None:
             raise InvalidError(f"window_rows={self.window_rows}, but mixing={self.mixing!r} has no window")
         if self.mixing == "stored" and self.seed != 0:
@@ -90,8 +97,8 @@ class Shuffle:
     def exact(cls, seed: int, *, lanes: int | None = None) -> Shuffle:
         """A uniform permutation of all rows.
 
-        Every row group is read for each epoch at once, so it needs a :class:`DiskCache` or enough ``memory=`` for the
-        whole data set.
+        Each batch draws from all row groups, so it needs a :class:`DiskCache` or enough ``memory=`` for the whole data
+        set.
 
         Parameters
         ----------
@@ -149,9 +156,10 @@ class Skip:
     """Leaves bad rows out of the batches and counts them, instead of raising.
 
     A batch is shorter by the rows that are left out of it, so that every rank has the same number of steps;
-    :meth:`Loader.skipped` lists them. Bad rows are those whose image cannot be decoded whole, those with a null in a
+    :meth:`Loader.skipped` lists them. Bad rows are those whose image cannot be decoded, those with a null in a
     column that needs values (numbers, booleans, times, binary of fixed length, lists) and has no ``fill_null``, and
-    those of row groups that cannot be read.
+    those of row groups that cannot be read. Of an image only the part that is wanted is decoded: damage outside that
+    part, such as below a crop, is not seen.
 
     Parameters
     ----------
@@ -189,22 +197,23 @@ class DiskCache:
     Parameters
     ----------
     path : str or os.PathLike
-        A directory on a local disk that only this user writes to. It is created if missing.
+        A directory on a local disk that only this user writes to. It is created if missing. A relative path becomes
+        absolute at once.
     max_bytes : int or str
-        Most bytes that it may hold: a number, ``"200GB"``, ``"200g"`` or ``"200GiB"``. What does not fit is read from
-        the store again each epoch; what fits stays.
+        Most bytes that it may hold: a number, ``"200GB"``, ``"200g"``, ``"200GiB"`` or ``"200Gi"``. What does not fit
+        is read from the store again each epoch; what fits stays.
     tier : {"auto", "rows", "resized", "pixels"}, default "auto"
         Form in which images are kept.
 
         ``"rows"``
             The encoded files as they are: good for every size and augmentation.
         ``"pixels"``
-            8-bit pixels, as far as no random operation comes before: not decoded again from the second epoch on, for
-            several times the disk.
+            8-bit pixels, up to the first random operation: not decoded again from the second epoch on, for several
+            times the disk space.
         ``"resized"``
             JPEGs of the largest size that is needed: for images much larger than that.
         ``"auto"``
-            Begins with rows and changes when the loop waits for image decoding and the disk has the room and the speed
+            Begins with rows and changes if the loop waits for image decoding and the disk has the space and the speed
             for another form; ``state_dict()`` records which one is used.
 
     Raises
@@ -229,8 +238,7 @@ class DiskCache:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", local(self.path, "path"))
         object.__setattr__(self, "max_bytes", parse_bytes(self.max_bytes, "max_bytes"))
-        if self.tier not in ("auto", "rows", "resized", "pixels"):
-            raise InvalidError(f"tier must be 'auto', 'rows', 'resized' or 'pixels', got {self.tier!r}")
+        named(self.tier, "tier", CACHE_TIERS)
 
     def __repr__(self) -> str:
         tier = "" if self.tier == "auto" else f", tier={self.tier!r}"

@@ -1,7 +1,7 @@
 //! A batch as a Python mapping from name to array.
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::{FieldRef, Schema};
+use forebay::arrow::array::{Array, ArrayRef, RecordBatch};
+use forebay::arrow::datatypes::{FieldRef, Schema};
 use forebay::internals::error::escaped;
 use forebay::internals::loader::{Consumer, Stage};
 use forebay::{Error, ErrorKind};
@@ -32,7 +32,7 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 /// - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
 /// - lists of differing lengths are :class:`Ragged`,
 /// - times are ``datetime64`` or ``timedelta64``,
-/// - text, other binary and all else are arrays of Python objects, copied one by one.
+/// - text, other binary and all other types are arrays of Python objects, copied one by one.
 ///
 /// A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
 /// ``pyarrow.record_batch(batch)``.
@@ -52,7 +52,7 @@ pub(crate) struct Batch {
     places: Py<PyDict>,
     /// One for each column.
     arrays: Box<[PyOnceLock<Py<PyAny>>]>,
-    /// Whom the arrays are made for.
+    /// The consumer of the arrays.
     consumer: Option<Consumer>,
 }
 
@@ -63,10 +63,16 @@ impl Batch {
         Batch { batch, places, arrays, consumer }
     }
 
-    /// The place of a column, or the error that names those there are.
+    /// The place of a column, or the error that lists the columns.
     fn place(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<usize> {
+        let Ok(text) = name.cast::<PyString>() else {
+            let kind = name.get_type().name()?;
+            return Err(PyTypeError::new_err(format!(
+                "a batch has columns by name, got {kind} (pass a str)"
+            )));
+        };
         let Some(place) = self.places.bind(py).get_item(name)? else {
-            let name = name.cast::<PyString>()?.to_cow()?;
+            let name = text.to_cow()?;
             let schema = self.batch.schema_ref();
             let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
             let error = Error::new(ErrorKind::UnknownColumn, format!("the batch has no column {name:?}"));
@@ -79,7 +85,7 @@ impl Batch {
         place.extract()
     }
 
-    /// A column, or the error that names those there are.
+    /// A column, or the error that lists the columns.
     pub(crate) fn lookup(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<(&FieldRef, &ArrayRef)> {
         Ok(self.at(self.place(py, name)?))
     }
@@ -88,7 +94,7 @@ impl Batch {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
     }
 
-    /// The array of the column at `place`, made anew.
+    /// A new array of the column at `place`.
     fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let (field, column) = self.at(place);
         let Some(consumer) = &self.consumer else { return numpy::array(py, field, column) };
@@ -105,7 +111,7 @@ fn bytes(column: &dyn Array) -> u64 {
     bytes as u64
 }
 
-/// For frameworks that make a new mapping of the batch's type to hold the tensors of a device.
+/// For frameworks that create a new mapping of the batch's type for the tensors of a device.
 const NO_CONSTRUCTOR: &str = "a forebay.Batch cannot be constructed (to move batches to a device, pass \
      forebay.torch.batches(loader) in place of the loader, or dict(batch))";
 
@@ -156,7 +162,7 @@ impl Batch {
         let array = match slot.get(py) {
             Some(array) => array,
             None => {
-                // Two threads may both make it; both get the one that was first.
+                // If two threads make it, both get the first one.
                 let made = self.array(py, place)?.unbind();
                 slot.get_or_init(py, || made)
             }

@@ -1,8 +1,8 @@
 //! The Arrow PyCapsule protocol: schemas and batches to pyarrow, polars, DuckDB and others.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
-use arrow::datatypes::{Field, Schema};
-use arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
+use forebay::arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
+use forebay::arrow::datatypes::{Field, Schema};
+use forebay::arrow::ffi::{FFI_ArrowArray, FFI_ArrowSchema};
 use forebay::internals::error::OrFail;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

@@ -1,8 +1,8 @@
 //! One column of a batch through DLPack, Arrow and other protocols.
 
-use arrow::array::ArrayRef;
-use arrow::buffer::Buffer;
-use arrow::datatypes::FieldRef;
+use forebay::arrow::array::ArrayRef;
+use forebay::arrow::buffer::Buffer;
+use forebay::arrow::datatypes::FieldRef;
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;

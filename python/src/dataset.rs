@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use forebay::Dataset as Inner;
+use forebay::internals::source;
 use pyo3::prelude::*;
 
 use crate::interrupt::interruptible;
 use crate::schema::Schema;
 
-/// Files that were found and footers that were read. A forked child may use it: it connects to the stores anew.
+/// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Dataset {
     dataset: Inner,
+    /// Where it was found, for a process that works in another folder.
+    locations: Vec<String>,
 }
 
 /// The data set of a `forebay._forebay.Dataset`, for a loader.
@@ -24,8 +27,15 @@ impl Dataset {
     /// Finds the files and reads their footers, so it waits without the interpreter.
     #[new]
     fn new(py: Python<'_>, urls: Vec<String>, storage_options: BTreeMap<String, String>) -> PyResult<Self> {
-        let dataset = interruptible(py, move || Inner::open_with_options(urls, &storage_options))?;
-        Ok(Dataset { dataset })
+        interruptible(py, move || {
+            let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
+            Ok(Dataset { dataset: Inner::open_with_options(urls, &storage_options)?, locations })
+        })
+    }
+
+    /// Where it was found: the locations as they were given, with absolute paths.
+    fn locations(&self) -> Vec<String> {
+        self.locations.clone()
     }
 
     /// Rows of all files.
@@ -54,7 +64,7 @@ impl Dataset {
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// What identifies the data set, wherever it is stored.
+    /// The identity of the data set, wherever it is stored.
     fn fingerprint(&self) -> String {
         self.dataset.catalog().fingerprint.to_string()
     }

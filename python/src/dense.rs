@@ -1,10 +1,10 @@
-//! What of an Arrow column is one rectangular block of memory: the common ground of numpy, DLPack and buffers.
+//! Arrow columns as rectangular blocks of memory, for numpy, DLPack and buffers.
 //!
-//! Nothing is copied here but booleans, which Arrow packs eight to a byte and everybody else wants one to a byte.
+//! Only booleans are copied: Arrow packs eight to a byte, and all others take one to a byte.
 
-use arrow::array::{Array, ArrayData, AsArray};
-use arrow::buffer::{BooleanBuffer, Buffer};
-use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
+use forebay::arrow::array::{Array, ArrayData, AsArray};
+use forebay::arrow::buffer::{BooleanBuffer, Buffer};
+use forebay::arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit};
 
 /// Field metadata: the name of an Arrow extension type.
 const EXTENSION_NAME: &str = "ARROW:extension:name";
@@ -20,11 +20,11 @@ const DTYPE: &str = "forebay:dtype";
 pub(crate) enum Element {
     /// One byte, 0 or 1.
     Bool,
-    /// A signed integer of so many bytes.
+    /// A signed integer of this many bytes.
     Int(u8),
-    /// An unsigned integer of so many bytes.
+    /// An unsigned integer of this many bytes.
     UInt(u8),
-    /// An IEEE float of so many bytes.
+    /// An IEEE float of this many bytes.
     Float(u8),
     /// The upper half of a 32-bit float.
     BFloat16,
@@ -80,11 +80,12 @@ pub(crate) struct Dense {
     pub(crate) buffer: Buffer,
     /// Rows first.
     pub(crate) shape: Vec<usize>,
-    /// Of what.
+    /// The type of an element.
     pub(crate) element: Element,
 }
 
-/// The element type and the shape of one row, if a column of this type is a rectangular block. Says nothing on nulls.
+/// The element type and the shape of one row, if a column of this type is a rectangular block. Nulls do not matter
+/// here.
 pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<usize>)> {
     match field.data_type() {
         DataType::FixedSizeList(item, length) => {

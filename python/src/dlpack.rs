@@ -1,7 +1,7 @@
 //! A block of memory as a DLPack capsule, of both generations of the protocol.
 //!
 //! The capsule is consumed at most once: the consumer renames it to `used_…` and from then on calls the tensor's own
-//! deleter. A capsule that nobody consumed calls it when it dies. The deleter may run on any thread and without the
+//! deleter. An unconsumed capsule calls it when it is destroyed. The deleter may run on any thread and without the
 //! interpreter, so it touches nothing but Arrow memory.
 
 #![allow(unsafe_code, reason = "DLPack is a C protocol of raw pointers")]
@@ -9,7 +9,7 @@
 use std::ffi::{CStr, c_void};
 use std::ptr::{self, NonNull};
 
-use arrow::buffer::Buffer;
+use forebay::arrow::buffer::Buffer;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
@@ -73,14 +73,14 @@ struct Versioned {
     tensor: Tensor,
 }
 
-/// What a tensor points into; dropped by its deleter.
+/// The memory that a tensor points into; dropped by its deleter.
 struct Context {
     _buffer: Buffer,
     shape: Vec<i64>,
     strides: Vec<i64>,
 }
 
-/// The DLPack type of an element, where it has one: times have none.
+/// Whether an element has a DLPack type: times have none.
 pub(crate) fn has_type(element: Element) -> bool {
     data_type(element).is_some()
 }
@@ -135,7 +135,7 @@ pub(crate) fn capsule(
     })
 }
 
-/// Elements from one index to the next, for each dimension. Some consumers refuse tensors without.
+/// Elements from one index to the next, for each dimension. Some consumers refuse tensors without strides.
 fn row_major(shape: &[i64]) -> Vec<i64> {
     let mut strides = vec![1; shape.len()];
     for dimension in (1..shape.len()).rev() {

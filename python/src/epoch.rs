@@ -1,10 +1,9 @@
 //! The wait for the next batch: without the interpreter, and interrupted by Ctrl-C.
 
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use forebay::internals::loader::{Consumer, Receipt, Stage};
-use forebay::{BadRow, Epoch as Inner, Error, ErrorKind, Wait};
+use forebay::internals::loader::{self, Consumer, Receipt, Stage, ended};
+use forebay::{BadRow, Epoch as Inner, Error, Wait};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
@@ -24,9 +23,35 @@ pub(crate) struct Epoch {
     /// The places of the columns; all batches have the same.
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
-    closed: AtomicBool,
+    /// Why it was ended, if it was: the first reason stays.
+    ended: OnceLock<Reason>,
     /// Rows that were left out so far.
     skipped: Py<Skipped>,
+}
+
+/// Why an epoch was ended.
+#[pyclass(frozen, eq, module = "forebay._forebay", from_py_object)]
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Reason {
+    /// The user closed it.
+    Left,
+    /// Another epoch was begun.
+    Superseded,
+    /// A state was loaded.
+    Restored,
+    /// The loader was closed.
+    Closed,
+}
+
+impl From<Reason> for loader::Reason {
+    fn from(reason: Reason) -> Self {
+        match reason {
+            Reason::Left => loader::Reason::Left,
+            Reason::Superseded => loader::Reason::Superseded,
+            Reason::Restored => loader::Reason::Restored,
+            Reason::Closed => loader::Reason::Closed,
+        }
+    }
 }
 
 /// The rows that an epoch left out so far. It stays when the epoch is gone.
@@ -58,7 +83,7 @@ impl Skipped {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes over what `epoch` has more of.
+    /// Adds the rows that `epoch` has left out since.
     fn follow(&self, epoch: &Inner) {
         let (mut rows, all) = (self.lock(), epoch.skipped());
         let known = rows.len();
@@ -74,6 +99,15 @@ pub(crate) struct Step {
     batch: Py<Batch>,
     after: Receipt,
     consumer: Option<Consumer>,
+}
+
+#[pymethods]
+impl Step {
+    /// Whether it is the last one of its epoch.
+    #[getter]
+    fn is_last(&self) -> bool {
+        self.after.is_last()
+    }
 }
 
 impl Step {
@@ -96,9 +130,13 @@ impl Epoch {
             consumer: Home::new(consumer),
             places: PyOnceLock::new(),
             number,
-            closed: AtomicBool::new(false),
+            ended: OnceLock::new(),
             skipped: Py::new(py, Skipped::default())?,
         })
+    }
+
+    fn error(&self, reason: Reason) -> Error {
+        ended(self.number, reason.into())
     }
 }
 
@@ -116,8 +154,8 @@ impl Epoch {
         self.skipped.clone_ref(py)
     }
 
-    /// The next step, which does not count as handed over yet; `None` after the last. `asks` says that it is the user
-    /// who asks.
+    /// The next step, which does not count as handed over yet; `None` after the last. `asks` is true if the user's
+    /// own thread calls it.
     #[pyo3(signature = (asks=false))]
     fn pull(&self, py: Python<'_>, asks: bool) -> PyResult<Option<Step>> {
         let epoch = self.epoch.get(py)?;
@@ -126,9 +164,9 @@ impl Epoch {
             consumer.iter().for_each(Consumer::asks);
         }
         loop {
-            if self.closed.load(Relaxed) {
+            if let Err(error) = self.check_open(py) {
                 py.detach(|| lock(epoch).take());
-                return Err(errors::raise(py, &closed()));
+                return Err(error);
             }
             let skipped = self.skipped.get();
             let wait = py.detach(|| match lock(epoch).as_mut() {
@@ -137,9 +175,10 @@ impl Epoch {
                     skipped.follow(epoch);
                     wait
                 }
-                // Another thread may have closed it since it was looked at.
-                None if self.closed.load(Relaxed) => Wait::Step(Err(closed())),
-                None => Wait::Finished,
+                // Another thread may have ended it since it was looked at.
+                None => {
+                    self.ended.get().map_or(Wait::Finished, |reason| Wait::Step(Err(self.error(*reason))))
+                }
             });
             match wait {
                 Wait::Pending => py.check_signals()?,
@@ -161,6 +200,14 @@ impl Epoch {
         }
     }
 
+    /// Raises if the epoch was ended.
+    fn check_open(&self, py: Python<'_>) -> PyResult<()> {
+        match self.ended.get() {
+            Some(reason) => Err(errors::raise(py, &self.error(*reason))),
+            None => Ok(()),
+        }
+    }
+
     /// The user asks for a batch.
     fn asks(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::asks);
@@ -179,13 +226,13 @@ impl Epoch {
         Ok(())
     }
 
-    /// The function made so many bytes of it.
+    /// The function made this many bytes of it.
     fn transformed(&self, py: Python<'_>, bytes: u64) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(|consumer| consumer.count(Stage::Transform, 1, bytes));
         Ok(())
     }
 
-    /// What was made waits until the user takes what was made before.
+    /// The result waits until the user takes the one before it.
     fn is_full(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::is_full);
         Ok(())
@@ -198,7 +245,7 @@ impl Epoch {
         Ok(())
     }
 
-    /// That is done; `copied` says how many bytes went to the device, where that began with them.
+    /// That is done; `copied` is the number of bytes copied to the device, for a copy.
     #[pyo3(signature = (copied=None))]
     fn converted(&self, py: Python<'_>, copied: Option<u64>) -> PyResult<()> {
         if let Some(consumer) = self.consumer.get(py)? {
@@ -209,8 +256,9 @@ impl Epoch {
     }
 
     /// Ends the epoch. A wait that is going on in another thread ends too, at its next check.
-    fn close(&self, py: Python<'_>) {
-        self.closed.store(true, Relaxed);
+    fn close(&self, py: Python<'_>, reason: Reason) {
+        // The first reason stays.
+        let _ = self.ended.set(reason);
         if let Ok(epoch) = self.epoch.get(py) {
             py.detach(|| match epoch.try_lock() {
                 Ok(mut epoch) => drop(epoch.take()),
@@ -218,11 +266,6 @@ impl Epoch {
             });
         }
     }
-}
-
-fn closed() -> Error {
-    Error::new(ErrorKind::Closed, "the epoch was closed")
-        .hint("a loader has one epoch at a time, and beginning another closes it")
 }
 
 /// A thread that panicked left at worst an epoch that ended.

@@ -1,5 +1,5 @@
 //! One library error to one Python exception. The classes are written in Python (`forebay/errors.py`), where they can
-//! also derive from what people already catch; here is only which kind is which class.
+//! also derive from built-in exceptions; this file only maps kinds to classes.
 
 use forebay::{Error, ErrorKind};
 use pyo3::exceptions::PyRuntimeError;
@@ -29,12 +29,12 @@ fn class(kind: ErrorKind) -> &'static str {
     }
 }
 
-/// The exception that says what `error` says, with its place as attributes.
+/// The exception with the sentence of `error`, and its place as attributes.
 pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, class(error.kind()), error).unwrap_or_else(|broken| broken)
 }
 
-/// A null in a column that was asked for as an array.
+/// A null in a column that was requested as an array.
 pub(crate) fn null(py: Python<'_>, error: &Error) -> PyErr {
     exception(py, "NullError", error).unwrap_or_else(|broken| broken)
 }
@@ -54,6 +54,7 @@ fn exception(py: Python<'_>, class: &str, error: &Error) -> PyResult<PyErr> {
 fn option(name: &str, value: Option<&str>) -> String {
     match (name, value) {
         (name, Some(value)) => format!("{name}={value}"),
+        ("cache", None) => "cache=".to_owned(),
         ("columns", None) => "columns=[...]".to_owned(),
         ("decode", None) => "decode={...}".to_owned(),
         ("drop_last", None) => "drop_last=True".to_owned(),
@@ -62,7 +63,7 @@ fn option(name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// What a result of the library is in Python.
+/// Results of the library in Python.
 pub(crate) trait IntoPython<T> {
     /// The value, or the exception of its error.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
@@ -74,7 +75,7 @@ impl<T> IntoPython<T> for forebay::Result<T> {
     }
 }
 
-/// A broken promise inside this crate, said as such instead of a panic.
+/// A broken invariant of this crate, as an error instead of a panic.
 pub(crate) fn internal(cause: &str) -> PyErr {
     PyRuntimeError::new_err(format!("forebay: {cause}; this is a bug, please report it"))
 }

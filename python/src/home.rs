@@ -1,7 +1,7 @@
-//! Things with threads that belong to the process that made them.
+//! Values with threads, which belong to the process that made them.
 //!
-//! A forked child has the memory of such a thing but not its threads: to use it would wait for ever, and so would its
-//! destructor. Here the first raises at once, and the second leaves the memory alone.
+//! A forked child has the memory of such a value but not its threads: using it would wait for ever, and so would its
+//! destructor. Here, use raises at once, and the destructor does nothing.
 
 use forebay::internals::loader::forked;
 use pyo3::prelude::*;

@@ -1,11 +1,16 @@
 //! `forebay.Image`: the library's value as a frozen Python object.
 
-use forebay::{Image as Spec, Layout, PixelType};
+use forebay::{Image as Spec, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
+use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyString;
 use serde_json::Value;
 
+use crate::arguments::{float, int, items, numbers, refused};
 use crate::errors::IntoPython;
+
+type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// How an encoded image becomes pixels: a frozen value.
 ///
@@ -33,24 +38,10 @@ impl Image {
         self.spec.clone()
     }
 
-    fn with(spec: Spec) -> Self {
-        Image { spec }
-    }
-}
-
-/// A square's side, or height and width.
-#[derive(FromPyObject)]
-enum Size {
-    Side(u32),
-    Sides(u32, u32),
-}
-
-impl From<Size> for forebay::internals::decode::Size {
-    fn from(size: Size) -> Self {
-        match size {
-            Size::Side(side) => side.into(),
-            Size::Sides(height, width) => (height, width).into(),
-        }
+    /// The value, unless it can never work, whatever methods follow.
+    fn with(py: Python<'_>, spec: Spec) -> PyResult<Self> {
+        spec.validate_so_far().or_raise(py)?;
+        Ok(Image { spec })
     }
 }
 
@@ -67,9 +58,14 @@ impl Image {
     /// -------
     /// Image
     ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535.
     #[staticmethod]
-    fn resize(height: u32, width: u32) -> Self {
-        Image::with(Spec::resize(height, width))
+    fn resize(py: Python<'_>, height: Argument, width: Argument) -> PyResult<Self> {
+        Image::with(py, Spec::resize(named_side(height, "height")?, named_side(width, "width")?))
     }
 
     /// A random box of the image, resized.
@@ -87,17 +83,27 @@ impl Image {
     /// -------
     /// Image
     ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, or a range is not two finite numbers above 0, the smaller one first.
     #[staticmethod]
     #[pyo3(signature = (size, *, scale=None, ratio=None))]
-    fn random_resized_crop(size: Size, scale: Option<(f64, f64)>, ratio: Option<(f64, f64)>) -> Self {
+    fn random_resized_crop(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        scale: Option<Argument>,
+        ratio: Option<Argument>,
+    ) -> PyResult<Self> {
         let mut spec = Spec::random_resized_crop(size);
         if let Some(scale) = scale {
-            spec = spec.scale(scale);
+            spec = spec.scale(range(scale, "scale")?);
         }
         if let Some(ratio) = ratio {
-            spec = spec.ratio(ratio);
+            spec = spec.ratio(range(ratio, "ratio")?);
         }
-        Image::with(spec)
+        Image::with(py, spec)
     }
 
     /// The middle of the image, after its shorter side was resized.
@@ -113,14 +119,26 @@ impl Image {
     /// -------
     /// Image
     ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, or ``size`` is larger than ``resize``.
     #[staticmethod]
     #[pyo3(signature = (size, *, resize=None))]
-    fn center_crop(size: Size, resize: Option<u32>) -> Self {
+    fn center_crop(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        resize: Option<Argument>,
+    ) -> PyResult<Self> {
         let spec = Spec::center_crop(size);
-        Image::with(match resize {
-            Some(pixels) => spec.resize_shorter(pixels),
-            None => spec,
-        })
+        Image::with(
+            py,
+            match resize {
+                Some(pixels) => spec.resize_shorter(named_side(pixels, "resize")?),
+                None => spec,
+            },
+        )
     }
 
     /// Mirrors left to right at random.
@@ -134,9 +152,14 @@ impl Image {
     /// -------
     /// Image
     ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
     #[pyo3(signature = (p=0.5))]
-    fn flip(&self, p: f64) -> Self {
-        Image::with(self.spec().flip_with(p))
+    fn flip(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().flip_with(p) }
     }
 
     /// ``(x / 255 - mean) / std`` for each channel; needs a float type.
@@ -150,16 +173,23 @@ impl Image {
     /// -------
     /// Image
     ///     A new value.
-    fn normalize(&self, mean: [f32; 3], std: [f32; 3]) -> Self {
-        Image::with(self.spec().normalize(mean, std))
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     One of them is not three finite numbers, or a number of ``std`` is not above 0.
+    fn normalize(&self, py: Python<'_>, mean: Argument, std: Argument) -> PyResult<Self> {
+        let mean = channels(mean, "mean", "three finite numbers", |_| true)?;
+        let std = channels(std, "std", "three finite numbers above 0", |std| std > 0.0)?;
+        Image::with(py, self.spec().normalize(mean, std))
     }
 
     /// Sets the type of a pixel.
     ///
     /// Parameters
     /// ----------
-    /// dtype : {"uint8", "float16", "bfloat16", "float32"}
-    ///     The type. Default of an image: "uint8".
+    /// dtype : {"uint8", "float16", "bfloat16", "float32"} or numpy.dtype
+    ///     The type, by name or as ``numpy.float32``. Default of an image: "uint8".
     ///
     /// Returns
     /// -------
@@ -170,9 +200,8 @@ impl Image {
     /// ------
     /// InvalidError
     ///     There is no such type.
-    fn dtype(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
-        let dtype: PixelType = dtype.parse::<PixelType>().or_raise(py)?;
-        Ok(Image::with(self.spec().dtype(dtype)))
+    fn dtype(&self, #[pyo3(from_py_with = pixel_type)] dtype: PixelType) -> Self {
+        Image { spec: self.spec().dtype(dtype) }
     }
 
     /// Sets the order of the axes.
@@ -191,9 +220,8 @@ impl Image {
     /// ------
     /// InvalidError
     ///     There is no such order.
-    fn layout(&self, py: Python<'_>, layout: &str) -> PyResult<Self> {
-        let layout: Layout = layout.parse::<Layout>().or_raise(py)?;
-        Ok(Image::with(self.spec().layout(layout)))
+    fn layout(&self, #[pyo3(from_py_with = pixel_layout)] layout: Layout) -> Self {
+        Image { spec: self.spec().layout(layout) }
     }
 
     /// One channel instead of three: the luma of ITU-R 601.
@@ -203,7 +231,7 @@ impl Image {
     /// Image
     ///     A new value.
     fn grayscale(&self) -> Self {
-        Image::with(self.spec().grayscale())
+        Image { spec: self.spec().grayscale() }
     }
 
     /// Turns and mirrors as EXIF or the tag of a TIFF says.
@@ -217,9 +245,14 @@ impl Image {
     /// -------
     /// Image
     ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``apply`` is neither ``True`` nor ``False``.
     #[pyo3(signature = (apply=true))]
-    fn exif_orientation(&self, apply: bool) -> Self {
-        Image::with(self.spec().exif_orientation(apply))
+    fn exif_orientation(&self, #[pyo3(from_py_with = truth)] apply: bool) -> Self {
+        Image { spec: self.spec().exif_orientation(apply) }
     }
 
     /// Limits the pixels that an image may have by its header; one with more is a bad row.
@@ -233,8 +266,13 @@ impl Image {
     /// -------
     /// Image
     ///     A new value.
-    fn max_pixels(&self, pixels: u64) -> Self {
-        Image::with(self.spec().max_pixels(pixels))
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``pixels`` is not an int of at least 1 that fits 64 bits.
+    fn max_pixels(&self, #[pyo3(from_py_with = pixels)] pixels: u64) -> Self {
+        Image { spec: self.spec().max_pixels(pixels) }
     }
 
     /// Shape of one image, in the order of the axes.
@@ -244,11 +282,11 @@ impl Image {
         (first, second, third)
     }
 
-    /// The value that `_canonical` was taken from: what unpickling calls.
+    /// The value of a `_canonical` text, for unpickling.
     #[staticmethod]
     fn _from_canonical(canonical: &str) -> PyResult<Self> {
         serde_json::from_str(canonical)
-            .map(Image::with)
+            .map(|spec| Image { spec })
             .map_err(|error| PyValueError::new_err(error.to_string()))
     }
 
@@ -268,12 +306,12 @@ impl Image {
         Ok((slf.get_type().getattr("_from_canonical")?, (slf.get()._canonical(),)))
     }
 
-    /// As one would write it.
+    /// The value as Python code.
     fn __repr__(&self) -> PyResult<String> {
         let spec: Value =
             serde_json::to_value(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-        // As they were written: the library holds them in 32 bits, whose digits in 64 bits nobody would recognise.
+        // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
         let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
         let triple = |value: &Value| {
             format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
@@ -328,5 +366,93 @@ impl Image {
             code.push_str(&format!(".max_pixels({})", spec["max_pixels"]));
         }
         Ok(code)
+    }
+}
+
+/// A side in pixels.
+fn side(value: Argument) -> Option<u32> {
+    int(value, 1..=u64::from(Spec::MAX_SIDE)).map(|side| side as u32)
+}
+
+/// The same, or the error that names the argument.
+fn named_side(value: Argument, name: &str) -> PyResult<u32> {
+    side(value).ok_or_else(|| refused(value, name, &format!("an int from 1 to {}", Spec::MAX_SIDE)))
+}
+
+/// A square's side, or height and width.
+fn extent(value: Argument) -> PyResult<Size> {
+    let both = || {
+        let [height, width] = items(value)?;
+        Some(Size::from((side(&height)?, side(&width)?)))
+    };
+    side(value).map(Size::from).or_else(both).ok_or_else(|| {
+        refused(
+            value,
+            "size",
+            &format!("an int from 1 to {}, or a height and a width of them", Spec::MAX_SIDE),
+        )
+    })
+}
+
+/// The least and the most of something that is above 0.
+fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
+    numbers(value, |[least, most]| *least > 0.0 && least <= most && most.is_finite())
+        .map(|[least, most]| (least, most))
+        .ok_or_else(|| refused(value, name, "two finite numbers above 0, the smaller one first"))
+}
+
+/// A number for each channel, in the precision of the library.
+fn channels(value: Argument, name: &str, wanted: &str, fits: impl Fn(f32) -> bool) -> PyResult<[f32; 3]> {
+    numbers(value, |numbers| {
+        numbers.iter().all(|number| (*number as f32).is_finite() && fits(*number as f32))
+    })
+    .map(|numbers| numbers.map(|number| number as f32))
+    .ok_or_else(|| refused(value, name, wanted))
+}
+
+fn probability(value: Argument) -> PyResult<f64> {
+    let probability = float(value).filter(|p| (0.0..=1.0).contains(p));
+    probability.ok_or_else(|| refused(value, "p", "a number from 0 to 1"))
+}
+
+fn truth(value: Argument) -> PyResult<bool> {
+    value.extract().map_err(|_| refused(value, "apply", "True or False"))
+}
+
+fn pixels(value: Argument) -> PyResult<u64> {
+    int(value, 1..=u64::MAX).ok_or_else(|| refused(value, "pixels", "an int of at least 1 that fits 64 bits"))
+}
+
+fn pixel_type(value: Argument) -> PyResult<PixelType> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<PixelType>().or_raise(value.py()),
+        Err(_) => numpy_type(value)
+            .ok_or_else(|| refused(value, "dtype", &one_of(&PixelType::ALL.map(PixelType::name)))),
+    }
+}
+
+/// The pixel type that numpy means: of `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
+fn numpy_type(value: Argument) -> Option<PixelType> {
+    let py = value.py();
+    if value.is_none() {
+        return None; // which numpy takes for float64
+    }
+    let dtype = py.import(intern!(py, "numpy")).ok()?.call_method1(intern!(py, "dtype"), (value,)).ok()?;
+    dtype.getattr(intern!(py, "name")).ok()?.extract::<String>().ok()?.parse().ok()
+}
+
+fn pixel_layout(value: Argument) -> PyResult<Layout> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Layout>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "layout", &one_of(&Layout::ALL.map(Layout::name)))),
+    }
+}
+
+/// Names as a sentence lists them: `'a', 'b' or 'c'`.
+fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+    match quoted.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => quoted.join(""),
     }
 }

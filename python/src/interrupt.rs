@@ -1,4 +1,4 @@
-//! Long work of the library that Ctrl-C interrupts.
+//! Long work of the library that Ctrl-C can interrupt.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
@@ -7,12 +7,12 @@ use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
 
-/// How long a wait goes on before it looks whether Ctrl-C was pressed: a quarter of the 0.2 s that are promised, and
-/// long enough to cost nothing.
+/// The time between two checks for Ctrl-C during a wait: a quarter of the promised 0.2 s, and long enough to cost
+/// nothing.
 pub(crate) const SLICE: Duration = Duration::from_millis(50);
 
-/// Runs `work` on a thread of its own, without the interpreter. Ctrl-C ends the wait; what was begun then ends by itself,
-/// and nobody sees its result.
+/// Runs `work` on a thread of its own, without the interpreter. Ctrl-C ends the wait; the work then ends by itself, and
+/// its result is dropped.
 pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> forebay::Result<T> + Send + 'static,

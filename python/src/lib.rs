@@ -1,10 +1,11 @@
 //! The Python door: it converts, detaches, listens and maps.
 //!
-//! It *converts* arguments and batches without copying what is large, *detaches* from the interpreter while it waits,
-//! *listens* for Ctrl-C meanwhile, and *maps* each error to an exception that people already catch. It holds no logic
-//! of its own: what is not about the border belongs in the library. The public names live in the Python package
-//! `forebay`, which wraps this module; nothing here is imported by users.
+//! It *converts* arguments and batches without copying large data, *detaches* from the interpreter while it waits,
+//! *listens* for Ctrl-C meanwhile, and *maps* each error to a familiar exception. It has no logic of its own:
+//! everything that is not about Python belongs in the library. The public names live in the Python package `forebay`,
+//! which wraps this module; nothing here is imported by users.
 
+mod arguments;
 mod batch;
 mod capsule;
 mod column;
@@ -16,6 +17,7 @@ mod errors;
 mod home;
 mod image;
 mod interrupt;
+mod lists;
 mod loader;
 mod memory;
 mod nulls;
@@ -42,10 +44,12 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
+    lists::add(module)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<epoch::Epoch>()?;
+    module.add_class::<epoch::Reason>()?;
     module.add_class::<epoch::Skipped>()?;
     module.add_class::<epoch::Step>()?;
     module.add_class::<loader::Loader>()?;

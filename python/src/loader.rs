@@ -13,7 +13,7 @@ use crate::interrupt::interruptible;
 use crate::options;
 use crate::schema::Schema;
 
-/// The loader as the library has it. `forebay.Loader` checks and remembers the arguments; this one only passes them on.
+/// The loader as the library has it. `forebay.Loader` checks and keeps the arguments; this one only passes them on.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Loader {
     loader: Home<Inner>,
@@ -43,7 +43,7 @@ impl Loader {
         json(self.loader.get(py)?.spec()).or_raise(py)
     }
 
-    /// Begins epoch `number`, or the one that is next; `apart` says that another thread than the user's pulls.
+    /// Begins epoch `number`, or the next one; `apart` means that another thread than the user's pulls.
     #[pyo3(signature = (number=None, apart=false))]
     fn epoch(&self, py: Python<'_>, number: Option<u64>, apart: bool) -> PyResult<Epoch> {
         let loader = self.loader.get(py)?;
@@ -83,7 +83,7 @@ impl Loader {
         Ok((plan.to_string(), json(&plan).or_raise(py)?))
     }
 
-    /// What happened so far as text, as JSON and as metrics of Prometheus.
+    /// The statistics so far as text, as JSON and as metrics of Prometheus.
     fn stats(&self, py: Python<'_>) -> PyResult<(String, String, String)> {
         #[derive(serde::Serialize)]
         struct Judged {
@@ -96,17 +96,17 @@ impl Loader {
         Ok((text, json(&Judged { stats, verdict }).or_raise(py)?, metrics))
     }
 
-    /// A warning about the cache's disk that was not given yet.
+    /// A warning about the cache's disk that was not returned yet.
     fn take_warning(&self, py: Python<'_>) -> PyResult<Option<String>> {
         Ok(self.loader.get(py)?.take_warning())
     }
 
-    /// What was handed over, as JSON.
+    /// The position of the training loop, as JSON.
     fn position(&self, py: Python<'_>) -> PyResult<String> {
         json(&self.loader.get(py)?.position()).or_raise(py)
     }
 
-    /// Goes to a position that was saved.
+    /// Moves to a saved position.
     fn restore(&self, py: Python<'_>, position: &str) -> PyResult<()> {
         let loader = self.loader.get(py)?;
         py.detach(|| loader.restore(&parse(position)?)).or_raise(py)

@@ -1,6 +1,6 @@
-//! Arrow memory as an object that numpy can look into.
+//! Arrow memory as an object that numpy can view.
 
-use arrow::buffer::Buffer;
+use forebay::arrow::buffer::Buffer;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple};

@@ -1,7 +1,7 @@
-//! Nulls where an array has no room for them: refused with the place and the ways out.
+//! Refuses nulls in columns whose arrays cannot hold them, with the place and the remedies.
 
-use arrow::array::Array;
-use arrow::datatypes::Field;
+use forebay::arrow::array::Array;
+use forebay::arrow::datatypes::Field;
 use forebay::internals::batch::null_rows;
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;

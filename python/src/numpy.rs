@@ -1,7 +1,7 @@
-//! An Arrow column as a numpy array: a view where numpy has the type, Python objects where it has not.
+//! An Arrow column as a numpy array: a view where numpy has the type, else Python objects.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Field};
+use forebay::arrow::array::{Array, ArrayRef, AsArray};
+use forebay::arrow::datatypes::{DataType, Field};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

@@ -1,10 +1,12 @@
 //! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
 //!
 //! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a struct is a `dict`, a list is a `list`, a null
-//! is `None`. Read the batch through Arrow where these columns must be fast.
+//! is `None`. If such columns must be fast, read the batch through Arrow.
 
-use arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
-use arrow::datatypes::{DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field};
+use forebay::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use forebay::arrow::datatypes::{
+    DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field,
+};
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};

@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, IntoDeserializer, Vi
 
 use crate::image::Image;
 
-/// What a dict says of `T`. Keys whose value is `None` are left out, as options that were not given.
+/// A `T` from a dict. Keys whose value is `None` are left out, as options that were not given.
 pub(crate) fn read<T: DeserializeOwned>(options: &Bound<'_, PyDict>) -> forebay::Result<T> {
     let given = options.iter().filter(|(_, value)| !value.is_none());
     let map = MapDeserializer::new(given.map(|(key, value)| (Value(key), Value(value))));

@@ -1,7 +1,7 @@
 //! Lists of differing lengths: `forebay.Ragged` over the values and the offsets as Arrow has them.
 
-use arrow::array::{Array, LargeListArray};
-use arrow::buffer::Buffer;
+use forebay::arrow::array::{Array, LargeListArray};
+use forebay::arrow::buffer::Buffer;
 use pyo3::prelude::*;
 
 use crate::dense::{self, Element};

@@ -1,6 +1,6 @@
-//! What a loader delivers: names and types.
+//! Names and types of the delivered columns.
 
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use forebay::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use forebay::internals::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -104,7 +104,7 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
     }
 }
 
-/// The type in words: Arrow's name, or element type and shape of a tensor. Names within it are spelled out.
+/// The type in words: Arrow's name, or element type and shape of a tensor. Control characters in names are escaped.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {

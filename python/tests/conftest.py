@@ -110,7 +110,7 @@ def ids(batches: object) -> list[list[int]]:
 
 
 def small(where: Path, **arguments: object) -> fb.Loader:
-    """A loader with what most tests want."""
+    """A loader with the options of most tests."""
     options: dict[str, object] = {"batch_size": 64, "shuffle": fb.Shuffle(seed=17, window_rows=200), "threads": 2}
     return fb.Loader(where, **{**options, **arguments})  # type: ignore[arg-type]
 

@@ -1,4 +1,4 @@
-"""What adapters for frameworks are made of: pull, convert, hand over, and the same through one class."""
+"""The steps of adapters: pull, convert, hand over, and the same through one class."""
 
 from __future__ import annotations
 
@@ -60,6 +60,25 @@ def test_a_batch_counts_when_it_is_handed_over_and_not_when_it_is_pulled(plain: 
         assert epoch.pull() is None
 
 
+@pytest.mark.parametrize("transform", [None, lambda batch: batch], ids=["bare", "transform"])
+def test_a_batch_counts_for_the_loader_that_it_was_pulled_from(plain: Path, transform: Any) -> None:
+    with small(plain, transform=transform) as one, small(plain, batch_size=32, transform=transform) as other:
+        pulled, epoch = iter(one).pull(), iter(other)
+        assert pulled is not None
+        with pytest.raises(ValueError) as caught:
+            epoch.hand_over(pulled)
+        assert repr(one) in str(caught.value) and repr(other) in str(caught.value)
+        with pytest.raises(ValueError) as caught:
+            Batches(one, dict).over(epoch)
+        assert repr(one) in str(caught.value) and repr(other) in str(caught.value)
+        assert one.state_dict()["row"] == other.state_dict()["row"] == 0
+        for wrong in (None, pulled.batch):
+            with pytest.raises(fb.InvalidError, match=r"pulled must be what pull\(\) returned, got"):
+                epoch.hand_over(wrong)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match=r"epoch must be a forebay\.Epoch, got int"):
+            Batches(one, dict).over(3)  # type: ignore[arg-type]
+
+
 def test_what_was_pulled_is_what_a_transform_made(plain: Path) -> None:
     with small(plain, transform=lambda batch: {"double": batch["id"] * 2}) as train, small(plain) as again:
         pulled = iter(train).pull()
@@ -111,6 +130,8 @@ def test_a_selection_keeps_its_structure() -> None:
     assert pick(batch, ["a", "b"]) == [1, 2]
     assert pick(batch, ("a", {"x": "b"})) == (1, {"x": 2})
     assert pick(batch, lambda batch: batch["b"] * 10) == 20
+    with pytest.raises(fb.InvalidError, match="picked by a name, a function, or a list, tuple or dict of them, got 3"):
+        pick(batch, {"x": 3})
 
 
 def test_only_a_loader_is_taken_for_one(plain: Path) -> None:

@@ -159,7 +159,7 @@ def test_arrow_takes_batches_columns_and_schemas(batch: fb.Batch, table: pa.Tabl
         assert schema == arrow.schema
         assert "id: Int64" in repr(loader.schema)
         assert loader.schema == batch.schema
-    # A capsule that nobody takes is freed too.
+    # An unconsumed capsule is freed too.
     batch.__arrow_c_array__()
     batch.column("id").__dlpack__()
     batch.column("id").__dlpack__(max_version=(1, 1))

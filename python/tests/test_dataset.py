@@ -1,4 +1,4 @@
-"""A data set that is opened once: what it says of itself, what it shows, and who shares it."""
+"""A data set that is opened once: its properties, its samples, and the loaders that share it."""
 
 from __future__ import annotations
 
@@ -133,6 +133,20 @@ def test_what_is_not_a_location_is_refused_as_a_loader_refuses_it(tmp_path: Path
         fb.Dataset(tmp_path / "nothing")
     with pytest.raises(fb.InvalidError, match="UTF-8"):
         fb.Dataset(os.fsdecode(b"caf\xe9.parquet"))
+
+
+def test_what_is_open_already_is_not_opened_again(plain: Path) -> None:
+    dataset = fb.Dataset(plain)
+    with dataset.loader() as loader:
+        for door, given, says in (
+            (fb.Dataset, dataset, r"got a forebay\.Dataset \(it is open already: use it as it is, or pass it to"),
+            (fb.Dataset, [dataset], r"urls\[0\] must be a str or a path, got Dataset \(to read several .* locations"),
+            (fb.Loader, [dataset, dataset], r"urls\[0\] must be a str or a path, got Dataset"),
+            (fb.Loader, loader, r"got a forebay\.Loader \(iterate over it"),
+            (fb.Loader, dataset.sample(1), r"got a forebay\.Batch \(it is in memory already"),
+        ):
+            with pytest.raises(fb.InvalidError, match=says):
+                door(given)  # type: ignore[arg-type]
 
 
 def test_a_loader_says_its_rows_columns_and_batch_size(plain: Path) -> None:

@@ -1,4 +1,4 @@
-"""Every example runs, on a few drawn photographs, and does what it says."""
+"""Every example runs, on a few synthetic photographs, and prints what it promises."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def environment(framework: str | None = None) -> dict[str, str]:
 
 
 def run(example: str, *arguments: str, cwd: Path, framework: str | None = None) -> str:
-    """What an example prints."""
+    """The output of an example."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / example), *arguments],
         cwd=cwd,

@@ -196,6 +196,18 @@ KERAS = """
     train = loader(shuffle=fb.Shuffle(seed=2))
     model.fit(fb.keras.batches(train, y=look), epochs=4, steps_per_epoch=4, callbacks=[Epochs()], verbose=0)
     assert sorted(rows[0] + rows[1]) == sorted(rows[2] + rows[3]) == list(range(256))
+
+    # A loop of one's own takes one epoch, and Keras goes on with the next one.
+    batches = fb.keras.batches(loader(shuffle=fb.Shuffle(seed=2)))
+    model.fit(batches, verbose=0)
+    assert sum(len(y) for x, y in batches) == 256
+    model.fit(batches, verbose=0)
+    assert batches.loader.state_dict()["epoch"] == 3
+    try:
+        assert 7 not in batches
+        print("searched")
+    except TypeError:
+        pass
     print("learned", keras.backend.backend())
 """
 
@@ -226,6 +238,9 @@ def test_jax_gets_arrays(plain: Path, photos: Path) -> None:
                 assert np.asarray(arrays[name]).tolist() == batch[name].tolist()
             assert isinstance(arrays["words"], fb.Ragged)
             assert train.state_dict() == again.state_dict()
+        for wrong in ({"device": "cpu"}, {"sharding": 3}):
+            with pytest.raises(fb.InvalidError, match=rf"{next(iter(wrong))} must be a jax\..*, got"):
+                fb.jax.batches(train, **wrong)
     decode = {"image": fb.Image.resize(8, 8).dtype("bfloat16")}
     with fb.Loader(photos, decode=decode) as train:
         assert next(iter(fb.jax.batches(train)))["image"].dtype == jax.numpy.bfloat16
@@ -264,6 +279,20 @@ def test_a_framework_that_lacks_something_itself_says_what(tmp_path: Path) -> No
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import forebay as fb; fb.keras"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert "forebay.keras needs Keras 3, which cannot be imported: No module named 'a_backend" in done.stderr
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "torch"])
+def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, backend: str) -> None:
+    (tmp_path / "keras.py").write_text(f"import {backend}")
+    (tmp_path / "jax.py").write_text("")
+    script = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); sys.modules[{backend!r}] = None\n"
+        "import forebay as fb; fb.keras"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    said = done.stderr.splitlines()[-1]
+    assert f"forebay.keras needs Keras 3, whose backend {backend} is not installed (set the environment" in said
+    assert "KERAS_BACKEND=" in said and said.endswith(f" before Python imports keras, or pip install {backend})")
 
 
 def test_importing_the_package_imports_no_framework() -> None:

@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -190,6 +191,9 @@ def test_a_state_that_does_not_belong_is_refused(plain: Path, change: dict[str, 
             loader.load_state_dict(state if change else {"model": "weights"})
         with pytest.raises(fb.StateMismatchError):
             loader.load_state_dict({"x": object()})
+        for wrong in (None, "{}", [("epoch", 1)]):
+            with pytest.raises(fb.StateMismatchError, match="must be a dict, got"):
+                loader.load_state_dict(wrong)  # type: ignore[arg-type]
         assert len(ids(loader)) == 16
 
 
@@ -200,6 +204,47 @@ def test_a_loader_pickles_by_its_arguments(plain: Path) -> None:
             assert repr(other) == repr(loader)
             assert ids(other) == want
             other.close()
+
+
+def rewritten(folder: Path, rows: int) -> None:
+    pq.write_table(pa.table({"id": range(rows)}), folder / "a.parquet")
+
+
+@pytest.mark.parametrize("make", [fb.Dataset, fb.Loader, lambda folder: fb.Loader(fb.Dataset(folder))])
+def test_what_was_pickled_is_not_opened_over_files_that_changed(tmp_path: Path, make: Any) -> None:
+    rewritten(tmp_path, 10)
+    pickled = pickle.dumps(make(tmp_path))
+    assert pickle.loads(pickled).num_rows == 10
+    rewritten(tmp_path, 11)
+    with pytest.raises(fb.StateMismatchError, match=r"have changed since it was pickled \(make a new forebay\.Dataset"):
+        pickle.loads(pickled)
+    rewritten(tmp_path, 10)
+    assert pickle.loads(pickled).num_rows == 10
+
+
+@pytest.mark.parametrize("urls", ["data", "./data/", "data/*.parquet", ["data/a.parquet"], Path("data")], ids=repr)
+def test_a_relative_path_goes_on_meaning_the_files_that_were_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, urls: Any
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "elsewhere" / "data").mkdir(parents=True)
+    rewritten(tmp_path / "data", 10)
+    rewritten(tmp_path / "elsewhere" / "data", 99)
+    monkeypatch.chdir(tmp_path)
+    dataset, trace = fb.Dataset(urls), tmp_path / "trace.json"
+    cache = fb.DiskCache("cache", max_bytes="1GB")
+    loader = fb.Loader(urls, cache=cache, trace="trace.json")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for loaders in (
+        (loader, fb.Loader(dataset)),
+        (copy.copy(loader), pickle.loads(pickle.dumps(loader)), fb.Loader(pickle.loads(pickle.dumps(dataset)))),
+    ):
+        trace.unlink(missing_ok=True)
+        for opened in loaders:
+            assert sum(map(len, ids(opened))) == 10
+            opened.close()
+        assert trace.exists()
+    assert sorted(path.name for path in Path().iterdir()) == ["data"]
 
 
 def test_a_filter_that_was_an_iterator_is_copied_too(plain: Path) -> None:
@@ -233,9 +278,16 @@ def test_repr_shows_no_secret_of_a_url(plain: Path) -> None:
 
 def test_a_loader_is_no_data_set_of_rows(plain: Path) -> None:
     with small(plain) as loader:
+        for searched in (loader, Batches(loader, dict)):
+            with pytest.raises(TypeError, match=r"cannot be searched with `in`"):
+                assert 7 not in searched
+        assert loader.state_dict()["row"] == 0
         with pytest.raises(TypeError, match=r"takes the place of a DataLoader.*forebay\.torch\.batches"):
             loader[0]
         batch = next(iter(loader))
+        for wrong in (0, slice(3), None):
+            with pytest.raises(TypeError, match=r"a batch has columns by name, got .* \(pass a str\)"):
+                batch[wrong]
         # What moves batches to a device rebuilds mappings from what they hold.
         with pytest.raises(TypeError, match=r"forebay\.torch\.batches"):
             type(batch)({"id": batch["id"]})
@@ -260,6 +312,54 @@ def test_next_moves_are_written_as_python_takes_them(tmp_path: Path, plain: Path
         fb.Loader(tmp_path)
     with pytest.raises(fb.InvalidError, match="leave out drop_last=True"):
         fb.Loader(plain, batch_size=1 << 20, drop_last=True)
+
+
+@pytest.mark.parametrize("transform", [None, lambda batch: batch], ids=["bare", "transform"])
+@pytest.mark.parametrize("taken", ["some", "all"])
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        (lambda loader, epoch: epoch.close(), "epoch 3 was ended: it was closed (iterate over the loader again)"),
+        (lambda loader, epoch: iter(loader), "epoch 3 was ended: another epoch was begun (a loader has one epoch at"),
+        (
+            lambda loader, epoch: loader.load_state_dict(loader.state_dict()),
+            "epoch 3 was ended: a state was loaded (iterate over the loader again)",
+        ),
+        (lambda loader, epoch: loader.close(), "the loader was closed (build another)"),
+    ],
+    ids=["epoch", "another", "state", "loader"],
+)
+def test_an_epoch_says_why_it_was_ended(plain: Path, transform: Any, taken: str, end: Any, says: str) -> None:
+    with small(plain, transform=transform) as loader:
+        epoch = loader.epoch(3)
+        next(epoch)
+        if taken == "all":
+            list(epoch)
+        end(loader, epoch)
+        # The first reason stays.
+        epoch.close()
+        loader.close()
+        for _ in range(2):
+            with pytest.raises(fb.ClosedError) as caught:
+                next(epoch)
+            assert str(caught.value).startswith(says)
+
+
+def test_no_epoch_follows_the_last_one(plain: Path) -> None:
+    last = (1 << 64) - 2
+    with small(plain, columns=["id"]) as loader:
+        assert len(list(loader.epoch(last))) == 16
+        state = loader.state_dict()
+        assert (state["epoch"], state["row"]) == (last + 1, 0)
+        for begin in (lambda: iter(loader), lambda: loader.epoch(last + 1)):
+            with pytest.raises(fb.InvalidError, match="there is no epoch 18446744073709551615"):
+                next(begin())
+        with pytest.raises(fb.StateMismatchError, match="the last one is 18446744073709551614"):
+            loader.load_state_dict({**state, "row": 64})
+        with pytest.raises(fb.StateMismatchError):
+            loader.load_state_dict({**state, "epoch": last + 2})
+        loader.load_state_dict({**state, "epoch": last, "row": ROWS})
+        assert loader.state_dict()["epoch"] == last + 1
 
 
 def test_one_epoch_is_under_way_at_a_time(plain: Path) -> None:
@@ -317,7 +417,7 @@ def refusals(plain: Path, tmp_path: Path) -> list[tuple[type[Exception], type[Ex
         (fb.InvalidError, ValueError, {"filter": [("id", "<", "three")]}),
         (fb.UnknownColumnError, KeyError, {"decode": {"photo": fb.Image.resize(1, 1)}}),
         (fb.InvalidError, ValueError, {"decode": {"blob": "resize"}}),
-        (fb.InvalidError, ValueError, {"decode": {"blob": fb.Image.resize(0, 1)}}),
+        (fb.InvalidError, ValueError, {"decode": {"blob": fb.Image.resize(1, 1).normalize((0, 0, 0), (1, 1, 1))}}),
         (fb.InvalidError, ValueError, {"on_bad_row": "ignore"}),
         (fb.InvalidError, ValueError, {"shuffle": 17}),
         (fb.InvalidError, ValueError, {"shard": (0, 2)}),
@@ -356,6 +456,8 @@ def test_a_closed_loader_says_so(plain: Path) -> None:
 
 
 def test_the_program_is_there() -> None:
+    with pytest.raises(fb.InvalidError, match=r"pass \['inspect', 'data'\]"):
+        fb.main("inspect data")
     for command in ([sys.executable, "-m", "forebay"], [str(Path(sys.executable).with_name("forebay"))]):
         shown = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
         assert shown.returncode == 0

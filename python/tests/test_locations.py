@@ -1,4 +1,4 @@
-"""What ``Loader(urls)`` takes, and what it says to all that only iterates like a list of paths."""
+"""The locations that ``Loader(urls)`` takes, and its refusals of other iterables."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("a list of tables", lambda: [TABLE], r"urls\[0\] must be a str or a path, got Table"),
     ("none", lambda: None, "urls must be locations, got NoneType"),
     ("a number", lambda: 3, "urls must be locations, got int"),
-    ("a set", lambda: {"a", "b"}, "must have an order"),
+    ("a set", lambda: {"a", "b"}, "must be a path or a list of paths"),
     ("an open file", lambda: io.BytesIO(b"PAR1"), "an open file"),
     ("text with a path of bytes", lambda: ["a", b"b"], r"urls\[1\] must be a str or a path, got bytes"),
     ("a class", lambda: DataFrame, "must be locations"),
@@ -86,6 +86,9 @@ def test_paths_are_taken_in_every_form(tmp_path: Path) -> None:
         ({"fill_null": {"id": np.datetime64("2020-01-01")}}, "in the column's unit"),
         ({"storage_options": ["hunter2"]}, "storage_options must be a dict"),
         ({"drop_last": "no"}, "must be True or False"),
+        ({"drop_last": None}, "drop_last must be True or False, got None"),
+        ({"drop_last": np.array([1, 2])}, "drop_last must be True or False"),
+        ({"filter": ("id", "<", 3)}, r"got one term \(pass \[\('id', '<', 3\)\]\)"),
         ({"batch_size": 1 << 70}, "64 bits"),
         ({"memory": 1 << 70}, "64 bits"),
         ({"memory": True}, "memory must be a size"),

@@ -1,4 +1,4 @@
-"""The page that `forebay bench --report` writes, in a real browser: what is seen, in light, in dark and on a telephone."""
+"""The page that `forebay bench --report` writes, in a real browser: its content, in light, in dark and on a phone."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shown(page: Path, width: int, *flags: str) -> dict:
-    """What a browser whose window is `width` wide makes of the page."""
+    """The page in a browser whose window is `width` wide."""
     probed = page.with_name(f"probed-{width}.html")
     probed.write_text(page.read_text().replace("</body>", PROBE + "</body>"))
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", f"--window-size={width},900"]

@@ -1,4 +1,4 @@
-"""A loader's options: how Python's values become them, and what the loader shows."""
+"""A loader's options: from Python's values, and back from the loader."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ _SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z_]+)="([^"\\\n]*)"\})? (\S+)')
 
 
 def metrics(text: str) -> dict[tuple[str, str | None], float]:
-    """The samples of a page in Prometheus's text format; what is not in order fails."""
+    """The samples of a page in Prometheus's text format; malformed ones fail."""
     kinds: dict[str, str] = {}
     samples: dict[tuple[str, str | None], float] = {}
     family = ""

@@ -1,4 +1,4 @@
-"""One data set on every kind of store: what is delivered, and in which order, does not depend on where it lies."""
+"""One data set on every kind of store: the rows and their order do not depend on the store."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def digest(batch: fb.Batch) -> str:
 
 
 def two_epochs(where: object, options: dict[str, str] | None = None) -> list[str]:
-    """What both ranks are given."""
+    """The rows of both ranks."""
     given = []
     for rank in range(WORLD):
         with loader(where, options, shard=fb.Shard(rank=rank, world=WORLD)) as share:

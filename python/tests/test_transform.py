@@ -151,12 +151,65 @@ def test_a_stop_iteration_of_its_own_does_not_end_the_epoch(plain: Path, error: 
             assert isinstance(caught.value.__cause__, StopIteration)
 
 
-def test_a_stop_iteration_of_a_conversion_does_not_end_the_epoch(plain: Path) -> None:
+def conversions(function: Any) -> list[dict[str, Any]]:
+    """A function as each of those that an adapter is made of."""
+    return [
+        {"convert": function},
+        {"convert": dict, "finish": function},
+        {"convert": dict, "copied": function},
+        {"convert": function, "ahead": 2},
+    ]
+
+
+@pytest.mark.parametrize("which", range(4))
+@pytest.mark.parametrize("transform", [None, halve], ids=["bare", "transform"])
+def test_an_exception_of_a_conversion_says_at_which_batch_it_was(plain: Path, which: int, transform: Any) -> None:
+    calls = 0
+
+    def fail(batch: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Mine("no")
+        return 0
+
+    with small(plain, transform=transform) as loader:
+        epoch = loader.epoch(5)
+        next(epoch)
+        with pytest.raises(Mine, match="no") as caught:
+            list(Batches(loader, **conversions(fail)[which]).over(epoch))
+        if hasattr(caught.value, "add_note"):
+            assert caught.value.__notes__ == [
+                "forebay: in the conversion of batch 3 (as counted in this run) of epoch 5"
+            ]
+
+
+@pytest.mark.parametrize("which", range(4))
+def test_a_stop_iteration_of_a_conversion_does_not_end_the_epoch(plain: Path, which: int) -> None:
     def stop(batch: Any) -> Any:
         return next(iter(()))
 
     with small(plain) as loader:
-        with pytest.raises(RuntimeError, match="StopIteration"):
-            list(Batches(loader, stop))
+        with pytest.raises(RuntimeError, match="the conversion raised StopIteration") as caught:
+            list(Batches(loader, **conversions(stop)[which]))
+        assert isinstance(caught.value.__cause__, StopIteration)
         with pytest.raises(RuntimeError, match="picks columns raised StopIteration"):
             pick({}, stop)
+
+
+@pytest.mark.parametrize("transform", [None, halve], ids=["bare", "transform"])
+def test_an_epoch_that_is_over_may_be_closed(plain: Path, transform: Any) -> None:
+    with small(plain, transform=transform) as loader:
+        for _ in range(2):
+            epoch = iter(loader)
+            assert len(list(epoch)) == 16
+            with pytest.raises(StopIteration):
+                next(epoch)
+            epoch.close()
+            epoch.close()
+            with pytest.raises(fb.ClosedError, match="it was closed"):
+                next(epoch)
+            assert epoch.skipped == []
+        batches = iter(Batches(loader, dict))
+        assert len(list(batches)) == 16
+        batches.close()  # type: ignore[attr-defined]

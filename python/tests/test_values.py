@@ -6,11 +6,13 @@ import copy
 import dataclasses
 import logging
 import pickle
-from typing import Any
+from typing import Any, get_args
 
+import numpy as np
 import pytest
 
 import forebay as fb
+from forebay import _forebay, types
 from forebay.filters import to_json
 from forebay.sizes import parse_bytes
 
@@ -123,6 +125,10 @@ def test_values_are_frozen() -> None:
         (lambda: parse_bytes(0, "memory"), "memory must be at least 1 byte"),
         (lambda: parse_bytes("", "memory"), "memory must be a size, got ''"),
         (lambda: to_json([("a", "~", 1)]), "must be one of =, .*, got '~'"),
+        (lambda: to_json([("a", "<", 10**5000)]), r"from -2\*\*63 to 2\*\*63 - 1, got an int of 16610 bits"),
+        (lambda: fb.Shuffle(seed=10**5000), "seed must fit 64 bits, got an int of 16610 bits"),
+        (lambda: fb.Skip(at_most=-(10**5000)), "at_most must be at least 0, got an int of 16610 bits"),
+        (lambda: parse_bytes(10**5000, "memory"), "fit 64 bits, got an int of 16610 bits"),
         (lambda: to_json([]), "pass None"),
         (lambda: to_json("a > 1"), "filter must be a list, got 'a > 1'"),
         (lambda: to_json([("a", "in", "bc")]), "needs a list of values"),
@@ -135,9 +141,119 @@ def test_what_can_never_work_is_refused(make: object, says: str) -> None:
         make()  # type: ignore[operator]
 
 
+WRONG: Any = fb  # called with what its types do not allow
+CROP, RESIZE = WRONG.Image.random_resized_crop, WRONG.Image.resize
+SIDES = "an int from 1 to 65535"
+EXTENTS = "size must be an int from 1 to 65535, or a height and a width of them, got"
+RANGES = "must be two finite numbers above 0, the smaller one first, got"
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: RESIZE(-1, 3), f"height must be {SIDES}, got -1"),
+        (lambda: RESIZE(3, 0), f"width must be {SIDES}, got 0"),
+        (lambda: RESIZE(3, 1 << 16), f"width must be {SIDES}, got 65536"),
+        (lambda: RESIZE(3, 1 << 70), f"width must be {SIDES}, got {1 << 70}"),
+        (lambda: RESIZE("3", 3), f"height must be {SIDES}, got '3'"),
+        (lambda: RESIZE(3.0, 3), f"height must be {SIDES}, got 3.0"),
+        (lambda: RESIZE(True, 3), f"height must be {SIDES}, got True"),
+        (lambda: RESIZE(None, 3), f"height must be {SIDES}, got None"),
+        (lambda: RESIZE("9" * 500, 3), f"height must be {SIDES}, got '{'9' * 99}..."),
+        (lambda: CROP((3, 3, 3)), f"{EXTENTS} (3, 3, 3)"),
+        (lambda: CROP((3, 0)), f"{EXTENTS} (3, 0)"),
+        (lambda: CROP(0), f"{EXTENTS} 0"),
+        (lambda: CROP("224"), f"{EXTENTS} '224'"),
+        (lambda: CROP("22"), f"{EXTENTS} '22'"),
+        (lambda: CROP({3, 4}), f"{EXTENTS} {{3, 4}}"),
+        (lambda: CROP(3, scale=1), f"scale {RANGES} 1"),
+        (lambda: CROP(3, scale=(1, 0.5)), f"scale {RANGES} (1, 0.5)"),
+        (lambda: CROP(3, scale=(0, 1)), f"scale {RANGES} (0, 1)"),
+        (lambda: CROP(3, scale=("0.1", 1)), f"scale {RANGES} ('0.1', 1)"),
+        (lambda: CROP(3, scale=(NAN, 1)), f"scale {RANGES} (nan, 1)"),
+        (lambda: CROP(3, ratio=(1, INF)), f"ratio {RANGES} (1, inf)"),
+        (lambda: CROP(3, ratio=(1, 2, 3)), f"ratio {RANGES} (1, 2, 3)"),
+        (lambda: WRONG.Image.center_crop(-3), f"{EXTENTS} -3"),
+        (lambda: WRONG.Image.center_crop(3, resize=0), f"resize must be {SIDES}, got 0"),
+        (lambda: WRONG.Image.center_crop(300), "a centre crop of 300x300 from a shorter side of 256"),
+        (lambda: RESIZE(3, 3).flip(1.5), "p must be a number from 0 to 1, got 1.5"),
+        (lambda: RESIZE(3, 3).flip(NAN), "p must be a number from 0 to 1, got nan"),
+        (lambda: RESIZE(3, 3).flip("0.5"), "p must be a number from 0 to 1, got '0.5'"),
+        (lambda: RESIZE(3, 3).flip(True), "p must be a number from 0 to 1, got True"),
+        (lambda: RESIZE(3, 3).flip(None), "p must be a number from 0 to 1, got None"),
+        (lambda: RESIZE(3, 3).normalize(0, 1), "mean must be three finite numbers, got 0"),
+        (lambda: RESIZE(3, 3).normalize((0, 0, 0), 1), "std must be three finite numbers above 0, got 1"),
+        (lambda: RESIZE(3, 3).normalize((0, 0, NAN), (1, 1, 1)), "mean must be three finite numbers, got (0, 0, nan)"),
+        (lambda: RESIZE(3, 3).normalize((0, 0, 1e99), (1, 1, 1)), "mean must be three finite numbers, got"),
+        (
+            lambda: RESIZE(3, 3).normalize((0, 0, 0), (1, 1, 0)),
+            "std must be three finite numbers above 0, got (1, 1, 0)",
+        ),
+        (lambda: RESIZE(3, 3).normalize((0, 0, 0), (1, 1, 1e-99)), "std must be three finite numbers above 0, got"),
+        (lambda: RESIZE(3, 3).normalize("123", (1, 1, 1)), "mean must be three finite numbers, got '123'"),
+        (
+            lambda: RESIZE(3, 3).dtype(np.float64),
+            "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got <class",
+        ),
+        (lambda: RESIZE(3, 3).dtype(None), "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got None"),
+        (lambda: RESIZE(3, 3).dtype(32), "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got 32"),
+        (lambda: RESIZE(3, 3).dtype("flaot32"), 'unknown dtype "flaot32" (did you mean "float32"?)'),
+        (lambda: RESIZE(3, 3).layout(3), "layout must be 'NHWC' or 'NCHW', got 3"),
+        (lambda: RESIZE(3, 3).exif_orientation("no"), "apply must be True or False, got 'no'"),
+        (lambda: RESIZE(3, 3).max_pixels(0), "pixels must be an int of at least 1 that fits 64 bits, got 0"),
+        (lambda: RESIZE(3, 3).max_pixels(1e6), "pixels must be an int of at least 1 that fits 64 bits, got 1000000.0"),
+        (lambda: WRONG.Shuffle(seed="17"), "seed must be an int, got '17'"),
+        (lambda: WRONG.Shuffle(seed=1, window_rows=1e6), "window_rows must be an int, got 1000000.0"),
+        (lambda: WRONG.Shuffle(seed=1, lanes="8"), "lanes must be an int, got '8'"),
+        (
+            lambda: WRONG.Shuffle(seed=1, mixing=["window"]),
+            "mixing must be 'window', 'exact' or 'stored', got ['window']",
+        ),
+        (lambda: WRONG.Shard(rank="0", world=2), "rank must be an int, got '0'"),
+        (lambda: WRONG.Shard(rank=0, world=None), "world must be an int, got None"),
+        (lambda: WRONG.Shard.from_env({"RANK": [1], "WORLD_SIZE": "2"}), "RANK=[1] and WORLD_SIZE='2' are not a rank"),
+        (lambda: WRONG.Skip(at_most="3"), "at_most must be an int, got '3'"),
+        (lambda: WRONG.DiskCache("x", max_bytes=1e9), "max_bytes must be a size, got 1000000000.0"),
+        (
+            lambda: WRONG.DiskCache("x", max_bytes=1, tier=["rows"]),
+            "tier must be 'auto', 'rows', 'resized' or 'pixels', got",
+        ),
+    ],
+)
+def test_an_argument_is_refused_by_its_name_with_what_is_allowed_and_what_was_given(make: Any, says: str) -> None:
+    with pytest.raises(fb.InvalidError) as caught:
+        make()
+    assert str(caught.value).startswith(says)
+    assert str(caught.value) == caught.value.message
+
+
+def test_an_image_takes_what_frameworks_and_numpy_write() -> None:
+    assert CROP([3, 4]) == CROP(np.array([3, 4])) == CROP((np.int64(3), 4)) == CROP((3, 4))
+    assert CROP(3, scale=[0.5, 1]) == CROP(3, scale=np.array([0.5, 1.0])) == CROP(3, scale=(0.5, 1.0))
+    mean, std = np.array([0.5, 0.5, 0.5]), [0.25, 0.25, np.float32(0.25)]
+    assert RESIZE(3, 3).normalize(mean, std) == RESIZE(3, 3).normalize((0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    for dtype in (np.float32, np.dtype("float32"), np.dtype(">f4")):
+        assert RESIZE(3, 3).dtype(dtype) == RESIZE(3, 3).dtype("float32")
+    assert RESIZE(3, 3).dtype(np.uint8) == RESIZE(3, 3)
+    assert RESIZE(3, 3).flip(np.float32(0.5)) == RESIZE(3, 3).flip()
+
+
+def test_names_of_options_are_those_of_the_library() -> None:
+    for literal, names in (
+        (types.CacheTier, _forebay.CACHE_TIERS),
+        (types.FilterOperator, _forebay.FILTER_OPERATORS),
+        (types.Mixing, _forebay.MIXINGS),
+        (types.PixelLayout, _forebay.PIXEL_LAYOUTS),
+        (types.PixelType, _forebay.PIXEL_TYPES),
+    ):
+        assert get_args(literal) == names
+
+
 def test_sizes_are_read_as_people_write_them() -> None:
     assert parse_bytes("12GB", "memory") == 12 * 10**9
-    assert parse_bytes("4GiB", "memory") == 4 << 30
+    assert parse_bytes("4GiB", "memory") == parse_bytes("4Gi", "memory") == parse_bytes("4 gi", "memory") == 4 << 30
+    assert parse_bytes("4096", "memory") == parse_bytes(4096, "memory") == parse_bytes("4Ki", "memory") == 4096
     assert parse_bytes(" 1.5 kb ", "memory") == 1500
     assert parse_bytes("4g", "memory") == parse_bytes("4 GB", "memory") == 4 * 10**9
     assert fb.DiskCache("x", max_bytes="200g").max_bytes == 200 * 10**9

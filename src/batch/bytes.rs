@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
+use crate::arrow::array::{
     Array, ArrayRef, ByteView, GenericByteViewArray, LargeBinaryArray, LargeStringArray, MAX_INLINE_VIEW_LEN,
 };
-use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
+use crate::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 
 use super::{Fill, Selection, downcast};
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -41,8 +41,8 @@ fn values<T: ByteViewType>(
     }
 }
 
-/// The bytes of a value, looked for where its view says, as far as the array has bytes there. Views of mapped rows may be
-/// changed by others at any time: what they say is checked at each use, and a batch that was made of such rows is made
+/// The bytes of a value, at the place that its view gives, as far as the array has bytes there. Other processes may
+/// change the views of mapped rows at any time, so they are checked at each use, and a batch of changed rows is made
 /// again.
 pub(crate) fn value<T: ByteViewType>(array: &GenericByteViewArray<T>, row: usize) -> &[u8] {
     let words = array.views();

@@ -1,12 +1,12 @@
-//! What stands where a value is null.
+//! Values that replace nulls.
 
 mod serial;
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
+use crate::arrow::array::ArrayRef;
+use crate::arrow::datatypes::DataType;
 
 use super::fixed;
 use crate::error::{Error, Result};
@@ -66,7 +66,7 @@ impl fmt::Display for Fill {
 }
 
 impl Fill {
-    /// Refuses what is not a value of `data_type`.
+    /// Refuses a fill that is not a value of `data_type`.
     pub(crate) fn check(&self, data_type: &DataType) -> Result<()> {
         let unfit = || Error::invalid(format!("fill_null value {self} is not a value of type {data_type}"));
         match (data_type, self) {
@@ -85,7 +85,7 @@ impl Fill {
         }
     }
 
-    /// The number that it is.
+    /// The number, if it is one.
     pub(super) fn number(&self) -> Option<f64> {
         match self {
             Fill::Number(number) => Some(*number),
@@ -103,8 +103,8 @@ impl Fill {
     }
 }
 
-/// The column with its nulls replaced, where its memory is nobody else's and its values have one width; as it is where
-/// not.
+/// The column with its nulls replaced in place, if nothing else uses its memory and its values have one width;
+/// otherwise unchanged.
 ///
 /// # Errors
 /// `value` is not one of its type.

@@ -1,11 +1,11 @@
 //! Columns whose values all have one width: numbers, dates, times, decimals, binary of fixed length.
 
-use arrow::array::{Array, ArrayData, ArrayRef, make_array};
-use arrow::buffer::{Buffer, NullBuffer};
-use arrow::datatypes::{ArrowNativeType, DataType, i256};
 use half::f16;
 
 use super::Selection;
+use crate::arrow::array::{Array, ArrayData, ArrayRef, make_array};
+use crate::arrow::buffer::{Buffer, NullBuffer};
+use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Gathers by width: the same copy serves all types of it.
@@ -39,7 +39,7 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
     layout(data_type).is_ok()
 }
 
-/// The column with its nulls replaced, where its memory is nobody else's; as it is where not.
+/// The column with its nulls replaced in place, if nothing else uses its memory; otherwise unchanged.
 ///
 /// # Errors
 /// `value` is not one of its type.

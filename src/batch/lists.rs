@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
+use crate::arrow::array::{
     Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, make_array,
 };
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, FieldRef};
+use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, FieldRef};
 
 use super::{Fill, Run, Selection, booleans, downcast, fill as fill_values, gather as gather_values};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
-/// Where a list's values lie in its source.
+/// The range of a list's values in its source.
 type Bounds<'a> = Box<dyn Fn(usize) -> (usize, usize) + 'a>;
 
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
@@ -37,7 +37,7 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     offsets.push(0);
     let mut runs = Runs::default();
     selection.for_each(|source, row| {
-        // What lies under a null is nobody's value.
+        // Values under a null list are not used.
         if fill.is_none() || sources[source].is_valid(row) {
             let (from, to) = bounds[source](row);
             runs.push(source, from, to);
@@ -50,8 +50,8 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
 }
 
-/// The bounds of a list, as far as there are values. Offsets of mapped rows may be changed by others at any time: what they
-/// say is checked at each use, and a batch that was made of such rows is made again.
+/// The bounds of a list, as far as there are values. Other processes may change the offsets of mapped rows at any time, so
+/// they are checked at each use, and a batch of changed rows is made again.
 fn within(values: &ArrayRef, from: usize, to: usize) -> (usize, usize) {
     let from = from.min(values.len());
     (from, to.clamp(from, values.len()))
@@ -80,7 +80,7 @@ pub(super) fn gather_fixed(
     Ok(Arc::new(FixedSizeListArray::try_new(item, length, values, nulls).or_fail()?))
 }
 
-/// The values of lists of `length` with the nulls among them, and all that lies under a list that is null, replaced.
+/// The values of lists of `length`, with nulls among them and all values under a null list replaced.
 fn filled(values: ArrayRef, lists: Option<NullBuffer>, length: usize, fill: &Fill) -> Result<ArrayRef> {
     let nulls = NullBuffer::union(values.nulls(), lists.map(|lists| lists.expand(length)).as_ref());
     let Some(nulls) = nulls else { return Ok(values) };

@@ -1,10 +1,10 @@
-//! Rows that miss a value where the consumer's arrays have no room for a null.
+//! Rows with a null in columns whose arrays cannot hold one.
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::DataType;
+use crate::arrow::array::{Array, AsArray};
+use crate::arrow::datatypes::DataType;
 
 /// Whether a column of this type becomes an array of values, in which each row needs one: numbers, booleans, times,
-/// binary of fixed length, and lists of these. Text, binary and decimals are objects, of which a null is one more.
+/// binary of fixed length, and lists of these. Text, binary and decimals become objects, and a null is `None`.
 pub fn needs_values(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::FixedSizeBinary(_) => true,
@@ -37,7 +37,7 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
             let offset = |at: usize| list.value_offsets()[at] as usize;
             let (first, last) = (offset(0), offset(list.len()));
             let values = list.values().slice(first, last - first);
-            // Both are in order, so each value is looked for from the row of the one before.
+            // Both are in order, so the search for each value starts at the row of the previous one.
             let mut row = 0;
             for value in null_rows(values.as_ref()) {
                 while offset(row + 1) <= first + value {
@@ -58,8 +58,8 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{FixedSizeListArray, Int32Array, LargeListArray};
-    use arrow::datatypes::Int32Type;
+    use crate::arrow::array::{FixedSizeListArray, Int32Array, LargeListArray};
+    use crate::arrow::datatypes::Int32Type;
 
     #[test]
     fn a_row_is_found_once_however_deep_its_nulls_lie() {

@@ -1,21 +1,21 @@
 //! Which rows are gathered, in the form that is fastest to copy.
 
-use arrow::array::{Array, BooleanBufferBuilder};
-use arrow::buffer::{BooleanBuffer, NullBuffer};
+use crate::arrow::array::{Array, BooleanBufferBuilder};
+use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 
 /// Rows to gather, in output order.
 pub enum Selection {
     /// A source, and a row in it.
     Rows(Vec<(u32, u32)>),
-    /// Rows in any order, many of one source before the next: half as much to read for each value as a pair is.
+    /// Rows in any order, many of one source before the next: half as many bytes to read for each row as a pair.
     Stretches {
         /// In output order.
         rows: Vec<u32>,
         /// A source, and where in `rows` its stretch ends.
         stretches: Vec<(u32, usize)>,
     },
-    /// Rows from all over more than the processor's cache holds. Values of fixed width are read in the order in which
-    /// they lie and written where they belong: what is written is small enough for the cache, what is read is not.
+    /// Rows scattered over more memory than the processor's cache holds. Values of fixed width are read in stored
+    /// order and written to their places: the output fits the cache, the input does not.
     Spread {
         /// In output order.
         picks: Vec<(u32, u32)>,
@@ -50,16 +50,16 @@ const WORTHWHILE_RUN: usize = 8;
 /// Below this many rows of one source on average before the next, a stretch costs more than it saves.
 const WORTHWHILE_STRETCH: usize = 64;
 
-/// Rows of all sources together from which on their columns are too large for the second cache, with what else is there.
+/// From this many rows of all sources together, their columns are too large for the second-level cache.
 const SPREAD: usize = 1 << 17;
-/// Rows that are read together are as near as this: about a page of memory.
+/// Rows within this distance are read together: about a page of memory.
 const NEAR: u32 = 10;
 
-/// Columns smaller than this lie in the first cache anyway.
+/// Columns smaller than this are in the first-level cache anyway.
 const STREAMED: usize = 32 << 10;
 
 impl Selection {
-    /// The given sources and rows in them, in whichever form is fastest to copy.
+    /// The given sources and rows in them, in the form that is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
         let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
         let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
@@ -76,6 +76,12 @@ impl Selection {
         Selection::Runs { runs, rows: picks.len() }
     }
 
+    /// Rows of one source, in this order.
+    pub fn of_one(rows: Vec<u32>) -> Self {
+        let stretches = vec![(0, rows.len())];
+        Selection::Stretches { rows, stretches }
+    }
+
     fn scattered(picks: Vec<(u32, u32)>) -> Self {
         let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
         if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
@@ -90,21 +96,26 @@ impl Selection {
         Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches }
     }
 
-    /// Sorts by counting, source by source and [`NEAR`] by near, where the sources are large.
+    /// A counting sort by source and by stretches of [`NEAR`] rows, where the sources are large.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
-        let mut blocks = vec![0; sources];
+        // Of each source the blocks from the first to the last that is picked from.
+        let mut ranges = vec![(u32::MAX, 0); sources];
         for (source, row) in &picks {
-            let blocks: &mut usize = &mut blocks[*source as usize];
-            *blocks = (*blocks).max((row >> NEAR) as usize + 1);
+            let (first, end) = &mut ranges[*source as usize];
+            (*first, *end) = ((*first).min(row >> NEAR), (*end).max((row >> NEAR) + 1));
         }
+        let blocks: Vec<usize> =
+            ranges.iter().map(|(first, end)| end.saturating_sub(*first) as usize).collect();
         let all: usize = blocks.iter().sum();
         if all << NEAR < SPREAD || all > picks.len() {
             return Selection::Rows(picks);
         }
         let first: Vec<usize> =
             blocks.iter().scan(0, |next, blocks| Some(std::mem::replace(next, *next + blocks))).collect();
-        let block = |(source, row): (u32, u32)| first[source as usize] + (row >> NEAR) as usize;
+        let block = |(source, row): (u32, u32)| {
+            first[source as usize] + ((row >> NEAR) - ranges[source as usize].0) as usize
+        };
         let mut ends = vec![0; all];
         picks.iter().for_each(|pick| ends[block(*pick)] += 1);
         let mut begin = 0;

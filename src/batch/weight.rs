@@ -1,12 +1,12 @@
 //! How much memory the rows of a batch take, before it is made.
 //!
-//! A footer tells how many bytes are stored, not how long the values are that a dictionary repeats. Once a row group is
-//! decoded, the lengths stand in its views and offsets.
+//! A footer gives the number of stored bytes, not the length of values that a dictionary repeats. Once a row group is
+//! decoded, the lengths are in its views and offsets.
 
-use arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
-use arrow::datatypes::{ByteViewType, DataType};
+use crate::arrow::array::{Array, AsArray, GenericByteViewArray, MAX_INLINE_VIEW_LEN};
+use crate::arrow::datatypes::{ByteViewType, DataType};
 
-/// What one value takes beside its bytes: an offset of 64 bits.
+/// Bytes of a value beside its own: an offset of 64 bits.
 const OFFSET: u64 = 8;
 
 /// Whether the values of a column differ in length.
@@ -27,16 +27,16 @@ pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
-/// Where the lengths of an array's values stand.
+/// The lengths of an array's values.
 ///
-/// Those of mapped rows may be changed by others at any time: none is more than there are values.
+/// Other processes may change those of mapped rows at any time, so each is limited to the bytes that there are.
 enum Lengths<'a> {
     /// Views, and the bytes that they are of.
     Views(&'a [u128], u64),
     /// Offsets, the items that they are of, and the bytes of an item.
     Offsets(&'a [i32], u64, u64),
     LongOffsets(&'a [i64], u64, u64),
-    /// They are all alike, and counted elsewhere.
+    /// All are equal, and counted elsewhere.
     Fixed,
 }
 
@@ -98,8 +98,8 @@ fn width(data_type: &DataType) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
-    use arrow::datatypes::Int32Type;
+    use crate::arrow::array::{ArrayRef, Int32Array, ListArray, StringViewArray};
+    use crate::arrow::datatypes::Int32Type;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! How fast the disk is, without what the page cache adds to it.
+//! Measures the speed of the disk, past the page cache.
 
 use std::fs::OpenOptions;
 use std::io::{self, Read};
@@ -8,11 +8,11 @@ use std::time::Instant;
 
 use rustix::fs::OFlags;
 
-/// Read at a time: what a map's read-ahead and a disk's queue make of a sequential reader.
+/// Bytes read at a time, as the read-ahead of a map and the disk's queue do for a sequential reader.
 const READ_BYTES: usize = 4 << 20;
-/// Enough of a file to be a measurement, little enough not to be felt.
+/// Enough of a file for a measurement, and too little to disturb others.
 const MAX_MEASURED_BYTES: u64 = 64 << 20;
-/// Where direct reads must begin in memory, at most.
+/// The largest alignment in memory that direct reads require.
 const ALIGNMENT: usize = 4096;
 
 /// Bytes a second of reading a file from the disk itself; `None` for a file of less than one chunk.
@@ -26,7 +26,7 @@ pub(super) fn rate(path: &Path) -> io::Result<Option<f64>> {
     while read < MAX_MEASURED_BYTES {
         let bytes = file.read(aligned)?;
         read += bytes as u64;
-        // The end of a file is not a whole chunk, and says more about the file than about the disk.
+        // The end of a file is not a whole chunk, and would distort the rate.
         if bytes < READ_BYTES {
             break;
         }
@@ -43,7 +43,7 @@ mod tests {
         let folder = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         let path = folder.path().join("file");
         std::fs::write(&path, vec![7; 3 * READ_BYTES]).unwrap();
-        // Not every file system can be read so.
+        // Not every file system has direct reads.
         if let Ok(found) = rate(&path) {
             assert!(found.unwrap() > 1e6, "{found:?}");
             std::fs::write(&path, [7; 100]).unwrap();

@@ -1,23 +1,23 @@
-//! Rows that were found.
+//! The rows of an entry.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
-use arrow::compute::{TakeOptions, take_arrays};
+use crate::arrow::array::{RecordBatch, RecordBatchOptions, UInt32Array};
+use crate::arrow::compute::{TakeOptions, take_arrays};
 
 use super::seal::Seal;
 use super::stats::Counters;
 use crate::error::{OrFail, Result};
 
-/// The rows of one row group, found in the cache and found right. Cheap to clone.
+/// The verified rows of one row group from the cache. Cheap to clone.
 ///
 /// On a local disk they are in the page cache, not in the process's own memory: a page is read when one of its rows is, and
-/// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them
-/// in place: what was read from a mapped entry is right if [`is_intact`](Self::is_intact) says so afterwards. Arrow does not
-/// check offsets and views again when it reads a value; who cannot rule out such programs, and does not check them either,
-/// takes a copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
+/// the kernel may drop it again. They stay readable whatever happens to the folder, but another program may change them in
+/// place: values read from a mapped entry are right if [`is_intact`](Self::is_intact) is true afterwards. Arrow does not
+/// check offsets and views again when it reads a value; a caller that cannot rule out such programs, and does not check
+/// offsets itself, takes a copy ([`DiskCache::get_copy`](super::DiskCache::get_copy)).
 #[derive(Clone)]
 pub struct Entry {
     pub(super) batch: RecordBatch,
@@ -27,7 +27,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// How many rows.
+    /// The number of rows.
     pub fn rows(&self) -> u64 {
         self.batch.num_rows() as u64
     }
@@ -42,8 +42,9 @@ impl Entry {
         self.seal.is_some()
     }
 
-    /// Whether all that was read of the rows up to now is what was kept: nobody wrote to the entry's file, cut, exchanged or
-    /// removed it, and the disk gave all of it. Rows that are not mapped always are. Costs one look at a file's metadata.
+    /// Whether everything read from the rows so far is what was kept: no program wrote to the entry's file, truncated,
+    /// exchanged or removed it, and the disk delivered all of it. Always true for rows that are not mapped. Costs one read
+    /// of a file's metadata.
     pub fn is_intact(&self) -> bool {
         self.seal.as_ref().is_none_or(|seal| seal.is_intact())
     }
@@ -58,7 +59,7 @@ impl Entry {
     ///
     /// Fixed-size values are copied; strings and binary values are not, their views point into the entry.
     ///
-    /// Fails with `Internal` for a row that is not there.
+    /// Fails with `Internal` for a row out of range.
     pub fn take(&self, rows: &[u32]) -> Result<RecordBatch> {
         let share = rows.len() as f64 / self.rows().max(1) as f64;
         self.counters.read_bytes.fetch_add((self.bytes as f64 * share) as u64, Relaxed);

@@ -9,7 +9,7 @@
 //!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
-//! Symbolic links are never followed: where a file or a folder of ours should be, a link is removed.
+//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind as Io};
@@ -20,12 +20,12 @@ use std::time::SystemTime;
 use rustix::fs::OFlags;
 
 use super::key::Name;
-use crate::error::{Error, OrFail, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 const VERSION: &str = "forebay-rows-v1";
 /// Prefix of the folders of all layouts: those of other versions are not foreign.
 const ANY_VERSION: &str = "forebay-rows-v";
-/// At the root of a disk of its own the file system keeps a folder too.
+/// A folder that the file system itself keeps at the root of a disk.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
 const ENTRY: &str = "arrows";
 const PARTIAL: &str = "part";
@@ -33,7 +33,7 @@ const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
 /// Permission bits by which others could change what is in a folder.
 const OTHERS_WRITE: u32 = 0o022;
-/// A file system's unit of allocation, mostly: what a file takes is rounded up to it.
+/// The usual unit of allocation of file systems: the size of a file is rounded up to it.
 const BLOCK: u64 = 4096;
 
 /// The bytes that a file of `length` takes on disk.
@@ -69,15 +69,24 @@ pub(super) struct Scan {
 }
 
 impl Folder {
-    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and as the file
-    /// system does where it cannot be created or looked at.
+    /// Opens or creates the folder `given`. Fails with `Invalid` for one that a cache must not use, and with `Io` where it
+    /// cannot be created or looked at.
     pub(super) fn open(given: &Path) -> Result<Folder> {
-        let at = |error: Error| error.at(Place::file(given.to_string_lossy()));
+        let at = |error: Error| {
+            let error = match error.kind() {
+                ErrorKind::Io => {
+                    error.hint("name a folder that this user can create and write to with `cache`")
+                }
+                _ => error,
+            };
+            error.at(Place::file(given.to_string_lossy()))
+        };
         // Without a slash at the end, which would follow a link.
         let given: PathBuf = std::path::absolute(given).or_fail()?.components().collect();
         if given.symlink_metadata().is_err_and(|error| error.kind() == Io::NotFound) {
             let parent = given.parent().unwrap_or(&given);
-            fs::create_dir_all(parent).and_then(|()| make_private(&given)).or_fail().map_err(at)?;
+            let created = fs::create_dir_all(parent).and_then(|()| make_private(&given));
+            created.map_err(|error| at(failed("created", &error)))?;
         }
         let folder = Folder { root: given.join(VERSION), given, mapped: false };
         folder.check().map_err(at)?;
@@ -90,16 +99,16 @@ impl Folder {
         &self.given
     }
 
-    /// Where the files lie.
+    /// The folder of the files.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Checks once more that the folder may be used, and makes what belongs into it. What the user named is not made
-    /// again: where a disk was unmounted, the rows would fill the one below.
+    /// Checks again that the folder may be used, and creates its subfolders. The user's folder itself is not created
+    /// again: if a disk was unmounted, the rows would fill the one below.
     pub(super) fn prepare(&self) -> Result<()> {
         self.check()?;
-        make_private(&self.root).or_fail()?;
+        make_private(&self.root).map_err(|error| failed("written to", &error))?;
         check_private(&self.root)
     }
 
@@ -112,17 +121,24 @@ impl Folder {
     }
 
     fn check_alone(&self) -> Result<()> {
-        for found in fs::read_dir(&self.given).or_fail()? {
-            let name = found.or_fail()?.file_name();
+        let unreadable = |error: io::Error| failed("read", &error);
+        for found in fs::read_dir(&self.given).map_err(unreadable)? {
+            let name = found.map_err(unreadable)?.file_name();
             let name = name.to_string_lossy();
             if !name.starts_with(ANY_VERSION) && name != KEPT_BY_THE_SYSTEM {
-                return Err(Error::invalid(format!("the cache folder holds {name:?}")).hint(format!(
-                    "give the cache a folder of its own: {}",
-                    self.given.join("rows").display()
-                )));
+                return Err(Error::invalid(format!("the cache folder holds {name:?}"))
+                    .hint(format!("give the cache a folder of its own: {}", self.beside().display())));
             }
         }
         Ok(())
+    }
+
+    /// A folder beside this one, which may be the data set's.
+    fn beside(&self) -> PathBuf {
+        match self.given.file_name() {
+            Some(name) => self.given.with_file_name(format!("{}-cache", name.to_string_lossy())),
+            None => self.given.join("var/tmp/forebay-cache"),
+        }
     }
 
     fn place(&self, name: Name, kind: &str) -> PathBuf {
@@ -141,7 +157,7 @@ impl Folder {
         self.root.join("ledger")
     }
 
-    /// Makes the folder in which `name` lies.
+    /// Creates the folder of `name`.
     pub(super) fn make_room_for(&self, name: Name) -> io::Result<()> {
         let folder = self.root.join(format!("{:02x}", name.folder()));
         match folder.symlink_metadata() {
@@ -151,7 +167,7 @@ impl Folder {
         }
     }
 
-    /// Looks at every file. Files that go or come meanwhile may be in it or not.
+    /// Scans every file. Files that come or go meanwhile may be included or not.
     pub(super) fn scan(&self) -> io::Result<Scan> {
         let mut scan = Scan::default();
         for folder in fs::read_dir(&self.root)? {
@@ -191,7 +207,7 @@ impl Scan {
 /// Opens a file of ours to read it, which does not count as a use.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let open = |flags: OFlags| OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path);
-    // Not to wait for a writer, should there be a pipe.
+    // Non-blocking, so that a pipe does not wait for a writer.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     #[cfg(target_os = "linux")]
     match open(flags | OFlags::NOATIME) {
@@ -217,8 +233,8 @@ pub(super) fn create(path: &Path, or_open: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether something failed because of what is at one path, not because of the disk: a link or a folder, or a file that
-/// may not be read or removed.
+/// Whether an operation failed because of the item at one path, not because of the disk: a link or a folder, or a file
+/// that may not be read or removed.
 pub(super) fn is_in_the_way(error: &io::Error) -> bool {
     let code = error.raw_os_error().map(rustix::io::Errno::from_raw_os_error);
     matches!(code, Some(rustix::io::Errno::LOOP | rustix::io::Errno::MLINK | rustix::io::Errno::NXIO))
@@ -226,7 +242,7 @@ pub(super) fn is_in_the_way(error: &io::Error) -> bool {
 }
 
 /// Makes sure that nothing but a file of ours is at `path`: links, pipes, sockets, devices and empty folders are removed.
-/// Says whether something that is none of our files stays there.
+/// Returns whether something that is not our file remains.
 pub(super) fn clear(path: &Path) -> io::Result<bool> {
     let kind = match path.symlink_metadata() {
         Ok(found) => found.file_type(),
@@ -252,9 +268,14 @@ fn make_private(path: &Path) -> io::Result<()> {
     }
 }
 
+/// What cannot be done to the cache's folder, and why.
+fn failed(done: &str, error: &io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("the cache folder cannot be {done}: {error}"))
+}
+
 /// Refuses a folder into which somebody else could put rows.
 fn check_private(path: &Path) -> Result<()> {
-    let found = path.symlink_metadata().or_fail()?;
+    let found = path.symlink_metadata().map_err(|error| failed("read", &error))?;
     let refuse = |cause: &str, hint: String| Err(Error::invalid(cause).hint(hint));
     if found.is_symlink() {
         return refuse("the cache folder is a symbolic link", "name the folder that it points to".into());
@@ -277,8 +298,8 @@ fn check_private(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether files there may be mapped. On a network's file system pages go with the connection, and times show late what
-/// others did; what is read is checked in memory.
+/// Whether files there may be mapped. On a network file system pages are lost with the connection, and times show
+/// changes late; there, rows are read into memory and checked.
 #[cfg(target_os = "linux")]
 fn is_local(path: &Path) -> bool {
     /// ext4, XFS, Btrfs, tmpfs, F2FS, ZFS, overlay, bcachefs: `statfs(2)` and linux/magic.h.

@@ -1,4 +1,4 @@
-//! One entry as bytes: an Arrow IPC stream of one batch, then what proves that it is whole.
+//! One entry as bytes: an Arrow IPC stream of one batch, then a trailer that proves that it is whole.
 //!
 //! ```text
 //! 0        schema message, batch message, end of stream      buffers at multiples of 64 bytes, uncompressed
@@ -8,22 +8,22 @@
 //!
 //! Why Arrow IPC: it is the memory layout itself, so a mapped entry is a batch without a byte moved, it has every type
 //! that the reader delivers, and others can read it: `pyarrow.ipc.open_stream` reads an entry and stops before the key.
-//! Why the proof is at the end: what is torn or cut off lacks it.
+//! Why the proof is at the end: a torn or truncated file lacks it.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
-use arrow::buffer::Buffer;
-use arrow::datatypes::{ByteViewType, DataType};
-use arrow::error::ArrowError;
-use arrow::ipc::reader::StreamDecoder;
-use arrow::ipc::writer::StreamEncoder;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::key::Key;
+use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
+use crate::arrow::buffer::Buffer;
+use crate::arrow::datatypes::{ByteViewType, DataType};
+use crate::arrow::error::ArrowError;
+use crate::arrow::ipc::reader::StreamDecoder;
+use crate::arrow::ipc::writer::StreamEncoder;
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";
 const TRAILER: usize = 40;
@@ -32,7 +32,7 @@ const HASH: usize = 8;
 const CHECKED_AT_A_TIME: usize = 256 << 10;
 /// Small buffers, such as those of a table of many columns, are collected up to this before they are written.
 const WRITTEN_AT_A_TIME: usize = 256 << 10;
-/// Bytes between two looks at whether to go on: a slow disk takes some tenths of a second for them.
+/// Bytes between two checks whether to continue: a slow disk takes some tenths of a second for them.
 const ASKED_EVERY: usize = 1 << 20;
 
 /// An entry that is ready to be written. Its buffers are those of the rows, not copies.
@@ -64,7 +64,8 @@ impl Encoded {
         Ok(Encoded { buffers, bytes })
     }
 
-    /// Writes it all, or stops where `goes_on` says so: then `false`. `half_way` is called once, between two buffers.
+    /// Writes all of it, or stops when `goes_on` returns false: then `false`. `half_way` is called once, between two
+    /// buffers.
     pub(super) fn write(
         &self,
         file: &File,
@@ -91,11 +92,12 @@ impl Encoded {
     }
 }
 
-/// Of what views use, the part that they may hold beside it and still be written as they are. In pages of Parquet a
-/// length is before each value; to take them apart would cost a copy of all.
+/// The most unused bytes of views that are written as they are, as a part of the used ones. In pages of Parquet a
+/// length precedes each value; to remove them would cost a copy of everything.
 const MAX_UNUSED_DIVISOR: usize = 16;
 
-/// The rows without what their views do not use: a view may point into a page of which only a few values are left.
+/// The rows without the bytes that their views do not use: a view may point into a page of which only a few values are
+/// left.
 fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let columns = rows.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
@@ -107,12 +109,12 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
-        // Values that repeat may share their bytes: apart they would take more.
+        // Repeated values may share their bytes, and would take more separately.
         if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
     Ok(match array.data_type() {
-        DataType::BinaryView => views::<arrow::datatypes::BinaryViewType>(array),
-        DataType::Utf8View => views::<arrow::datatypes::StringViewType>(array),
+        DataType::BinaryView => views::<crate::arrow::datatypes::BinaryViewType>(array),
+        DataType::Utf8View => views::<crate::arrow::datatypes::StringViewType>(array),
         DataType::Struct(fields) => {
             let parent = array.as_struct();
             let children = parent.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
@@ -123,7 +125,7 @@ fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     })
 }
 
-/// What a file turned out to be.
+/// The result of checking a file.
 pub(super) enum Integrity {
     /// A whole entry of the right key.
     Sound(Body),
@@ -142,8 +144,8 @@ pub(super) struct Body {
     pub(super) bytes: u64,
 }
 
-/// Reads all of `file` and says whether it is a whole entry whose key `belongs` to what it was looked up by. Fails only
-/// where reading fails.
+/// Reads all of `file` and returns whether it is a whole entry with a key for which `belongs` is true. Fails only if
+/// reading fails.
 pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Result<Integrity> {
     let length = file.metadata()?.len();
     let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(Integrity::Damaged) };
@@ -171,7 +173,7 @@ pub(super) fn check(file: &File, belongs: impl FnOnce(&[u8]) -> bool) -> io::Res
     Ok(if belongs(&text) { Integrity::Sound(body) } else { Integrity::Damaged })
 }
 
-/// Whether the end of `file` is that of an entry of its length, so that it is worth its memory to read it.
+/// Whether the end of `file` is that of an entry of its length, so that it is worth reading into memory.
 pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     let length = file.metadata()?.len();
     let Some(before_trailer) = length.checked_sub(TRAILER as u64) else { return Ok(false) };
@@ -180,7 +182,7 @@ pub(super) fn may_be_whole(file: &File) -> io::Result<bool> {
     Ok(Trailer::of(&trailer, length).is_some())
 }
 
-/// As [`check`], of an entry that was read into memory.
+/// As [`check`], for an entry that was read into memory.
 pub(super) fn check_bytes(bytes: &[u8], belongs: impl FnOnce(&[u8]) -> bool) -> Integrity {
     let Some((_, trailer)) = bytes.split_last_chunk::<TRAILER>() else { return Integrity::Damaged };
     let Some(Trailer { body, key, expected }) = Trailer::of(trailer, bytes.len() as u64) else {
@@ -213,8 +215,8 @@ impl Trailer {
     }
 }
 
-/// Where the buffers of an entry's batch begin: what is before them decides how they are read. `None` if the stream
-/// of `length` is not one of ours.
+/// The offset of the buffers of an entry's batch: the bytes before them decide how they are read. `None` if the
+/// stream of `length` is not one of ours.
 pub(super) fn head(file: &File, length: usize) -> io::Result<Option<usize>> {
     /// The schema, which has no buffers, and the batch.
     const MESSAGES: usize = 2;

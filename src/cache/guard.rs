@@ -1,10 +1,10 @@
-//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map says so, where the process would
-//! die of SIGBUS.
+//! Maps whose pages may vanish: a page that cannot be read becomes zeros, and its map is marked, where the process
+//! would die of SIGBUS.
 //!
-//! A page of a mapped file is gone when somebody cuts the file, or when the disk fails under it; a thread that touches it then
-//! gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero pages in the
-//! place of the whole map, marks the map as broken and lets the reader go on; nobody delivers what was read from a broken
-//! map. Any other SIGBUS goes to the handler that was there before.
+//! A page of a mapped file is gone when another program truncates the file, or when the disk fails under it; a thread that
+//! touches it then gets SIGBUS. The handler here looks the address up among our own maps. If it is one of them, it puts zero
+//! pages in the place of the whole map, marks the map as broken and lets the reader continue; rows that were read from a
+//! broken map are never delivered. Any other SIGBUS goes to the previous handler.
 //!
 //! The handler only reads atomics and calls `mmap` and `sigaction`, which a signal handler may do.
 #![allow(unsafe_code)]
@@ -21,7 +21,7 @@ use memmap2::{Mmap, MmapOptions};
 /// Maps that are guarded at most: twice what an index keeps. Linux allows a process 65,530 maps in all.
 const SLOTS: usize = 1 << 15;
 
-/// Where one map lies; a length of 0: no map.
+/// The address and length of one map; a length of 0: no map.
 struct Slot {
     start: AtomicUsize,
     length: AtomicUsize,
@@ -38,7 +38,7 @@ static FREE: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
 /// Slots that were ever taken, for the handler.
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
 
-/// What handled SIGBUS before us; null: nobody. Never freed, since a handler may be reading it.
+/// The previous handler of SIGBUS; null: none. Never freed, since a handler may be reading it.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 
 /// A map of the beginning of a file, guarded.
@@ -48,14 +48,14 @@ pub(super) struct Guarded {
 }
 
 impl Guarded {
-    /// Maps the first `length` bytes of `file`. `None` where so many maps are guarded already that no more can be.
+    /// Maps the first `length` bytes of `file`. `None` if no slot for another map is free.
     pub(super) fn new(file: &File, length: usize) -> io::Result<Option<Guarded>> {
         take_over()?;
         let Some(slot) = take_slot() else { return Ok(None) };
         // SAFETY: bytes of a map must not change under a reference to them, and others may write to the file: this cannot
-        // be kept, only be made harmless. What decides over memory (lengths, offsets, views) is either read from private
-        // memory or checked again at each use, and values that were read from a map are delivered only if the file is
-        // found unchanged after they were read. Pages that vanish are replaced by the handler.
+        // be guaranteed, only be made harmless. Lengths, offsets and views, which memory safety depends on, are either
+        // read from private memory or checked again at each use, and values that were read from a map are delivered only
+        // if the file is found unchanged after they were read. Pages that vanish are replaced by the handler.
         let map = match unsafe { MmapOptions::new().len(length).map(file) } {
             Ok(map) => map,
             Err(error) => {
@@ -104,7 +104,7 @@ fn take_slot() -> Option<usize> {
     Some(slot)
 }
 
-/// Makes sure that SIGBUS comes to us first: frameworks install handlers of their own when they are loaded.
+/// Ensures that our handler gets SIGBUS first: frameworks install handlers of their own when they are loaded.
 fn take_over() -> io::Result<()> {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
@@ -138,7 +138,7 @@ extern "C" fn on_bus_error(signal: libc::c_int, info: *mut libc::siginfo_t, _: *
     if by_kernel && replace_map_at(address) {
         return;
     }
-    // Not ours. The one before us takes over: the fault comes again as soon as we return, and a signal that somebody sent
+    // Not ours. The previous handler takes over: the fault recurs as soon as we return, and a signal that a process sent
     // is sent again.
     let before = BEFORE.swap(ptr::null_mut(), AcqRel);
     // SAFETY: `before` is null or was leaked by `take_over`; zeros are the default action, which ends the process.
@@ -162,8 +162,8 @@ fn replace_map_at(address: usize) -> bool {
         if length > 0 && (start..end).contains(&address) {
             slot.broken.store(true, Release);
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-            // SAFETY: exactly the pages of one of our maps, which lives as long as somebody reads it, as the one whose
-            // fault this is does.
+            // SAFETY: exactly the pages of one of our maps, which lives as long as it is read, and the faulting thread
+            // reads it.
             let zeros =
                 unsafe { libc::mmap(start as *mut libc::c_void, length, libc::PROT_READ, flags, -1, 0) };
             return zeros != libc::MAP_FAILED;
@@ -172,7 +172,7 @@ fn replace_map_at(address: usize) -> bool {
     false
 }
 
-/// The smallest page; where pages are larger, a fault past the end of a map's last small page is not looked for.
+/// The smallest page; where pages are larger, a fault past the end of a map's last small page is not handled.
 const PAGE: usize = 4096;
 
 #[cfg(test)]

@@ -6,11 +6,19 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// How long a cache that failed is left alone. Healed, it is used again after this long at most.
+/// How long a cache that failed is not used. If the disk recovers, the cache is used again after at most this long.
 const RETRY_AFTER: Duration = Duration::from_secs(30);
 const WARN_AT_MOST_EVERY: Duration = Duration::from_secs(60);
 
 /// Why a cache does not read or write at present.
+///
+/// ```no_run
+/// let cache = forebay::DiskCache::open("/nvme/forebay", 500_000_000_000)?;
+/// if let Some(off) = cache.stats().writing_off {
+///     println!("nothing is kept for {:.0} s: {}", off.seconds, off.why);
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Off {
@@ -27,12 +35,12 @@ pub(super) enum Half {
     Write,
 }
 
-/// Whether to go to the disk.
+/// Whether to use the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     On,
     Off,
-    /// It was off; this one caller finds out whether it still is.
+    /// It was off; this caller tries whether it works again.
     Retry,
 }
 

@@ -1,16 +1,16 @@
-//! What this process has opened: maps that are kept, and files that were found right.
+//! The entries that this process has opened: maps that are kept, and files that were verified.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::RecordBatch;
 use lru::LruCache;
 
 use super::format::Body;
 use super::key::Name;
 use super::seal::{Seal, Stamp, mark_used};
+use crate::arrow::array::RecordBatch;
 
 /// Maps that are kept at most; Linux allows a process 65,530 in all.
 const MAX_MAPS: NonZeroUsize = NonZeroUsize::new(16_384).expect("a number above 0");
@@ -23,7 +23,7 @@ pub(super) struct Slot {
     pub(super) batch: RecordBatch,
     /// Length of the file.
     pub(super) bytes: u64,
-    /// What keeps watch over rows that are mapped; `None`: they are in memory of our own.
+    /// Detects changes of mapped rows; `None`: the rows are in private memory.
     pub(super) seal: Option<Arc<Seal>>,
 }
 
@@ -65,7 +65,7 @@ impl Index {
         let (slot, unmarked) = (slot.clone(), *used != epoch);
         *used = epoch;
         if slot.seal.as_ref().is_some_and(|seal| !seal.is_intact()) {
-            // Changed, or gone; kept any longer, its map would keep the disk full.
+            // Changed or gone: a map that is kept longer would keep the disk full.
             state.forget(name);
             return None;
         }
@@ -75,14 +75,14 @@ impl Index {
         Some(slot)
     }
 
-    /// The body of an entry whose file was found right before, and has not been changed since.
+    /// The body of an entry whose file was verified before, and has not changed since.
     pub(super) fn verified(&self, name: Name, stamp: &Stamp) -> Option<Body> {
         let state = self.state();
         let (found_right, body) = state.verified.get(&name)?;
         found_right.admits(stamp).then_some(*body)
     }
 
-    /// Keeps the map of an entry that was found right.
+    /// Keeps the map of a verified entry.
     pub(super) fn remember(&self, name: Name, stamp: Stamp, body: Body, slot: &Slot) {
         let mut state = self.state();
         state.verified.insert(name, (stamp, body));

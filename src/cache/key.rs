@@ -1,14 +1,15 @@
-//! What an entry is called: everything that decides its rows, and nothing else.
+//! The key of an entry: everything that decides its rows, and nothing else.
 
 use std::fmt;
 
-use arrow::datatypes::Schema;
 use xxhash_rust::xxh3::xxh3_128;
+
+use crate::arrow::datatypes::Schema;
 
 /// Names the rows of one row group, as one selection of columns delivers them.
 ///
 /// Two keys are equal only if file, size, version, row group and columns are: a file that was rewritten, or columns that
-/// are delivered as other types, have another key, and the rows that were kept under the old one are never seen again.
+/// are delivered as other types, have another key, and the rows that were kept under the old one are not used again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     text: String,
@@ -18,10 +19,10 @@ pub struct Key {
 impl Key {
     /// The key of a row group.
     ///
-    /// `file` says which file it is, the same in each process and each run; it is written into the entry, so it must hold
-    /// no credentials. `bytes` is the file's size, `version` what distinguishes one version of it from the next, `row_group` the
-    /// ordinal in the file, `rows` which of its rows there are, in words of the caller's. `columns` are those that are delivered, in that order: names, types and nullability count,
-    /// the schema's own metadata does not.
+    /// `file` identifies the file, in the same way in each process and each run; it is written into the entry, so it must hold
+    /// no credentials. `bytes` is the file's size, `version` what distinguishes one version of it from the next, `row_group`
+    /// the ordinal in the file, `rows` the selection of its rows, in the caller's words. `columns` are those that are
+    /// delivered, in that order: names, types and nullability count, the schema's own metadata does not.
     pub fn new(file: &str, bytes: u64, version: &str, row_group: usize, rows: &str, columns: &Schema) -> Key {
         use fmt::Write;
         // Debug quotes and escapes: no name can pass for the next line.
@@ -46,7 +47,7 @@ impl Key {
     }
 }
 
-/// The name of an entry's file: xxh3-128 of its key. Nothing of what a user or a data set calls things gets into a path.
+/// The name of an entry's file: xxh3-128 of its key. No name of a user or a data set gets into a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Name(u128);
 
@@ -76,7 +77,7 @@ impl fmt::Display for Name {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{DataType, Field};
+    use crate::arrow::datatypes::{DataType, Field};
 
     use super::*;
 

@@ -1,7 +1,6 @@
-//! How much is kept in all, and how often it was of use: numbers in a file that every process of the node changes under
-//! its lock.
+//! The ledger: total sizes and hits, in a file that every process of the node changes under its lock.
 //!
-//! The ledger may say more than there is, never less: bytes are added before a file grows and taken off after it is
+//! The ledger may count more than there is, never less: bytes are added before a file grows and taken off after it is
 //! gone, so a process that is killed in between leaves too high a number, which the next count of the folder corrects.
 
 use std::fs::{File, TryLockError};
@@ -15,13 +14,14 @@ use super::folder::{self, Folder, Scan, footprint};
 use super::pause::Pause;
 use super::stats::PastStats;
 
-/// How long to wait for others who change the ledger. They need microseconds, or a fraction of a second to count.
+/// How long to wait for other processes that change the ledger. They need microseconds, or a fraction of a second for a
+/// count.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Bytes, entries, hits, misses, damaged, and xxh3-64 of them.
 const NUMBERS: usize = 5;
 const LENGTH: usize = 8 * (NUMBERS + 1);
 
-/// What all files of ours come to.
+/// The totals of all our files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Total {
     /// Bytes on disk, files that are being written included.
@@ -31,7 +31,7 @@ pub(super) struct Total {
 }
 
 impl Total {
-    /// What a count found. A part without a length is a lock alone.
+    /// The totals of a scan. A part without a length is a lock alone.
     pub(super) fn of(scan: &Scan) -> Total {
         let lengths =
             || scan.entries.iter().chain(&scan.partials).map(|found| found.length).filter(|&n| n > 0);
@@ -39,7 +39,7 @@ impl Total {
     }
 }
 
-/// All that a ledger says.
+/// All numbers of a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) total: Total,
@@ -54,12 +54,12 @@ pub(super) struct Ledger {
 }
 
 impl Ledger {
-    /// Locks the ledger; one that is new or torn is counted anew. `None` if others held it for too long.
+    /// Locks the ledger; one that is new or torn is filled by a count. `None` if other processes held it for too long.
     pub(super) fn lock(folder: &Folder, pause: &Pause) -> io::Result<Option<Ledger>> {
         Ledger::lock_within(folder, pause, PATIENCE)
     }
 
-    /// The same with a patience of the caller's.
+    /// The same with a given patience.
     pub(super) fn lock_within(
         folder: &Folder,
         pause: &Pause,
@@ -88,7 +88,7 @@ impl Ledger {
         }
     }
 
-    /// What the ledger said last, without waiting.
+    /// The latest numbers of the ledger, without waiting.
     pub(super) fn peek(folder: &Folder) -> Option<Totals> {
         folder::open(&folder.ledger()).ok().and_then(|file| read(&file))
     }
@@ -98,7 +98,7 @@ impl Ledger {
         self.write()
     }
 
-    /// Adds what somebody found and missed.
+    /// Adds hits and misses.
     pub(super) fn note(&mut self, news: PastStats) -> io::Result<()> {
         self.past = self.past.and(news);
         self.write()

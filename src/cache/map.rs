@@ -5,10 +5,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use arrow::buffer::{Buffer, MutableBuffer};
 use bytes::Bytes;
 
 use super::guard::Guarded;
+use crate::arrow::buffer::{Buffer, MutableBuffer};
 
 /// The first `length` bytes of `file` without reading them: all processes that map it share one copy in the page cache.
 /// `None` where no more can be mapped. Only where [`Folder`](super::folder::Folder) allows it.
@@ -18,7 +18,7 @@ pub(super) fn map(file: &File, length: usize) -> io::Result<Option<(Buffer, Arc<
     Ok(Some((Buffer::from(Bytes::from_owner(Shared(guarded.clone()))), guarded)))
 }
 
-/// The first `length` bytes of `file`, in memory of our own.
+/// The first `length` bytes of `file`, in private memory.
 pub(super) fn read(file: &File, length: usize) -> io::Result<Buffer> {
     let mut bytes = MutableBuffer::from_len_zeroed(length);
     file.read_exact_at(&mut bytes, 0)?;

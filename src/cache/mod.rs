@@ -1,8 +1,8 @@
 //! Rows on local disk, after Parquet decoding and before image decoding: `std::fs` only.
 //!
 //! From the second epoch on, rows come from here: without a request to a store, without decoding Parquet, and, since
-//! entries are mapped, one by one as well as whole. What is kept and when is asked for is the loader's business; here
-//! nothing is known of sources or plans.
+//! entries are mapped, one by one as well as whole. The loader decides what is kept and when; this module does not
+//! know sources or plans.
 //!
 //! ```text
 //! get ─ index ──────────────► Entry         found before: the map is still there
@@ -13,28 +13,28 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | [`key`] | what an entry is called |
+//! | [`key`] | the key of an entry |
 //! | [`format`] | an entry as bytes, and the proof that it is whole |
 //! | [`folder`] | paths, permissions, links |
 //! | [`writer`] | one writer at a time, across threads and processes; the files that dead ones leave behind |
 //! | [`space`], [`ledger`] | how much may be kept, and which entries go |
 //! | [`health`] | off when the disk fails, on again when it works |
-//! | [`disk`] | how fast it is |
-//! | [`tier`] | what is kept of images, by name |
-//! | [`seal`] | whether an entry is still the one that was found right |
+//! | [`disk`] | the speed of the disk |
+//! | [`tier`] | the forms in which images are kept, by name |
+//! | [`seal`] | whether an entry is still the one that was verified |
 //! | [`map`], [`guard`] | an entry's bytes in place; the one file with foreign functions, for pages that vanish |
 //!
-//! What always holds:
+//! Invariants:
 //!
-//! - **It is only a cache.** A damaged, cut off, misplaced, foreign or missing entry is a miss; a full, failing or
-//!   vanished disk is a reason in [`CacheStats`]. No look-up and no write is ever an error, and none waits on a dead
+//! - **It is only a cache.** A damaged, truncated, misplaced, foreign or missing entry is a miss; a full, failing or
+//!   vanished disk is a reason in [`CacheStats`]. No lookup and no write is ever an error, and none waits for a dead
 //!   process.
 //! - **Never a wrong row.** Rows are handed out after their checksum and their whole key were compared, once for each
-//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked, by us. What
-//!   other programs do to a file whose rows are in use [`seal`] finds out, and [`guard`] survives. There is no fsync: what
-//!   a power cut tears, the checksum finds.
-//! - **Never more than agreed.** See [`space`] for the limit and for the rule of who goes.
-//! - **Nobody else's.** The folder belongs to one user, no one else may write to it, and no link is followed.
+//!   process and entry. An entry is written under another name, renamed, and from then on only ever unlinked, by us. If
+//!   another program changes a file whose rows are in use, [`seal`] detects it, and [`guard`] survives it. There is no
+//!   fsync: the checksum detects entries that a power cut tore.
+//! - **Never more than agreed.** See [`space`] for the limit and for the rule of eviction.
+//! - **Private.** The folder belongs to one user, no one else may write to it, and no link is followed.
 
 mod disk;
 mod entry;
@@ -65,8 +65,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
-use arrow::error::ArrowError;
+use crate::arrow::array::RecordBatch;
+use crate::arrow::error::ArrowError;
 
 use crate::error::{Error, Result};
 use crate::panics::caught;
@@ -87,7 +87,8 @@ pub use stats::{CacheStats, DeclinedStats, PastStats};
 pub use tier::Tier;
 pub use upkeep::{Cleared, Report};
 
-/// How long to wait for another thread or process that fetches the same rows: what a slow store may need for a row group.
+/// How long to wait for another thread or process that fetches the same rows: the time that a slow store may need for a
+/// row group.
 pub const CLAIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A folder of cached rows, bounded in bytes, shared by the processes of a machine. Cheap to clone.
@@ -113,14 +114,14 @@ struct Inner {
     counters: Arc<Counters>,
 }
 
-/// Whose turn it is to fetch rows.
+/// Who is to fetch the rows.
 #[derive(Debug)]
 pub enum Claim {
-    /// Nobody's: here they are.
+    /// Nobody: the rows are cached.
     Ready(Entry),
-    /// The caller's, and nobody else's until the guard is dropped.
+    /// The caller alone, until the guard is dropped.
     Mine(Guard),
-    /// The caller's, without the cache: it is full or off, or the one who fetches took too long.
+    /// The caller, without the cache: it is full or off, or the fetching process took too long.
     Alone,
 }
 
@@ -129,7 +130,7 @@ pub enum Claim {
 enum Access {
     /// From its file, mapped, if the folder allows that.
     Mapped,
-    /// From a copy in memory of our own.
+    /// From a copy in private memory.
     Copied,
 }
 
@@ -142,17 +143,16 @@ pub struct Guard {
 
 impl DiskCache {
     /// Opens the cache in `folder`, of at most `max_bytes` bytes, and creates the folder if it does not exist. A `~` is the
-    /// user's home.
+    /// user's home folder.
     ///
     /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that process adds. A
     /// tenth of the disk, and at least 1 GiB, is left free whatever the limit.
     ///
-    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) say why nothing is kept.
+    /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why nothing is kept.
     ///
     /// # Errors
     /// `Invalid` for a limit of 0, for an empty path or a URL, and for a folder that is a symbolic link, belongs to another
-    /// user, can be written to by others, or holds anything but a cache; `NotFound` or `Io` where the folder cannot be created
-    /// or read.
+    /// user, can be written to by others, or holds anything but a cache; `Io` where the folder cannot be created or read.
     pub fn open(folder: impl AsRef<Path>, max_bytes: u64) -> Result<DiskCache> {
         if max_bytes == 0 {
             return Err(Error::invalid("a cache of 0 bytes").hint("leave out `cache`, or give it room"));
@@ -183,7 +183,7 @@ impl DiskCache {
         self.0.space.folder.mapped
     }
 
-    /// Bytes that the entries can grow to: the limit, or less where the disk has less room.
+    /// Bytes that the entries can grow to: the limit, or less if the disk has less space.
     #[doc(hidden)]
     pub fn capacity(&self) -> u64 {
         self.0.space.capacity(Ledger::peek(&self.0.space.folder).unwrap_or_default().total)
@@ -224,15 +224,15 @@ impl DiskCache {
         self.remove_orphans();
     }
 
-    /// The rows of `key`, if they are here and right. What is wrong with a file is counted, and the file is removed.
+    /// The rows of `key`, if they are cached and sound. A damaged file is counted and removed.
     ///
-    /// Where the folder is on a local disk they are mapped: ask [`Entry::is_intact`] after they were used.
+    /// If the folder is on a local disk they are mapped: check [`Entry::is_intact`] after using them.
     #[doc(hidden)]
     pub fn get(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Mapped)
     }
 
-    /// As [`get`](Self::get), in memory of their own, where nobody can change them.
+    /// As [`get`](Self::get), in private memory, where no other process can change them.
     #[doc(hidden)]
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {
         self.look_up(key, Access::Copied)
@@ -244,10 +244,10 @@ impl DiskCache {
         found
     }
 
-    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept; [`stats`](Self::stats) tell
-    /// how often and why.
+    /// Keeps `rows` under `key`, unless they are here already. `false` if they are not kept; [`stats`](Self::stats)
+    /// shows how often and why.
     ///
-    /// `rows` may be slices, and may have views into larger buffers: what they do not use is not written.
+    /// `rows` may be slices, and may have views into larger buffers: unused bytes are not written.
     #[doc(hidden)]
     pub fn put(&self, key: &Key, rows: &RecordBatch) -> bool {
         if !self.may_write() {
@@ -259,9 +259,9 @@ impl DiskCache {
         }
     }
 
-    /// Looks `key` up, and where it is missing settles who fetches it: one thread of one process. The others wait until it
-    /// is there, for `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. Who dies
-    /// while it fetches holds up nobody.
+    /// Looks `key` up. If it is missing, one thread of one process is to fetch it. The others wait until it is there, for
+    /// `patience` at most ([`CLAIM_PATIENCE`] is a good one), and then fetch without the cache. A process that dies while
+    /// it fetches holds up no other.
     #[doc(hidden)]
     pub fn claim(&self, key: &Key, patience: Duration) -> Claim {
         let claim = self.settle(key, patience);
@@ -302,7 +302,7 @@ impl DiskCache {
                 return Claim::Alone;
             }
             match Writer::begin(&self.0.space, key.name()) {
-                // The writer before us may have finished it since we looked.
+                // The previous writer may have finished it since the lookup.
                 Ok(writer) => {
                     return match self.find(key, Access::Mapped) {
                         Some(entry) => Claim::Ready(entry),
@@ -356,7 +356,7 @@ impl DiskCache {
         }
     }
 
-    /// Opens an entry and looks whether it is right. Fails only where the disk does.
+    /// Opens an entry and verifies it. Fails only if the disk does.
     fn load(&self, key: &Key, path: &Path, access: Access) -> io::Result<Option<index::Slot>> {
         let file = match path.symlink_metadata() {
             Ok(found) if found.is_file() => folder::open(path),
@@ -366,7 +366,7 @@ impl DiskCache {
         let file = match file {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            // The file alone: where the folder may not be looked into, neither may it.
+            // The file alone: in a folder that cannot be read, neither can the file.
             Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
                 return self.damaged(path);
             }
@@ -388,14 +388,14 @@ impl DiskCache {
             // Shorter than it was a moment ago.
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => self.damaged(path),
             Err(error) => {
-                // A bad place on the disk: not to be met again.
+                // A bad place on the disk, which must not be read again.
                 self.damaged(path)?;
                 Err(error)
             }
         }
     }
 
-    /// The rows of an entry where they are in its file; `None` if it is not right.
+    /// The rows of an entry, mapped from its file; `None` if it is damaged.
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
         let mut before = Stamp::of(&file.metadata()?);
@@ -412,7 +412,7 @@ impl DiskCache {
         };
         let Some(head) = format::head(file, body.stream)? else { return Ok(None) };
         let Some((stream, map)) = map::map(file, body.stream)? else { return load_copied(key, file) };
-        // What the schema and the places of buffers are read from must not change meanwhile.
+        // The bytes that hold the schema and the offsets of buffers must not change meanwhile.
         let pieces = [map::read(file, head)?, stream.slice(head)];
         let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
         let seal = Seal::new(path.to_owned(), before, map);
@@ -424,7 +424,7 @@ impl DiskCache {
         Ok(Some(slot))
     }
 
-    /// Counts a file that is not what its name says, and removes it if that can be done.
+    /// Counts a file that is not what its name says, and removes it if possible.
     fn damaged(&self, path: &Path) -> io::Result<Option<index::Slot>> {
         match path.symlink_metadata() {
             Ok(found) if found.is_file() => {
@@ -438,7 +438,7 @@ impl DiskCache {
         Ok(None)
     }
 
-    /// Whether there is any use in preparing an entry; counts a no.
+    /// Whether preparing an entry is of any use; counts a refusal.
     fn may_write(&self) -> bool {
         let counters = &self.0.counters;
         let on = match self.0.health.mode(Half::Write) {
@@ -481,7 +481,7 @@ impl DiskCache {
         }
     }
 
-    /// Writes an entry that only we may write now; the bytes written, 0 if it was there.
+    /// Writes an entry that only this caller may write now; returns the bytes written, 0 if it was there.
     fn try_write(
         &self,
         mut writer: Writer,
@@ -530,8 +530,8 @@ impl DiskCache {
     }
 }
 
-/// The rows of an entry in memory of our own, where they are looked at as well: whatever is done to the file, these are
-/// the ones that were found right. `None` if they are not.
+/// The rows of an entry in private memory, where they are also verified: later changes of the file do not matter.
+/// `None` if it is damaged.
 fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     let Ok(length) = usize::try_from(file.metadata()?.len()) else { return Ok(None) };
     if !format::may_be_whole(file)? {
@@ -546,13 +546,13 @@ fn load_copied(key: &Key, file: &File) -> io::Result<Option<index::Slot>> {
     Ok(batch.map(|batch| index::Slot { batch, bytes: body.bytes, seal: None }))
 }
 
-/// What decoding gives; nothing where it fails or panics, as it may where bytes change under it.
+/// The result of decoding; `None` if it fails or panics, as it may if bytes change meanwhile.
 fn decoded(decode: impl FnOnce() -> std::result::Result<RecordBatch, ArrowError>) -> Option<RecordBatch> {
     caught(decode).ok()?.ok()
 }
 
 impl Inner {
-    /// Adds what this process found and missed to the ledger.
+    /// Adds the hits and misses of this process to the ledger.
     fn note_use(&self, patience: Duration) {
         let news = self.counters.news();
         if news == PastStats::default() {
@@ -568,7 +568,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Others hold the ledger for microseconds; what cannot be noted at once is only a figure.
+        // Others hold the ledger for microseconds; if it is locked, only a figure is lost.
         self.note_use(Duration::ZERO);
     }
 }
@@ -579,18 +579,18 @@ impl Guard {
         self.put_while(rows, &|| true)
     }
 
-    /// As [`put`](Self::put), as long as `goes_on` says so: it is asked every megabyte or so.
+    /// As [`put`](Self::put), as long as `goes_on` returns true: it is called about every megabyte.
     pub fn put_while(self, rows: &RecordBatch, goes_on: &dyn Fn() -> bool) -> bool {
         self.cache.write(self.writer, &self.key, rows, goes_on)
     }
 
-    /// As [`put`](Self::put), and gives them back as an entry, so that memory of their own is not needed any more.
+    /// As [`put`](Self::put), and returns them as an entry, so that their own memory is no longer needed.
     pub fn exchange(self, rows: &RecordBatch) -> Option<Entry> {
         let Guard { cache, key, writer } = self;
         if cache.write(writer, &key, rows, &|| true) { cache.find(&key, Access::Mapped) } else { None }
     }
 
-    /// Lets go without keeping anything, because the disk is too slow for it now.
+    /// Gives up without keeping anything, because the disk is too slow at present.
     pub fn decline_behind(self) {
         count(&self.cache.0.counters.behind);
     }

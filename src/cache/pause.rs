@@ -1,13 +1,13 @@
-//! Waiting for locks of other processes, which cannot be waited for with an end: trying again, with naps in between.
+//! Waiting for locks of other processes, which have no wait with a timeout: tries again, with naps in between.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 const SHORTEST_NAP: Duration = Duration::from_micros(200);
-/// A waiter learns this late at most that another process is done.
+/// The longest delay before a waiter notices that another process is done.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// Where the threads of this process nap; the thread that gives a lock back wakes them.
+/// The place where threads of this process nap; the thread that releases a lock wakes them.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
     lock: Mutex<()>,

@@ -1,4 +1,4 @@
-//! Places in a write where tests kill the process. In the library as it is shipped each is nothing at all.
+//! Places in a write where tests kill the process. In release builds they do nothing.
 
 /// A step of writing or evicting an entry, after which a killed process must leave no harm behind.
 #[derive(Clone, Copy, Debug)]
@@ -9,7 +9,7 @@ pub(super) enum Point {
     Reserved,
     /// Half of the buffers are written.
     HalfWritten,
-    /// Whole, under the name of a part.
+    /// Complete, under the name of a part.
     Written,
     /// Under its own name.
     Renamed,

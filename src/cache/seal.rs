@@ -1,17 +1,18 @@
-//! Whether an entry is still the one that was found right: what an entry's times say.
+//! Detects changes of an entry by its file times.
 //!
-//! An entry is written once, and its times then mean something of our own:
+//! An entry is written once, and its times then have a meaning of our own:
 //!
 //! | time | says | set by |
 //! |---|---|---|
-//! | of modification | [`SEALED`], a constant, until somebody writes to the file, cuts it or maps it to write | us once, before it is published or checked; else the kernel |
+//! | of modification | [`SEALED`], a constant, until a program writes to the file, truncates it or maps it for writing | us once, before it is published or checked; else the kernel |
 //! | of access | the last use | us, for each epoch that uses it; our files are opened so that reading does not |
-//! | of change | equal to that of access after we marked a use; another one when anything else was done to the file | the kernel |
+//! | of change | equal to that of access after we marked a use; different after anything else was done to the file | the kernel |
 //!
 //! A constant and not the time of writing, because the kernel's clock for files ticks in steps of some milliseconds: two
-//! writes within one step have the same time. The time of change shows also those who put the time of modification back.
+//! writes within one step have the same time. The time of change also reveals programs that restore the time of
+//! modification.
 //!
-//! What is not seen: a program that keeps an entry mapped for writing since before it was checked, and writes to a page
+//! Not detected: a program that has kept an entry mapped for writing since before it was checked, and writes to a page
 //! that it had written to before.
 
 use std::fs::{File, Metadata};
@@ -25,12 +26,12 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futi
 
 use super::guard::Guarded;
 
-/// The time of modification of an entry that nobody wrote to: the first second of the year 2000.
+/// The time of modification of an unchanged entry: the first second of the year 2000.
 const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 
-/// A file as its metadata show it.
+/// The metadata of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: (u64, u64),
@@ -53,7 +54,7 @@ impl Stamp {
         }
     }
 
-    /// Whether `later` is the same file, to which nothing was done but to mark it as used.
+    /// Whether `later` is the same file, changed by nothing but marks of use.
     pub(super) fn admits(&self, later: &Stamp) -> bool {
         let is_same = (self.file, self.length, true) == (later.file, later.length, later.sealed);
         is_same && self.sealed && (later.changed == self.changed || later.changed == later.used)
@@ -64,7 +65,7 @@ impl Stamp {
     }
 }
 
-/// Watches over a mapped entry.
+/// Detects changes of a mapped entry.
 pub(super) struct Seal {
     path: PathBuf,
     stamp: Stamp,
@@ -78,8 +79,8 @@ impl Seal {
         Seal { path, changed: stamp.changed.into(), stamp, map }
     }
 
-    /// Whether all that was read from the map up to now was what had been checked: nobody changed, cut, exchanged or
-    /// removed the file, and all of it could be read.
+    /// Whether everything read from the map so far was what had been checked: no program changed, truncated,
+    /// exchanged or removed the file, and all of it could be read.
     pub(super) fn is_intact(&self) -> bool {
         let Ok(found) = self.path.symlink_metadata() else { return false };
         let found = Stamp::of(&found);
@@ -97,12 +98,12 @@ pub(super) fn seal_new(file: &File) -> io::Result<()> {
     Ok(futimens(file, &Timestamps { last_access: NOW, last_modification: SEALED })?)
 }
 
-/// Seals a file that lost its seal. Must come before a look at what is in it, so that it shows what is done after that.
+/// Seals a file that lost its seal. Must happen before its content is read, so that later changes show.
 pub(super) fn seal_again(file: &File) -> io::Result<()> {
     Ok(futimens(file, &Timestamps { last_access: OMITTED, last_modification: SEALED })?)
 }
 
-/// Sets the time of last use, for all processes to see. Where that cannot be done the entry only seems less used.
+/// Sets the time of last use, for all processes to see. If this fails, the entry only seems less used.
 pub(super) fn mark_used(path: &Path) {
     let times = Timestamps { last_access: NOW, last_modification: OMITTED };
     let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);

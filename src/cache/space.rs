@@ -1,10 +1,10 @@
-//! What may be kept: the limit, the free disk, and who has to go.
+//! The limit, the free disk, and eviction.
 //!
-//! **The rule.** An entry goes only to make room for another, and only if it was last used before this process's
-//! previous epoch began; the longest unused goes first. Until two epochs began nothing goes. So entries that epochs
-//! still use are never traded for each other: of a data set twice as large as the limit one half stays and is hit in
-//! every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on a full
-//! disk another data set is kept from its second epoch on.
+//! **The rule.** An entry is evicted only to make space for another, and only if it was last used before this process's
+//! previous epoch began; the longest unused goes first. Until two epochs have begun nothing is evicted. So entries that
+//! epochs still use are never traded for each other: of a data set twice as large as the limit one half stays and is
+//! hit in every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on
+//! a full disk another data set is kept only from its second epoch on.
 //!
 //! The time of last use is the file's time of access, which we alone set, so all processes share it: see
 //! [`seal`](super::seal).
@@ -23,19 +23,19 @@ use super::pause::Pause;
 use super::points::{self, Point};
 use super::writer::Writer;
 
-/// Free disk that is left to others: this part of it,
+/// Disk space that is left free: this part of the disk,
 const FREE_DISK_DIVISOR: u64 = 10;
 /// or this much, whichever is more.
 const MIN_FREE_DISK: u64 = 1 << 30;
 /// How often the folder is counted while it is full: others may have removed something. 20,000 entries take 50 ms.
 const COUNT_EVERY: Duration = Duration::from_secs(30);
 
-/// How far the clock by which the kernel notes a use may be behind: a step of it takes 1 to 10 ms.
+/// How far the kernel's clock for file times may be behind: a step of it takes 1 to 10 ms.
 pub(super) const CLOCK_STEP: Duration = Duration::from_millis(20);
 
-/// Why rows were not kept.
+/// The reason why rows were not kept.
 pub(super) enum Declined {
-    /// Nothing that is kept may go.
+    /// No kept entry may be evicted.
     Full,
     /// More than the whole limit.
     TooLarge,
@@ -43,7 +43,7 @@ pub(super) enum Declined {
     Busy,
     /// A type that cannot be written.
     Unwritable,
-    /// Something that is not ours is where the entry would be.
+    /// Something that is not ours is in the place of the entry.
     Blocked,
     /// The memory of the rows was needed for other things before they were written.
     Behind,
@@ -63,7 +63,8 @@ pub(super) struct Space {
     pub(super) folder: Folder,
     pub(super) pause: Pause,
     limit: u64,
-    /// Bytes of free disk to leave alone, of a disk of so many. `None`, in tests that fill a disk: free disk is not asked for.
+    /// Bytes of free disk to leave, for a disk of a given size. `None`, in tests that fill a disk: free disk is not
+    /// checked.
     pub(super) keep_free: Option<fn(u64) -> u64>,
     pub(super) evictions: AtomicU64,
     state: Mutex<SpaceState>,
@@ -80,7 +81,7 @@ struct SpaceState {
     full_since: Option<Instant>,
 }
 
-/// Bytes of the disk that holds a folder, as `df` counts them: what only root may use is not part of it.
+/// Bytes of the disk that holds a folder, as `df` counts them, without those reserved for root.
 struct Disk {
     size: u64,
     free: u64,
@@ -109,7 +110,7 @@ impl Space {
         self.limit
     }
 
-    /// The most bytes that files can come to when they are `total` now.
+    /// The most bytes that files can take when they take `total` now.
     pub(super) fn capacity(&self, total: Total) -> u64 {
         let disk = self.keep_free.zip(Disk::of(&self.folder).ok());
         let free = disk.map_or(u64::MAX, |(keep_free, disk)| disk.free.saturating_sub(keep_free(disk.size)));
@@ -127,19 +128,19 @@ impl Space {
         state.full_since = None;
     }
 
-    /// Whether there was no room a short while ago.
+    /// Whether there was no space a short time ago.
     pub(super) fn is_full(&self) -> bool {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
-    /// Counts the folder anew: what killed processes had reserved and did not write comes off the ledger.
+    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the ledger.
     pub(super) fn recount(&self) {
         if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
             let _ = self.state().count(&self.folder, &mut ledger);
         }
     }
 
-    /// Counts `bytes` for `part`, and makes room for them if need be.
+    /// Counts `bytes` for `part`, and evicts entries for them if necessary.
     pub(super) fn reserve(&self, writer: &mut Writer, bytes: u64) -> Result<(), Declined> {
         if footprint(bytes) > self.limit {
             return Err(Declined::TooLarge);
@@ -158,7 +159,7 @@ impl Space {
         Ok(())
     }
 
-    /// Removes a file of `bytes` that the ledger counts. Where the ledger cannot be had, the next count corrects it.
+    /// Removes a file of `bytes` that the ledger counts. If the ledger cannot be locked, the next count corrects it.
     pub(super) fn remove(&self, path: &Path, bytes: u64) -> io::Result<()> {
         let ledger = Ledger::lock(&self.folder, &self.pause);
         fs::remove_file(path)?;
@@ -168,7 +169,7 @@ impl Space {
         Ok(())
     }
 
-    /// Bytes that are missing for a file of `bytes`: to the limit, or to what is to stay free.
+    /// Missing bytes for a file of `bytes`: below the limit, or beside the disk space that stays free.
     fn shortage(&self, total: Total, bytes: u64) -> io::Result<u64> {
         let wanted = footprint(bytes);
         let over = (total.bytes + wanted).saturating_sub(self.limit);
@@ -188,7 +189,7 @@ impl Space {
         while ledger.total.bytes > enough {
             let Some(victim) = state.candidates.pop_front() else { return Ok(()) };
             let path = self.folder.entry(victim.name);
-            // Somebody may have used or removed it since the count.
+            // It may have been used or removed since the count.
             let Ok(found) = path.symlink_metadata() else { continue };
             if found.is_file() && found.accessed().is_ok_and(|used| used == victim.used) {
                 points::pass(Point::Evicting);
@@ -207,7 +208,7 @@ impl Space {
 }
 
 impl SpaceState {
-    /// Corrects the ledger and lists who may go.
+    /// Corrects the ledger and lists the entries that may be evicted.
     fn count(&mut self, folder: &Folder, ledger: &mut Ledger) -> io::Result<()> {
         let scan = folder.scan()?;
         ledger.set(Total::of(&scan))?;

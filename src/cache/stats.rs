@@ -25,7 +25,7 @@ pub(super) struct Counters {
     pub(super) behind: AtomicU64,
     pub(super) faults: AtomicU64,
     pub(super) alone: AtomicU64,
-    /// What the ledger knows already.
+    /// The counts that are in the ledger already.
     noted: Mutex<PastStats>,
 }
 
@@ -34,6 +34,13 @@ pub(super) fn count(counter: &AtomicU64) {
 }
 
 /// Hits, misses and writes of one process since it opened a cache, and how full the cache is.
+///
+/// ```no_run
+/// let cache = forebay::DiskCache::open("/nvme/forebay", 500_000_000_000)?;
+/// let stats = cache.stats();
+/// println!("{} hits, {} of {} bytes used", stats.hits, stats.bytes, stats.max_bytes);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct CacheStats {
@@ -41,7 +48,7 @@ pub struct CacheStats {
     pub hits: u64,
     /// Lookups that did not.
     pub misses: u64,
-    /// Bytes of entries that were handed out as rows, mapped or read; where single rows were taken, their share.
+    /// Bytes of entries that were returned as rows, mapped or read; for single rows, their share.
     pub read_bytes: u64,
     /// Entries written.
     pub written: u64,
@@ -49,7 +56,7 @@ pub struct CacheStats {
     pub written_bytes: u64,
     /// Files that were damaged, truncated or misplaced, and removed.
     pub damaged: u64,
-    /// Entries that were removed to make room.
+    /// Entries that were removed to make space.
     pub evictions: u64,
     /// Row groups that were not kept, by reason.
     pub declined: DeclinedStats,
@@ -63,13 +70,19 @@ pub struct CacheStats {
     pub max_bytes: u64,
     /// Hits and misses of all processes, up to their last epochs.
     pub past: PastStats,
-    /// Why nothing is looked up at present; `None` where the cache works.
+    /// The reason why nothing is looked up at present; `None` if the cache works.
     pub reading_off: Option<Off>,
-    /// Why nothing is written at present; `None` where the cache works.
+    /// The reason why nothing is written at present; `None` if the cache works.
     pub writing_off: Option<Off>,
 }
 
-/// Hits and misses of all processes since the folder of the cache was made.
+/// Hits and misses of all processes since the folder of the cache was created.
+///
+/// ```no_run
+/// let cache = forebay::DiskCache::open("/nvme/forebay", 500_000_000_000)?;
+/// println!("hit rate of all runs: {:?}", cache.stats().past.hit_rate());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PastStats {
@@ -98,10 +111,17 @@ impl PastStats {
 }
 
 /// Number of row groups that were not kept, by reason.
+///
+/// ```no_run
+/// let cache = forebay::DiskCache::open("/nvme/forebay", 500_000_000_000)?;
+/// let declined = cache.stats().declined;
+/// println!("{} not kept, {} of them because the cache is full", declined.all(), declined.full);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeclinedStats {
-    /// The cache, or the disk, is full of what epochs still use.
+    /// The cache, or the disk, is full of entries that epochs still use.
     pub full: u64,
     /// The entry would be larger than the cache.
     pub too_large: u64,
@@ -111,7 +131,7 @@ pub struct DeclinedStats {
     pub unwritable: u64,
     /// Something that is not an entry, such as a folder, has the entry's name.
     pub blocked: u64,
-    /// The disk was too slow for the epoch, or for the memory that the epoch has.
+    /// The disk was too slow for the epoch, or for its memory.
     pub behind: u64,
     /// The disk failed, or had failed shortly before.
     pub faults: u64,
@@ -132,10 +152,11 @@ impl fmt::Display for CacheStats {
             gigabytes(self.bytes),
             gigabytes(self.max_bytes),
         )?;
-        for (number, what) in [(self.damaged, "damaged"), (self.declined.all(), "not kept")] {
-            if number > 0 {
-                write!(f, ", {number} {what}")?;
-            }
+        if self.damaged > 0 {
+            write!(f, ", {} damaged", self.damaged)?;
+        }
+        if let Some(why) = self.declined.why() {
+            write!(f, ", {} not kept: {why}", self.declined.all())?;
         }
         for (what, off) in [("nothing is read", &self.reading_off), ("nothing is kept", &self.writing_off)] {
             if let Some(off) = off {
@@ -152,10 +173,29 @@ impl DeclinedStats {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = self;
         full + too_large + busy + unwritable + blocked + behind + faults
     }
+
+    /// The reason for most of them, in words; `None` if all were kept.
+    pub(crate) fn why(&self) -> Option<&'static str> {
+        let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = *self;
+        let reasons = [
+            (full, "the cache is full, or the disk, of which a tenth and at least 1 GiB stays free"),
+            (too_large, "larger than the cache"),
+            (busy, "another process was writing the same"),
+            (unwritable, "a column of a type that is not kept"),
+            (blocked, "something else has the name of an entry"),
+            (behind, "the disk was too slow"),
+            (faults, "the disk failed"),
+        ];
+        reasons
+            .into_iter()
+            .filter(|(number, _)| *number > 0)
+            .max_by_key(|(number, _)| *number)
+            .map(|(_, why)| why)
+    }
 }
 
 impl Counters {
-    /// What the ledger does not know yet.
+    /// The counts that are not in the ledger yet.
     pub(super) fn news(&self) -> PastStats {
         let noted = *self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |counter: &AtomicU64, noted: u64| counter.load(Relaxed).saturating_sub(noted);

@@ -20,14 +20,14 @@ use crate::error::{Error, Result};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tier {
-    /// As they are stored, until it is measured that another form is worth its disk. The default.
+    /// As they are stored, until measurements show that another form is worth its disk space. The default.
     #[default]
     Auto,
     /// As they are stored: good for every size and augmentation.
     Rows,
-    /// JPEGs of the largest size that is needed: small, and less to decode where images are larger than that.
+    /// JPEGs of the largest size that is needed: smaller, and faster to decode if images are larger than that.
     Resized,
-    /// Pixels, as far as no random step comes before: several times larger, and not decoded again.
+    /// Pixels, up to the first random step: several times larger, and not decoded again.
     Pixels,
 }
 
@@ -54,7 +54,8 @@ impl FromStr for Tier {
     fn from_str(text: &str) -> Result<Tier> {
         let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(tier, _)| *tier);
         found.ok_or_else(|| {
-            Error::invalid(format!("{text:?} is not a cache tier")).hint("use auto, rows, resized or pixels")
+            let names = Self::NAMES.map(|(_, name)| name).join(", ");
+            Error::invalid(format!("{text:?} is not a cache tier")).hint(format!("use one of {names}"))
         })
     }
 }

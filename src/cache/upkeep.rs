@@ -1,4 +1,4 @@
-//! Looking after a cache as a whole: removing what was left behind, checking all of it, emptying it.
+//! Maintenance of a whole cache: removes orphans, verifies all entries, empties it.
 
 use std::io;
 
@@ -10,7 +10,7 @@ use super::key::Name;
 use super::{DiskCache, writer};
 use crate::error::{Error, Foreign, Place, Result};
 
-/// What a look at every entry found.
+/// The result of verifying every entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Entries that are whole and have their own name.
@@ -29,7 +29,7 @@ pub struct Report {
     pub strange: u64,
 }
 
-/// What emptying a cache removed.
+/// The result of emptying a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cleared {
     /// Entries.
@@ -39,8 +39,8 @@ pub struct Cleared {
 }
 
 impl DiskCache {
-    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may go on using the
-    /// cache meanwhile.
+    /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may use the cache
+    /// meanwhile.
     ///
     /// Fails as the file system does where the folder cannot be read.
     #[doc(hidden)]
@@ -72,7 +72,7 @@ impl DiskCache {
         }
     }
 
-    /// Removes all entries. Rows that were handed out stay readable, and what is being written now is kept.
+    /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are kept.
     ///
     /// Fails as the file system does at the first entry that cannot be removed.
     #[doc(hidden)]
@@ -93,7 +93,7 @@ impl DiskCache {
         Ok(cleared)
     }
 
-    /// Removes what was being written by those who are gone.
+    /// Removes the unfinished files of dead processes.
     pub(super) fn remove_orphans(&self) {
         if let Ok(scan) = self.0.space.folder.scan() {
             writer::remove_orphans(&self.0.space, &scan);

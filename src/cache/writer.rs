@@ -17,7 +17,7 @@ use super::points::{self, Point};
 use super::seal;
 use super::space::{Declined, Space};
 
-/// How often others may come in between before the file counts as theirs.
+/// How often another process may interfere before the file counts as its own.
 const ATTEMPTS: usize = 8;
 
 /// The writer of one entry. Dropping it removes the file, then the lock.
@@ -130,7 +130,7 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     let file = match folder::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == Io::NotFound => return Ok(true),
-        // What we cannot read we have not made.
+        // A file that cannot be read is not ours.
         Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
             return fs::remove_file(path).map(|()| true);
         }

@@ -1,31 +1,18 @@
-//! What a column chunk costs, from its footer entry: bytes to fetch, and memory once it is decoded.
+//! What a column chunk costs, from its footer entry: memory once it is decoded.
 
-use std::ops::Range;
+use parquet::basic::Type;
 
-use parquet::basic::{Encoding, Type};
-use parquet::file::metadata::ColumnChunkMetaData;
-
+use super::footer::ColumnChunk;
 use super::leaf_width;
 use crate::snapshot::Constant;
 
 /// Offset or presence bytes that Arrow keeps for each row of a list, counted generously (a 64-bit offset and validity).
 const ROW_OVERHEAD: u64 = 9;
 
-/// Where the chunk lies in its file. Footers are checked for it when a file is opened.
-pub(super) fn range(chunk: &ColumnChunkMetaData) -> Range<u64> {
-    let (start, length) = chunk.byte_range();
-    start..start + length
-}
-
-/// Bytes to fetch.
-pub(super) fn stored(chunk: &ColumnChunkMetaData) -> u64 {
-    chunk.byte_range().1
-}
-
 /// Bytes that the decoded chunk holds: for each value its width and validity, for views also the decompressed pages that
 /// they point into, for lists also the offsets of their `rows`.
-pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
-    let descriptor = chunk.column_descr();
+pub(super) fn held(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
+    let descriptor = chunk.column;
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
         && descriptor.max_rep_level() == 0;
@@ -33,15 +20,15 @@ pub(super) fn held(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
 }
 
 /// The same with every number counted as one of 64 bits. The default window is made of it, and stays as it is.
-pub(super) fn wide(chunk: &ColumnChunkMetaData, rows: u64) -> u64 {
-    sum(chunk, rows, leaf_width(chunk.column_descr()))
+pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
+    sum(chunk, rows, leaf_width(chunk.column))
 }
 
-fn sum(chunk: &ColumnChunkMetaData, rows: u64, width: u64) -> u64 {
-    let descriptor = chunk.column_descr();
-    let values = u64::try_from(chunk.num_values()).unwrap_or(0).max(rows);
+fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
+    let descriptor = chunk.column;
+    let values = chunk.values.max(rows);
     let pages = match descriptor.physical_type() {
-        Type::BYTE_ARRAY => u64::try_from(chunk.uncompressed_size()).unwrap_or(0).max(stored(chunk)),
+        Type::BYTE_ARRAY => chunk.uncompressed.max(chunk.length),
         _ => 0,
     };
     let lists = if descriptor.max_rep_level() > 0 { rows.saturating_mul(ROW_OVERHEAD) } else { 0 };
@@ -62,19 +49,15 @@ pub(super) fn constant_values(constant: &Constant, rows: u64) -> u64 {
 }
 
 /// Bytes of the values of a chunk one by one, with an offset each; `None` where the footer does not tell.
-pub(super) fn values(chunk: &ColumnChunkMetaData) -> Option<u64> {
-    let descriptor = chunk.column_descr();
-    let number = u64::try_from(chunk.num_values()).unwrap_or(0);
-    let repeats = |encoding: Encoding| {
-        matches!(encoding, Encoding::RLE_DICTIONARY | Encoding::PLAIN_DICTIONARY | Encoding::DELTA_BYTE_ARRAY)
-    };
-    let bytes = match descriptor.physical_type() {
-        Type::BYTE_ARRAY => match chunk.unencoded_byte_array_data_bytes() {
-            Some(bytes) => u64::try_from(bytes).ok()?,
-            None if chunk.encodings().any(repeats) => return None,
-            None => u64::try_from(chunk.uncompressed_size()).ok()?,
+pub(super) fn values(chunk: &ColumnChunk<'_>) -> Option<u64> {
+    let number = chunk.values;
+    let bytes = match chunk.column.physical_type() {
+        Type::BYTE_ARRAY => match chunk.unencoded {
+            Some(bytes) => bytes,
+            None if chunk.repeats => return None,
+            None => chunk.uncompressed,
         },
-        _ => number.saturating_mul(leaf_width(descriptor)),
+        _ => number.saturating_mul(leaf_width(chunk.column)),
     };
     Some(bytes.saturating_add(number.saturating_mul(size_of::<u64>() as u64)))
 }

@@ -1,29 +1,33 @@
 //! How one file's columns map to the catalogue's. Files that were written alike share one value.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::datatypes::{Schema, SchemaRef};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::file::metadata::KeyValue;
-use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
+use parquet::file::metadata::{FileMetaData, KeyValue};
+use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
 use super::types;
+use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::snapshot::Constant;
+
+/// The key under which Arrow writers keep their schema.
+pub(crate) const ARROW_SCHEMA: &str = "ARROW:schema";
 
 /// The columns of a file: what Parquet has, what is delivered, and where the catalogue's columns are among them.
 #[derive(Debug)]
 pub(crate) struct FileColumns {
-    /// The Parquet schema, shared by the footers.
     pub(crate) parquet: SchemaDescPtr,
+    /// The program that wrote them.
+    pub(crate) created_by: Option<Arc<str>>,
     /// The columns in this file's order, typed as delivered: what the Parquet reader is asked for.
     pub(crate) schema: SchemaRef,
-    /// For each column of the catalogue where it comes from; empty means that they are the columns of `schema`.
+    /// The origin of each column of the catalogue; empty if they are the columns of `schema`.
     origins: Vec<Origin>,
 }
 
-/// Where a column of the catalogue comes from in one file.
+/// The origin of a column of the catalogue in one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// The column with this index in the file's schema.
@@ -36,7 +40,11 @@ impl FileColumns {
     /// The columns of a file by itself.
     ///
     /// Fails with `Corrupt` for a schema that makes no sense, and with `Unsupported` for two columns of one name.
-    pub(crate) fn new(parquet: SchemaDescPtr, key_values: Option<&Vec<KeyValue>>) -> Result<Self> {
+    fn new(
+        parquet: SchemaDescPtr,
+        created_by: Option<&str>,
+        key_values: Option<&Vec<KeyValue>>,
+    ) -> Result<Self> {
         let stored = parquet_to_arrow_schema(&parquet, key_values).or_fail()?;
         let fields: Vec<_> = stored.fields().iter().map(|field| types::delivered(field)).collect();
         let mut seen = HashMap::new();
@@ -47,7 +55,7 @@ impl FileColumns {
             }
         }
         let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
-        Ok(FileColumns { parquet, schema, origins: Vec::new() })
+        Ok(FileColumns { parquet, created_by: created_by.map(Into::into), schema, origins: Vec::new() })
     }
 
     /// The same columns, for a catalogue with the columns `common`, which must all be there: stored, or one of `constants`,
@@ -68,10 +76,16 @@ impl FileColumns {
                 };
             common.fields().iter().map(|field| of(field.name())).collect::<Result<_>>()?
         };
-        Ok(FileColumns { parquet: self.parquet.clone(), schema: self.schema.clone(), origins })
+        let FileColumns { parquet, created_by, schema, .. } = self;
+        Ok(FileColumns {
+            parquet: parquet.clone(),
+            created_by: created_by.clone(),
+            schema: schema.clone(),
+            origins,
+        })
     }
 
-    /// Where the catalogue's column comes from.
+    /// The origin of a column of the catalogue.
     pub(crate) fn origin(&self, column: usize) -> Origin {
         self.origins.get(column).copied().unwrap_or(Origin::Stored(column))
     }
@@ -89,12 +103,90 @@ impl FileColumns {
 
     /// The leaf columns of the catalogue's `columns`, ascending, as the file orders them.
     pub(crate) fn leaves(&self, columns: &[usize]) -> Vec<usize> {
-        leaves_of(&self.parquet, &self.roots(columns))
+        self.leaves_of(&self.roots(columns))
+    }
+
+    /// The Parquet schema of the file's columns `roots` alone, which ascend.
+    pub(crate) fn parquet_of(&self, roots: &[usize]) -> Result<SchemaDescPtr> {
+        let root = self.parquet.root_schema();
+        let fields = root.get_fields();
+        if roots.len() == fields.len() {
+            return Ok(self.parquet.clone());
+        }
+        let fields = roots.iter().map(|&root| fields[root].clone()).collect();
+        let message = Type::group_type_builder(root.name()).with_fields(fields).build().or_fail()?;
+        Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
+    }
+
+    /// The leaf columns of the file's columns `roots`, both ascending.
+    pub(crate) fn leaves_of(&self, roots: &[usize]) -> Vec<usize> {
+        let root = |leaf: &usize| self.parquet.get_column_root_idx(*leaf);
+        (0..self.parquet.num_columns()).filter(|leaf| roots.binary_search(&root(leaf)).is_ok()).collect()
     }
 }
 
-fn leaves_of(parquet: &SchemaDescriptor, sorted_roots: &[usize]) -> Vec<usize> {
-    (0..parquet.num_columns())
-        .filter(|&leaf| sorted_roots.binary_search(&parquet.get_column_root_idx(leaf)).is_ok())
-        .collect()
+/// The columns seen so far: files that were written alike share one value, which is most of what a footer weighs.
+#[derive(Debug, Default)]
+pub(crate) struct KnownColumns {
+    /// Each with the schema that its Arrow writer kept.
+    known: Mutex<Vec<(Option<String>, Arc<FileColumns>)>>,
+    placed: Mutex<HashMap<SharedBy, Placed>>,
+}
+
+/// Columns as a catalogue has them.
+#[derive(Debug)]
+struct Placed {
+    columns: Arc<FileColumns>,
+    /// Kept, so that its address is not another's.
+    _declared: Option<SchemaRef>,
+}
+
+/// Files that agree in this have the same columns in a catalogue: the addresses of what is stored and of the declared
+/// fields, and the constants.
+pub(crate) type SharedBy = (Option<usize>, Option<usize>, Vec<String>);
+
+impl KnownColumns {
+    /// The columns of a file by itself.
+    ///
+    /// Fails as they cannot be read: with `Corrupt` for a schema that makes no sense, and with `Unsupported` for two columns
+    /// of one name.
+    pub(crate) fn of_file(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
+        let pairs = metadata.key_value_metadata();
+        let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();
+        let hint_text = hint.as_ref().and_then(|pair| pair.value.clone());
+        let created_by = metadata.created_by();
+        let mut known = lock(&self.known);
+        let alike = known.iter().find(|(text, columns)| {
+            *text == hint_text
+                && columns.created_by.as_deref() == created_by
+                && *columns.parquet == *metadata.schema_descr()
+        });
+        if let Some((_, columns)) = alike {
+            return Ok(columns.clone());
+        }
+        let hint = hint.map(|pair| vec![pair]);
+        let columns = Arc::new(FileColumns::new(metadata.schema_descr_ptr(), created_by, hint.as_ref())?);
+        known.push((hint_text, columns.clone()));
+        Ok(columns)
+    }
+
+    /// The columns of a file in the catalogue: those that files of the same `key` have, or else what `place` says.
+    pub(crate) fn in_catalog(
+        &self,
+        key: SharedBy,
+        declared: Option<&SchemaRef>,
+        place: impl FnOnce() -> Result<FileColumns>,
+    ) -> Result<Arc<FileColumns>> {
+        let mut placed = lock(&self.placed);
+        if let Some(known) = placed.get(&key) {
+            return Ok(known.columns.clone());
+        }
+        let columns = Arc::new(place()?);
+        placed.insert(key, Placed { columns: columns.clone(), _declared: declared.cloned() });
+        Ok(columns)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,16 +1,17 @@
-//! What identifies a data set: the order of its rows is a function of it.
+//! The identity of a data set: the order of its rows is a function of it.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::File;
+use crate::arrow::datatypes::Schema;
 
 /// Identity of a data set: a hash over the relative path, size, footer and row counts of each file, and the schema; of a
-/// table also over its constants, its deleted rows and what else identifies it.
+/// table also over its constants, its deleted rows and what else identifies it. A file whose rows and columns are in the
+/// table's list counts without its footer, which may not have been read.
 ///
 /// Why not the time of change or the store's tag: two nodes with a copy of the same data each must agree on the order. The
 /// footer has offsets, sizes and statistics of every column chunk, so other rows have another footer. Shown, and
@@ -32,9 +33,12 @@ impl Fingerprint {
         }
         for file in files {
             text(&file.relative);
-            text(&format!("{} {:016x}", file.size, file.footer_hash));
-            for group in file.metadata.row_groups() {
-                text(&group.num_rows().to_string());
+            text(&match file.footer_hash() {
+                Some(hash) => format!("{} {hash:016x}", file.size),
+                None => format!("{} declared", file.size),
+            });
+            for rows in file.row_counts() {
+                text(&rows.to_string());
             }
             if let Some(hash) = file.table_hash {
                 text(&format!("table {hash:016x}"));

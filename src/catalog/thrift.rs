@@ -1,11 +1,11 @@
-//! The least of Thrift's compact protocol that is needed to look at a header before it is trusted.
+//! The part of Thrift's compact protocol that is needed to check a header before it is trusted.
 //!
-//! Why not the Parquet crate's: it is private, it reads a length and allocates it before it looks whether the bytes are
+//! Why not the Parquet crate's: it is private, it reads a length and allocates it before it checks that the bytes are
 //! there, and it recurses as deep as the bytes say. Nothing here allocates, and depth is bounded.
 //!
 //! Bytes that are accepted here must mean the same to the Parquet crate, or a second meaning gets past every check. It
 //! goes by a field's id alone, whatever type is written, and cuts integers to the width that is declared. So a field must
-//! be written as [`declared`], and where the two pass over unknown bytes differently these are refused.
+//! be written as [`declared`], and unknown bytes that the two would skip differently are refused.
 
 pub(crate) mod declared;
 
@@ -40,7 +40,7 @@ impl<'a> Compact<'a> {
         Compact { rest: bytes }
     }
 
-    /// Bytes that were not read yet.
+    /// The number of unread bytes.
     pub(crate) fn remaining(&self) -> usize {
         self.rest.len()
     }
@@ -74,7 +74,7 @@ impl<'a> Compact<'a> {
         (count <= self.rest.len()).then_some((count, header & 0x0f))
     }
 
-    /// Reads the header of a field that is declared as a list of structures, and says how many follow.
+    /// Reads the header of a field that is declared as a list of structures, and returns their number.
     pub(crate) fn list_of_structures(&mut self, kind: u8) -> Option<usize> {
         let (count, element) = (kind == LIST).then(|| self.list())??;
         (count == 0 || element == STRUCT).then_some(count)
@@ -90,14 +90,14 @@ impl<'a> Compact<'a> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
     }
 
-    /// Reads a text or bytes, and says how long they are.
+    /// Reads a text or bytes, and returns their length.
     pub(crate) fn binary(&mut self, kind: u8) -> Option<u64> {
         let length = (kind == BINARY).then(|| self.varint())??;
         self.take(length)?;
         Some(length)
     }
 
-    /// Passes over the value of a field: as it is declared, or, where it is not declared, as it is written.
+    /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
         match declared.iter().find(|(declared, _)| *declared == id) {
             Some((_, declared)) => self.declared(declared, kind),
@@ -119,7 +119,7 @@ impl<'a> Compact<'a> {
                 let (count, kind) = self.list()?;
                 (0..count).try_for_each(|_| match kind == element.written() {
                     true => self.declared(element, kind),
-                    // The Parquet crate refuses such a list itself, and says what is wrong with it.
+                    // The Parquet crate refuses such a list itself, with a reason.
                     false => self.skip_element(kind, DEEPEST),
                 })
             }
@@ -134,7 +134,7 @@ impl<'a> Compact<'a> {
         Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
     }
 
-    /// Passes over a value of a structure's field.
+    /// Skips a value of a structure's field.
     pub(crate) fn skip(&mut self, kind: u8) -> Option<()> {
         self.skip_within(kind, DEEPEST)
     }
@@ -170,7 +170,7 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// A boolean takes a byte of its own in a list, but the Parquet crate passes over none. No list in a header has any.
+    /// A boolean takes a byte of its own in a list, but the Parquet crate skips none. No list in a header has any.
     fn skip_element(&mut self, kind: u8, depth: u32) -> Option<()> {
         match kind {
             BOOL_TRUE | BOOL_FALSE => None,
@@ -281,8 +281,7 @@ mod tests {
         }
     }
 
-    /// The Parquet crate passes over a list of booleans without its elements: whatever follows would be read twice, in two
-    /// ways.
+    /// The Parquet crate skips a list of booleans without its elements: the two would read the rest in different ways.
     #[test]
     fn booleans_in_lists_and_maps_are_refused() {
         for bytes in [&[0x19, 0x21, 1, 1, 0][..], &[0x19, 0x22, 1, 1, 0], &[0x1b, 1, 0x31, 1, 1, 0]] {

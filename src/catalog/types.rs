@@ -1,15 +1,16 @@
-//! Which Arrow type a stored column is delivered as, and which types are read at all.
+//! The Arrow types that stored columns are delivered as, and the types that are supported.
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Memory for one view: its length, prefix, buffer and offset.
 const VIEW_BYTES: u64 = 16;
 
-/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, all else as is.
+/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, everything
+/// else unchanged.
 ///
 /// Why views: on uncompressed pages they point into the fetched bytes, and they have no 2 GiB limit for each batch.
 pub(super) fn delivered(field: &Field) -> Field {
@@ -30,12 +31,12 @@ fn delivered_type(data_type: &DataType) -> DataType {
     }
 }
 
-/// Longer types are not written out: nobody finds the end of the sentence.
+/// Longer types are not written out, so that the sentence stays readable.
 const TYPE_SHOWN: usize = 500;
-/// Of more columns that are not read, only the first are named.
+/// Of more refused columns than this, only the first are named.
 const COLUMNS_SHOWN: usize = 20;
 
-/// Why columns are refused, in words for one and for several.
+/// The reason why columns are refused, in words for one and for several.
 struct Refusal {
     one: &'static str,
     several: &'static str,
@@ -57,17 +58,17 @@ const IMAGES_ONLY: Refusal = Refusal {
     move_of_several: "give them to `decode`, or leave them out with `columns`",
 };
 
-/// Refuses columns of types that are not read: all of them, by name.
+/// Refuses columns of unsupported types: all of them, by name.
 pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
     UNREAD.check(fields.filter(|field| !is_read(field.data_type())))
 }
 
-/// Refuses columns that are read but delivered only if their images are decoded, which these are not to be.
+/// Refuses columns that are delivered only as decoded images, and are not to be decoded.
 pub(crate) fn check_plain<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
     IMAGES_ONLY.check(fields.filter(|field| is_images_only(field)))
 }
 
-/// Why a column is not delivered as it is, if it is not.
+/// The reason why a column cannot be delivered as it is, if there is one.
 pub(super) fn refusal(field: &Field) -> Option<Error> {
     match is_read(field.data_type()) {
         false => Some(UNREAD.of(field)),
@@ -75,7 +76,7 @@ pub(super) fn refusal(field: &Field) -> Option<Error> {
     }
 }
 
-/// The one form of structure that is read.
+/// The only structure that is supported.
 fn is_images_only(field: &Field) -> bool {
     matches!(field.data_type(), DataType::Struct(_))
 }
@@ -152,7 +153,7 @@ fn is_number(data_type: &DataType) -> bool {
 }
 
 /// The form in which Hugging Face stores images: `struct<bytes: binary, path: string>`, in either order.
-fn is_image(fields: &arrow::datatypes::Fields) -> bool {
+fn is_image(fields: &crate::arrow::datatypes::Fields) -> bool {
     let has = |name: &str, data_type: DataType| {
         fields.iter().any(|field| field.name() == name && *field.data_type() == data_type)
     };

@@ -8,20 +8,20 @@ use std::ffi::c_long;
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
 
-/// What a binary declares as its `#[global_allocator]`.
+/// The type that a binary declares as its `#[global_allocator]`.
 pub type Allocator = MiMalloc;
 /// The value of it.
 pub const ALLOCATOR: Allocator = MiMalloc;
 
-/// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: after how many milliseconds memory that is free
-/// goes back to the system.
+/// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free memory is
+/// returned to the system.
 const PURGE_DELAY: mi_option_t = 15;
-/// As it comes.
+/// The default of mimalloc, in milliseconds.
 const DEFAULT: c_long = 1_000;
-/// A batch, a window and an epoch are over in less; memory of a loader that was dropped goes back after it.
+/// Batches, windows and changes of epochs take less; memory of a dropped loader is returned after it.
 const PATIENCE: c_long = 10_000;
 
-/// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` has the last word.
+/// Keeps free memory for a while, since the next batch takes as much. `MIMALLOC_PURGE_DELAY` overrides it.
 #[allow(unsafe_code)]
 pub fn settle() {
     // SAFETY: both take any option's number, and one that is not known is refused; they are called before other threads

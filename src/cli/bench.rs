@@ -1,4 +1,4 @@
-//! `forebay bench`: how fast the data comes, whether an accelerator would wait for it, and what for.
+//! `forebay bench`: how fast the data comes, and whether an accelerator would wait for it.
 
 mod accelerator;
 mod args;
@@ -20,7 +20,7 @@ mod workload;
 
 use std::time::{Duration, Instant};
 
-use crate::{Error, Loader, Result};
+use crate::{Loader, Result};
 
 use self::accelerator::Accelerator;
 use self::args::Until;
@@ -29,26 +29,26 @@ use self::live::Live;
 use self::pressure::Pressure;
 use self::report::Report;
 use super::console::{self, Console};
+use super::output::Output;
 
 pub(crate) use self::args::Args;
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
-    let console = Console::new(args.json.as_deref());
+    let console = Console::new(args.json.as_deref())?;
+    let page = args.report.as_deref().map(|file| Output::new("--report", file)).transpose()?;
+    // The loader makes it, after the data of a workload.
+    args.trace.as_deref().map(|file| Output::new("--trace", file)).transpose()?;
     let (args, held) = workload::resolve(args, &console)?;
     if args.until == Until::Fetch {
-        if args.report.is_some() {
-            return Err(Error::invalid("--report with --until fetch")
-                .hint("bytes alone have no batches to plot; --until rows has"));
-        }
         let report = fetch::measure(&args.loader, args.max_batches, &console)?;
         console.say(&report)?;
         return console.json(&report);
     }
     let mut report = measure(&args, &console)?;
     report.workload = held;
-    if let Some(file) = &args.report {
-        page::write(&report, file)?;
+    if let Some(output) = page {
+        output.write(&page::of(&report)?)?;
     }
     console.say(&report)?;
     console.json(&report)
@@ -89,7 +89,7 @@ fn measure(args: &Args, console: &Console) -> Result<Report> {
     Ok(report)
 }
 
-/// What `loaders` give for some `time` when no accelerator holds them back, from epoch `first` on.
+/// Runs `loaders` for some `time` without an accelerator, from epoch `first` on.
 fn unthrottled(loaders: &[Loader], first: u64, time: Duration, pressure: &Pressure) -> Result<Vec<Run>> {
     let course = Course {
         accelerator: Accelerator::new(Duration::ZERO),

@@ -1,4 +1,4 @@
-//! `forebay cache`: what lies in a cache, whether it is whole, and how to fill or empty it.
+//! `forebay cache`: shows, verifies, fills or empties a cache.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::console::Console;
 use super::location::parse_options;
 use super::units::{bytes, counted, local_path, parse_bytes, percent};
 
-/// Shows a cache of rows, checks, fills or empties it. Runs that use it may go on meanwhile.
+/// Shows, checks, fills or empties a cache of rows. Runs may use it at the same time.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// Remove all entries
     #[arg(long, conflicts_with_all = ["verify", "warm"])]
     clear: bool,
-    /// Fill it with the rows of a data set, as a loader over the same columns looks for them
+    /// Fill it with the rows of a data set, for loaders over the same columns
     #[arg(long, value_name = "URL", requires = "max_bytes")]
     warm: Vec<String>,
     /// Columns to keep, in the loader's order [default: all]
@@ -47,18 +47,18 @@ Examples:
   forebay cache /nvme/forebay --warm s3://acme/train --columns image,label --max-bytes 200GB
   forebay cache /nvme/forebay --clear";
 
-/// What was found and done.
+/// The results.
 #[derive(Serialize)]
 struct Outcome {
     folder: PathBuf,
     cleared: Option<Cleared>,
     verified: Option<Report>,
-    /// What this call did, and how full the cache is.
+    /// The statistics of this call, and how full the cache is.
     stats: CacheStats,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let console = Console::new(args.json.as_deref());
+    let console = Console::new(args.json.as_deref())?;
     if args.warm.is_empty() && !args.folder.is_dir() {
         if args.folder.exists() {
             return Err(Error::invalid("this is no folder")
@@ -69,7 +69,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .at(Place::file(args.folder.display().to_string()))
             .hint("a loader with a cache creates it, and so does --warm"));
     }
-    let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX))?;
+    let cache = DiskCache::open(&args.folder, args.max_bytes.unwrap_or(u64::MAX)).map_err(|error| {
+        match error.kind() {
+            // There is no `--cache` here.
+            ErrorKind::Io => error.hint("name a folder that this user can create and write to"),
+            _ => error,
+        }
+    })?;
     if !args.warm.is_empty() {
         warm(args, &cache, &console)?;
     }
@@ -96,10 +102,9 @@ fn describe(outcome: &Outcome) -> String {
     let Outcome { cleared, verified, stats, .. } = outcome;
     let mut lines = Vec::new();
     if stats.hits + stats.misses > 0 {
-        let not_kept = match stats.declined.all() {
-            0 => String::new(),
-            some => format!(", {} not kept", counted(some, "row group")),
-        };
+        let not_kept = stats.declined.why().map_or(String::new(), |why| {
+            format!(", {} not kept: {why}", counted(stats.declined.all(), "row group"))
+        });
         lines.push(format!(
             "warmed: {} were there, {} fetched: {} written{not_kept}",
             counted(stats.hits, "row group"),

@@ -1,11 +1,11 @@
-//! The only file that prints: results to standard output, everything else to standard error. What a terminal would obey in
-//! a name from a file is spelled out.
+//! The only file that prints: results to standard output, everything else to standard error. Characters that a terminal
+//! would obey are escaped.
 //!
 //! With `--json -` standard output carries one JSON object and nothing else, so that `forebay … | jq` always works.
 
 use std::fmt::Display;
 use std::io::{ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::error::{Foreign, escaped_lines, is_obeyed};
@@ -13,45 +13,61 @@ use crate::{Error, Result};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::Serialize;
 
+use super::output::Output;
+
 /// Where there is no terminal, progress is a line now and then: often enough to see that it lives, rare enough for a log.
 const LINE_EVERY: Duration = Duration::from_secs(10);
-/// On a terminal what is told changes slowly enough to be read.
+/// On a terminal the text changes slowly enough to be read.
 const TOLD_EVERY: Duration = Duration::from_millis(500);
 /// Redraws a second on a terminal.
 const REDRAWS: u8 = 10;
 /// `--json` takes this for standard output.
 const STDOUT: &str = "-";
 
-/// Who hears what.
+/// The outputs of the program.
 pub(crate) struct Console {
-    json: Option<PathBuf>,
+    json: Json,
+}
+
+/// Where the result for programs goes.
+enum Json {
+    Nowhere,
+    Stdout,
+    File(Output),
 }
 
 impl Console {
-    /// A console for a verb that was given `--json`, or not.
-    pub(crate) fn new(json: Option<&Path>) -> Self {
-        Console { json: json.map(Path::to_path_buf) }
+    /// A console for a verb that was given `--json`, or not. Fails with `Io` for a file that cannot be written.
+    pub(crate) fn new(json: Option<&Path>) -> Result<Self> {
+        let json = match json {
+            None => Json::Nowhere,
+            Some(file) if file == Path::new(STDOUT) => Json::Stdout,
+            Some(file) => Json::File(Output::new("--json", file)?),
+        };
+        Ok(Console { json })
     }
 
     /// A result for people; silent when standard output belongs to JSON.
     pub(crate) fn say(&self, text: impl Display) -> Result<()> {
-        if self.json.as_deref() == Some(Path::new(STDOUT)) {
-            return Ok(());
+        match self.json {
+            Json::Stdout => Ok(()),
+            _ => print(&escaped_lines(&format!("{text}\n"))),
         }
-        print(&escaped_lines(&format!("{text}\n")))
     }
 
-    /// The result for programs, if it was asked for.
+    /// The result for programs, if it was requested.
     pub(crate) fn json(&self, value: &impl Serialize) -> Result<()> {
-        let Some(target) = &self.json else { return Ok(()) };
+        if matches!(self.json, Json::Nowhere) {
+            return Ok(());
+        }
         let mut text = serde_json::to_string_pretty(value)
             .map_err(|error| Error::new(crate::ErrorKind::Internal, format!("cannot write JSON: {error}")))?;
         text.push('\n');
-        if target == Path::new(STDOUT) {
-            return print(&unobeyed_json(&text));
+        match &self.json {
+            Json::Nowhere => Ok(()),
+            Json::Stdout => print(&unobeyed_json(&text)),
+            Json::File(output) => output.write(&text),
         }
-        std::fs::write(target, text)
-            .map_err(|error| error.into_error().at(crate::Place::file(target.display().to_string())))
     }
 
     /// A bar on a terminal, plain lines elsewhere; both on standard error.
@@ -71,7 +87,7 @@ impl Console {
     }
 }
 
-/// How far long work has got.
+/// The progress of long work.
 pub(crate) struct Progress {
     doing: &'static str,
     noun: &'static str,
@@ -88,7 +104,7 @@ impl Progress {
         self.advance_and_tell(more, String::new);
     }
 
-    /// `more` units are done, and there is more to say. `tell` is asked only when it will be shown.
+    /// `more` units are done, and there is a text to show. `tell` is called only if it will be shown.
     pub(crate) fn advance_and_tell(&mut self, more: u64, tell: impl FnOnce() -> String) {
         self.done += more;
         let every = if self.bar.is_some() { TOLD_EVERY } else { LINE_EVERY };
@@ -127,7 +143,7 @@ impl Drop for Progress {
     }
 }
 
-/// The same JSON with what JSON leaves as it is, but a terminal obeys, as JSON escapes it.
+/// The same JSON, with the characters that a terminal would obey escaped.
 fn unobeyed_json(json: &str) -> String {
     let mut safe = String::with_capacity(json.len());
     for character in json.chars() {
@@ -139,14 +155,14 @@ fn unobeyed_json(json: &str) -> String {
     safe
 }
 
-/// As the end of a sentence that goes on, if there is anything to say.
+/// The text after a comma, if there is any.
 fn after_comma(text: String) -> String {
     if text.is_empty() { text } else { format!(", {text}") }
 }
 
 /// A remark on standard error.
 pub(crate) fn note(text: impl Display) {
-    // Nobody is left to tell when standard error is closed.
+    // If standard error is closed, there is nothing to do.
     let _ = writeln!(std::io::stderr().lock(), "{}", escaped_lines(&text.to_string()));
 }
 
@@ -172,7 +188,7 @@ pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     }
 }
 
-/// Text to standard output. A reader that has seen enough (`| head`) is no failure.
+/// Text to standard output. A reader that stops early (`| head`) is not a failure.
 pub(crate) fn print(text: &str) -> Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! `forebay doctor`: whether an accelerator will be fed, how near the cliff is, and what to change.
+//! `forebay doctor`: whether an accelerator would wait, with which margin, and what to change.
 
 mod advice;
 mod measure;
@@ -9,8 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::error::Foreign;
-use crate::{Error, Place, Result};
+use crate::{Error, ErrorKind, Place, Result};
 use serde::Serialize;
 
 use self::advice::Demand;
@@ -21,29 +20,29 @@ use super::machine::{self, Clock};
 use super::options::LoaderOptions;
 use super::units::{self, count, counted, percent, seconds};
 
-/// Measures what the store gives, what this machine prepares and what a cache would give, and says what to change.
+/// Measures the store, this machine and a cache, predicts whether an accelerator would wait, and says what to change.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     loader: LoaderOptions,
-    /// What the accelerator takes for a batch, in milliseconds [default: none, so that rates alone are told]
+    /// Time that the accelerator takes for a batch, in milliseconds [default: none, which reports rates alone]
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     step_ms: Option<Duration>,
     /// Ranks that train on this machine: each takes a batch in a step
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
     ranks: u32,
     /// Threads that decode, all ranks together [default: the processors]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u32, 1>)]
     threads: Option<u32>,
     /// Predict for so many threads as well; may be repeated
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = units::whole::<u32, 1>)]
     if_threads: Vec<u32>,
-    /// Predict for a store whose first byte takes so many milliseconds as well; may be repeated
+    /// Predict for a store whose first byte takes this many milliseconds as well; may be repeated
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     if_latency_ms: Vec<Duration>,
     /// Seconds of each of the five measurements
-    #[arg(long, value_name = "S", default_value_t = 3)]
+    #[arg(long, value_name = "S", default_value_t = 3, value_parser = units::whole::<u64, 1>)]
     seconds: u64,
     /// Folder on the disk that a cache would be on; what is written there is removed [default: the system's]
     #[arg(long, value_name = "DIR", value_parser = units::local_path())]
@@ -65,9 +64,6 @@ cache with all threads, with one, and with images kept as pixels. From these eve
 predicted, each figure with the half width of its 95 % interval. The margin is what is given over \
 what the accelerator takes: below 1 it waits, below 1.3 a hiccup makes it wait.";
 
-/// A measurement of less says nothing.
-const LEAST_SECONDS: u64 = 1;
-
 /// What was measured, and what follows.
 #[derive(Serialize)]
 struct Report {
@@ -77,7 +73,7 @@ struct Report {
     ranks: u32,
     batch_size: u64,
     demand_rows_per_second: Option<f64>,
-    /// What is given now over what is taken.
+    /// The present rate over the demand.
     margin: Option<f64>,
     /// Processors that other programs kept busy meanwhile.
     others_cores: Option<f64>,
@@ -87,7 +83,7 @@ struct Report {
     advice: Vec<String>,
 }
 
-/// What would be if something were otherwise.
+/// The prediction for a change.
 #[derive(Clone, Serialize)]
 struct Prediction {
     #[serde(rename = "if")]
@@ -100,9 +96,9 @@ struct Prediction {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     args.check()?;
-    let console = Console::new(args.json.as_deref());
-    let dataset = args.loader.open()?;
+    let console = Console::new(args.json.as_deref())?;
     let scratch = Scratch::new(args.scratch.clone())?;
+    let dataset = args.loader.open()?;
     let bench = Bench {
         dataset: &dataset,
         options: &args.loader,
@@ -123,20 +119,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 impl Args {
     fn check(&self) -> Result<()> {
-        let zero = [
-            ("step-ms", self.step_ms.is_some_and(|step| step.is_zero())),
-            ("ranks", self.ranks == 0),
-            ("threads", self.threads == Some(0)),
-            ("if-threads", self.if_threads.contains(&0)),
-            ("seconds", self.seconds < LEAST_SECONDS),
-        ];
-        match zero.into_iter().find(|(_, is_zero)| *is_zero) {
-            Some((name, _)) => Err(Error::invalid(format!("--{name} must be at least 1"))),
-            None => Ok(()),
+        match self.step_ms.is_some_and(|step| step.is_zero()) {
+            true => Err(Error::invalid("--step-ms is 0").hint("leave it out where there is no accelerator")),
+            false => Ok(()),
         }
     }
 
-    /// All that is predicted.
+    /// All changes to predict.
     fn changes(&self, measured: &Measured) -> Vec<Change> {
         let threads = [self.if_threads.as_slice(), &[1, measured.threads / 2, measured.processors]].concat();
         let mut threads: Vec<u32> = threads.into_iter().filter(|&n| n > 0 && n != measured.threads).collect();
@@ -245,15 +234,18 @@ impl Scratch {
     fn new(parent: Option<PathBuf>) -> Result<Self> {
         let parent = parent.unwrap_or_else(std::env::temp_dir);
         let folder = parent.join(format!("forebay-doctor-{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|error| error.into_error().at(Place::file(folder.display().to_string())))?;
+        std::fs::create_dir(&folder).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the scratch folder cannot be made: {error}"))
+                .at(Place::file(folder.display().to_string()))
+                .hint("name a folder that exists and can be written to with --scratch")
+        })?;
         Ok(Scratch(folder))
     }
 }
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed is in a folder for things that may be.
+        // Files that cannot be removed are in a folder for temporary ones.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

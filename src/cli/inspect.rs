@@ -1,4 +1,4 @@
-//! `forebay inspect`: what a data set is made of, from its footers, and what could be laid out better.
+//! `forebay inspect`: the contents of a data set, from its footers, and advice on its layout.
 
 pub(super) mod advice;
 mod columns;
@@ -7,17 +7,16 @@ mod pages;
 use std::fmt;
 use std::path::PathBuf;
 
-use crate::catalog::Catalog;
 use crate::error::escaped;
-use crate::{Error, Result};
+use crate::{Dataset, Error, Result};
 use serde::Serialize;
 
-use self::columns::Column;
+use self::columns::{Column, Stored};
 use super::console::{self, Console};
 use super::location::Location;
 use super::units::{self, bytes, count, counted};
 
-/// Says what a data set is made of: files, row groups, columns, codecs, and what could be laid out better.
+/// Shows the files, row groups, columns and codecs of a data set, and how its layout could be better.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,7 +33,7 @@ Examples:
   forebay inspect '/data/train/part-*.parquet'
   forebay inspect /data/train --json - | jq .columns";
 
-/// What was found.
+/// The contents of a data set.
 #[derive(Serialize)]
 struct Report {
     locations: Vec<String>,
@@ -89,33 +88,33 @@ impl Spread {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let console = Console::new(args.json.as_deref());
+    let console = Console::new(args.json.as_deref())?;
     let dataset = args.location.open()?;
-    let report = inspect(args, dataset.catalog());
+    let report = inspect(args, &dataset)?;
     console.say(&report)?;
     console.json(&report)
 }
 
-fn inspect(args: &Args, catalog: &Catalog) -> Report {
-    let columns = columns::list(catalog);
-    let stored = |group: &crate::catalog::Group| columns::stored_bytes(catalog, group);
-    let in_file = |file: usize| catalog.groups.iter().filter(move |group| group.file == file).count() as u64;
+fn inspect(args: &Args, dataset: &Dataset) -> Result<Report> {
+    let catalog = dataset.catalog();
+    let Stored { columns, group_bytes, written_by } = dataset.fold_footers(Stored::default(), Stored::add)?;
+    let in_file = |file: usize| catalog.groups_of(file).len() as u64;
     let mut report = Report {
         locations: args.location.shown(),
         fingerprint: catalog.fingerprint.to_string(),
         files: catalog.files.len(),
         file_bytes: catalog.files.iter().map(|file| file.size).sum(),
-        written_by: columns::writers(catalog),
+        written_by: written_by.into_iter().collect(),
         rows: catalog.rows(),
         row_groups: Spread::of((0..catalog.files.len()).map(in_file)),
-        row_group_bytes: Spread::of(catalog.groups.iter().map(stored)),
+        row_group_bytes: Spread::of(group_bytes.into_iter()),
         row_group_rows: Spread::of(catalog.groups.iter().map(|group| group.rows)),
         columns,
         refused: catalog.refused().iter().map(Refused::of).collect(),
         advice: Vec::new(),
     };
     report.advice = advice::list(&report);
-    report
+    Ok(report)
 }
 
 impl Refused {

@@ -1,4 +1,4 @@
-//! Where the data is, as every verb that reads takes it.
+//! The location arguments of every verb that reads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::source;
 use crate::{Dataset, Error, Result};
 
-/// Which data, and how its store is reached.
+/// The data, and the options of its store.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Location {
     /// Path, URL or glob of the Parquet files (s3://, gs://, az://, https://, hdfs://, hf://); several are one data set
@@ -28,7 +28,7 @@ impl Location {
         Dataset::open_with_options(self.locations.clone(), &parse_options(&self.storage_options)?)
     }
 
-    /// What was given, fit to be shown.
+    /// The given locations, without secrets.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()
     }

@@ -1,4 +1,4 @@
-//! What this process has taken of the machine, as Linux tells it; nothing elsewhere.
+//! The resources that this process has used, from Linux; nothing on other systems.
 
 /// Ticks in a second of `/proc/stat`: Linux promises programs this number on every architecture that runs it here.
 const TICKS: f64 = 100.0;
@@ -92,7 +92,7 @@ mod tests {
         assert!(peak_rss().unwrap() > 1_000_000);
         let (before, thread) = (Clock::now().unwrap(), thread_seconds().unwrap());
         let began = std::time::Instant::now();
-        // Linux brings the figure up to date a few hundred times a second.
+        // Linux updates the figure a few hundred times a second.
         while thread_seconds().unwrap() == thread && began.elapsed().as_secs() < 20 {
             std::hint::spin_loop();
         }

@@ -16,6 +16,7 @@ mod level;
 mod location;
 mod machine;
 mod options;
+mod output;
 mod plan;
 mod random;
 mod synth;
@@ -33,7 +34,7 @@ use crate::{ErrorKind, Result, source};
 const NAME: &str = "forebay";
 /// Everything went well.
 const DONE: i32 = 0;
-/// Something failed that no other arguments would have prevented.
+/// A failure that other arguments would not have prevented.
 const FAILED: i32 = 1;
 /// Arguments or data that can never work.
 const REFUSED: i32 = 2;
@@ -93,8 +94,8 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> i32 {
     }
 }
 
-/// Reads a value that begins with a minus as a value, so that what is said is what is wrong with it, and not how to pass it
-/// as a file.
+/// Reads a value that begins with a minus as a value, so that the error is about the value, and not about how to pass it as
+/// a file.
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
     let command = Cli::command().mut_subcommands(|verb| {
         verb.mut_args(|arg| match arg.is_positional() || !arg.get_action().takes_values() {
@@ -162,7 +163,7 @@ fn sentence(text: &str) -> String {
     format!("{clause} (see {NAME} --help)")
 }
 
-/// A sentence about the arguments with each location in them as it may be shown, whatever option it was given to.
+/// A sentence about the arguments, with the secrets of every location in them hidden.
 fn without_secrets(sentence: String, args: &[OsString]) -> String {
     args.iter().fold(sentence, |sentence, arg| {
         let arg = arg.to_string_lossy();

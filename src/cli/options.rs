@@ -1,12 +1,12 @@
-//! What `plan` and `bench` share: which data, in which order, in which batches.
+//! The options that `plan` and `bench` share: data, order and batches.
 
 use std::fmt;
 use std::path::PathBuf;
 
 use crate::cache::Tier;
 use crate::catalog::Projection;
-use crate::loader::{CacheSpec, LoaderSpec};
-use crate::{Dataset, Image, Layout, PixelType, Result, Shard, Shuffle};
+use crate::loader::{CacheSpec, LoaderSpec, MAX_THREADS};
+use crate::{Dataset, Error, Image, Layout, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
 use super::units;
@@ -30,24 +30,24 @@ pub(crate) struct LoaderOptions {
     #[arg(long, requires = "image")]
     pub(crate) float: bool,
     /// Rows in a batch of one rank
-    #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE)]
+    #[arg(long, default_value_t = LoaderSpec::BATCH_SIZE, value_parser = units::whole::<u64, 1>)]
     pub(crate) batch_size: u64,
     /// How rows are mixed. The default is that of most training; a Loader without shuffle= reads rows as stored
     #[arg(long, value_enum, default_value_t = Order::Window)]
     pub(crate) order: Order,
     /// Seed of the order and of random crops
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
     pub(crate) seed: u64,
     /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(crate) window_rows: Option<u64>,
     /// Interleaved lanes of the order [default: one for each rank]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u32, 1>)]
     pub(crate) lanes: Option<u32>,
     /// Leave out the rows that do not fill a step
     #[arg(long)]
     pub(crate) drop_last: bool,
-    /// Budget for all that is in flight, such as 4GB [default: 4 GiB, or half of the machine]
+    /// Budget for everything in flight, such as 4GB [default: 4 GiB, or half of the machine]
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub(crate) memory: Option<u64>,
     /// Keep decoded rows in this folder, and read them from there
@@ -56,7 +56,7 @@ pub(crate) struct LoaderOptions {
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
     pub(crate) cache_bytes: Option<u64>,
-    /// What the cache keeps of images: auto, rows, resized or pixels
+    /// Form in which the cache keeps images: auto, rows, resized or pixels
     #[arg(long, value_name = "TIER", default_value = "auto", requires = "cache")]
     pub(crate) cache_tier: Tier,
 }
@@ -97,7 +97,7 @@ impl LoaderOptions {
         }
     }
 
-    /// The options of one rank's loader, but for what only one verb knows.
+    /// The options of one rank's loader, without those of a single verb.
     pub(crate) fn spec(&self, shard: Shard) -> LoaderSpec {
         let cache = self.cache.as_ref().zip(self.cache_bytes);
         let images = self.image.iter().map(|(column, image)| (column.clone(), self.finished(image)));
@@ -135,6 +135,15 @@ impl LoaderOptions {
             return image.clone();
         }
         image.clone().normalize(IMAGENET_MEAN, IMAGENET_STD).dtype(PixelType::F32).layout(Layout::Nchw)
+    }
+}
+
+/// Refuses more threads than a loader takes, before anything is done.
+pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> {
+    match threads.filter(|threads| *threads > MAX_THREADS) {
+        Some(threads) => Err(Error::invalid(format!("{option} {threads} is more than {MAX_THREADS}"))
+            .hint("threads beyond the processors only cost memory")),
+        None => Ok(()),
     }
 }
 

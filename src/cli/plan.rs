@@ -1,27 +1,27 @@
-//! `forebay plan`: who reads what in an epoch, before anything is read.
+//! `forebay plan`: what each rank reads in an epoch, before anything is read.
 //!
-//! Works from footers alone, so it answers in milliseconds for any world size, on any machine.
+//! It needs the footers alone, so it takes milliseconds for any world size, on any machine.
 
 use std::path::PathBuf;
 
-use crate::{Error, RankPlan, Result, Shard};
+use crate::{RankPlan, Result, Shard};
 use serde::Serialize;
 
 use super::console::Console;
 use super::options::{LoaderOptions, Order};
 use super::units::{self, bytes, count, counted};
 
-/// Says who reads what: steps, rows, row groups and bytes of each rank, and the memory that it takes.
+/// Shows what each rank reads: steps, rows, row groups and bytes, and the memory that it takes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     loader: LoaderOptions,
     /// Training processes that share the data set
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
     world: u32,
     /// Which epoch; all have the same number of steps
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
     epoch: u64,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
@@ -46,13 +46,13 @@ struct Report {
     /// Rows of the data set.
     rows: u64,
     row_groups: usize,
-    /// Rows that no rank is handed.
+    /// Rows that no rank receives.
     dropped: u64,
     /// Rows that are handed over twice, over all ranks.
     padded: u64,
     /// Bytes that all ranks fetch.
     stored_bytes: u64,
-    /// Row groups that all ranks fetch, over those that there are: 1 when nothing is read twice.
+    /// Row groups that all ranks fetch, over those of the data set: 1 if none is read twice.
     read_amplification: f64,
     /// How rows are mixed.
     order: Order,
@@ -60,16 +60,13 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let console = Console::new(args.json.as_deref());
+    let console = Console::new(args.json.as_deref())?;
     let report = plan(args)?;
     console.say(describe(&report))?;
     console.json(&report)
 }
 
 fn plan(args: &Args) -> Result<Report> {
-    if args.world == 0 {
-        return Err(Error::invalid("--world is 0").hint("it counts the training processes: 1 or more"));
-    }
     let dataset = args.loader.open()?;
     let ranks = (0..args.world)
         .map(|rank| {

@@ -1,7 +1,7 @@
-//! `forebay synth`: a data set to try things on, the same bytes for the same seed.
+//! `forebay synth`: a synthetic data set, the same bytes for the same seed.
 //!
-//! Photographs that the program draws itself, tables and token lists: what the figures of this project are measured on,
-//! so that anyone can repeat them without downloading anything.
+//! It makes drawn photographs, tables and token lists. The figures of this project are measured on them, so that anyone
+//! can repeat these without a download.
 
 mod colour;
 mod draw;
@@ -21,12 +21,13 @@ use crate::{Error, Result};
 use serde::Serialize;
 
 use super::console::Console;
+use super::options::check_threads;
 use super::units::{self, bytes, count, counted, seconds};
 
 pub(super) use self::mlperf::{EMBEDDING_BYTES, FEATURE_BYTES, features_read};
 pub(super) use self::write::files;
 
-/// Draws pictures, or invents tables, and writes them as well-laid-out Parquet.
+/// Generates pictures, tables or token lists, and writes them as well-laid-out Parquet.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -34,7 +35,7 @@ pub(crate) struct Args {
     #[arg(value_parser = units::local_path())]
     dir: PathBuf,
     /// Rows to write
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     rows: u64,
     /// Width and height of the pictures
     #[arg(long, value_name = "WxH", default_value = "500x375", value_parser = units::parse_extent)]
@@ -46,27 +47,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "Q|LO..HI", default_value = "90..95", value_parser = parse_quality)]
     quality: RangeInclusive<u8>,
     /// Classes; the shapes and their colour tell which
-    #[arg(long, default_value_t = 10)]
+    #[arg(long, default_value_t = 10, value_parser = units::whole::<u32, 1>)]
     classes: u32,
     /// A table instead: a label, 13 nullable float32 and 26 int32 columns
     #[arg(long, conflicts_with = "tokens")]
     table: bool,
     /// Token lists of this length instead
-    #[arg(long, value_name = "LENGTH")]
+    #[arg(long, value_name = "LENGTH", value_parser = units::whole::<usize, 1>)]
     tokens: Option<usize>,
     /// Rows in a row group [default: 100 JPEG, 5,000 PNG, 100,000 table rows, 1,000 token lists]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     rows_per_group: Option<u64>,
     /// Rows in a file [default: ten row groups]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     rows_per_file: Option<u64>,
     /// The same seed writes the same bytes
-    #[arg(long, default_value_t = 0)]
+    #[arg(long, default_value_t = 0, value_parser = units::whole::<u64, 0>)]
     seed: u64,
     /// Threads that draw [default: one for each core]
-    #[arg(long, default_value_t = 0, hide_default_value = true)]
+    #[arg(long, default_value_t = 0, hide_default_value = true, value_parser = units::whole::<usize, 0>)]
     threads: usize,
-    /// Write into a folder that is not empty; an earlier set of synth's is removed
+    /// Write into a folder that is not empty; an earlier data set of synth is removed
     #[arg(long)]
     force: bool,
     /// Report as one JSON object, to a file or to standard output (-)
@@ -82,19 +83,19 @@ Examples:
   forebay synth /tmp/clicks --rows 4000000 --table                the shape of Criteo
   forebay synth /tmp/text --rows 100000 --tokens 2048             sequences for a language model";
 
-/// Files are ten row groups long unless told otherwise: few enough row groups that a small set has several files.
+/// Files have ten row groups by default: few enough that a small data set has several files.
 const GROUPS_PER_FILE: u64 = 10;
 /// More pixels than this in one picture is a slip of the keyboard.
 const LARGEST_SIDE: u32 = 16_384;
 
-/// What a row is.
+/// The kind of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Jpeg,
     Png,
     Table,
     Tokens(usize),
-    /// What MLPerf Storage reads for Flux,
+    /// The rows that MLPerf Storage reads for Flux,
     Embeddings,
     /// and for DLRM; both are made for `bench` alone.
     Features,
@@ -126,7 +127,7 @@ impl Kind {
     }
 }
 
-/// What was asked for, checked.
+/// The checked arguments.
 pub(super) struct Order {
     pub(super) kind: Kind,
     pub(super) width: u32,
@@ -143,7 +144,7 @@ pub(super) struct Layout {
     pub(super) rows_per_file: u64,
 }
 
-/// What was written.
+/// The files that were written.
 #[derive(Serialize)]
 struct Report {
     dir: String,
@@ -156,8 +157,8 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let (order, layout) = (args.order()?, args.layout()?);
-    let console = Console::new(args.json.as_deref());
+    let (order, layout) = (args.order()?, args.layout());
+    let console = Console::new(args.json.as_deref())?;
     let started = std::time::Instant::now();
     write::prepare(&args.dir, args.force)?;
     let mut progress = console.progress("writing", "rows", layout.rows);
@@ -200,33 +201,21 @@ impl Args {
     }
 
     fn order(&self) -> Result<Order> {
+        check_threads("--threads", Some(self.threads))?;
         let (width, height) = self.image;
         if width.max(height) > LARGEST_SIDE {
             return Err(Error::invalid(format!(
                 "--image {width}x{height} is larger than {LARGEST_SIDE} on a side"
             )));
         }
-        if self.classes == 0 {
-            return Err(Error::invalid("--classes must be at least 1"));
-        }
-        if self.tokens == Some(0) {
-            return Err(Error::invalid("--tokens must be at least 1"));
-        }
         let quality = self.quality.clone();
         Ok(Order { kind: self.kind(), width, height, quality, classes: self.classes, seed: self.seed })
     }
 
-    fn layout(&self) -> Result<Layout> {
+    fn layout(&self) -> Layout {
         let rows_per_group = self.rows_per_group.unwrap_or(self.kind().rows_per_group());
         let rows_per_file = self.rows_per_file.unwrap_or(rows_per_group.saturating_mul(GROUPS_PER_FILE));
-        for (name, value) in
-            [("rows", self.rows), ("rows-per-group", rows_per_group), ("rows-per-file", rows_per_file)]
-        {
-            if value == 0 {
-                return Err(Error::invalid(format!("--{name} must be at least 1")));
-            }
-        }
-        Ok(Layout { rows: self.rows, rows_per_group, rows_per_file })
+        Layout { rows: self.rows, rows_per_group, rows_per_file }
     }
 }
 

@@ -10,6 +10,27 @@ pub(crate) fn local_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(crate::paths::local)
 }
 
+/// A number of things, of which there must be `LEAST`.
+pub(crate) fn whole<T: TryFrom<u64>, const LEAST: u64>(text: &str) -> Result<T, String> {
+    let most = u64::MAX >> (u64::BITS as usize - 8 * size_of::<T>());
+    let number = text.trim().parse::<u64>().ok().filter(|number| *number >= LEAST);
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| format!("must be a whole number from {LEAST} to {}", count(most)))
+}
+
+/// A share of a step that is below all of it.
+pub(crate) fn parse_share(text: &str) -> Result<f32, String> {
+    let share = text.trim().parse::<f32>().ok().filter(|share| (0.0..1.0).contains(share));
+    share.ok_or_else(|| "must be 0 or more and below 1, such as 0.2".to_owned())
+}
+
+/// A factor.
+pub(crate) fn parse_factor(text: &str) -> Result<f64, String> {
+    let factor = text.trim().parse::<f64>().ok().filter(|factor| factor.is_finite() && *factor > 0.0);
+    factor.ok_or_else(|| "must be a number above 0, such as 0.01".to_owned())
+}
+
 /// Bytes from "200GB", "4GiB", "1.5g" or "65536", as Python reads them.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     crate::sizes::parse(text).map_err(|error| error.to_string())
@@ -106,6 +127,21 @@ mod tests {
         assert!(parse_milliseconds("-1").is_err() && parse_milliseconds("inf").is_err());
         assert_eq!(parse_seconds("0.5"), Ok(Duration::from_millis(500)));
         assert!(parse_seconds("0").is_err() && parse_seconds("soon").is_err());
+    }
+
+    #[test]
+    fn whole_numbers_are_read_within_their_limits() {
+        assert_eq!(whole::<u32, 0>("0"), Ok(0));
+        assert_eq!(whole::<u64, 1>("18446744073709551615"), Ok(u64::MAX));
+        for text in ["", "-1", "0", "abc", "1.5", "1e3", "4294967296", "0x10", "99999999999999999999999"] {
+            assert_eq!(
+                whole::<u32, 1>(text),
+                Err("must be a whole number from 1 to 4,294,967,295".into()),
+                "{text}"
+            );
+        }
+        assert!(parse_share("0.2").is_ok() && parse_share("1").is_err() && parse_share("NaN").is_err());
+        assert!(parse_factor("0.01").is_ok() && parse_factor("0").is_err() && parse_factor("inf").is_err());
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Cells that are decoded, as row groups store them: the bytes of each row.
 
-use arrow::array::{Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
-use arrow::buffer::NullBuffer;
-use arrow::datatypes::DataType;
+use crate::arrow::array::{Array, AsArray, BinaryViewArray, FixedSizeBinaryArray, StringViewArray};
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::datatypes::DataType;
 
 use crate::batch::view_bytes;
 use crate::error::{Error, ErrorKind, Result};
@@ -62,26 +62,26 @@ pub(super) fn holds_bytes(data_type: &DataType) -> bool {
 
 /// The bytes of one cell.
 ///
-/// Those of rows that are mapped from the cache may be changed by others at any time. A batch that was made of such rows is
-/// made again, but a decoder that looks twice at the same byte must find it the same.
+/// Other processes may change those of rows that are mapped from the cache at any time. A batch of changed rows is made
+/// again, but a decoder that reads a byte twice must get the same one.
 pub(crate) struct Cell<'a> {
     bytes: &'a [u8],
-    /// Takes a copy, where the bytes may be changed.
+    /// Holds a copy, where the bytes may change.
     copy: Option<&'a mut Vec<u8>>,
 }
 
 impl<'a> Cell<'a> {
-    /// `copy` is given where others may change the bytes.
+    /// `copy` is given where other processes may change the bytes.
     pub(crate) fn new(bytes: &'a [u8], copy: Option<&'a mut Vec<u8>>) -> Self {
         Cell { bytes, copy }
     }
 
-    /// Bytes that nobody changes.
+    /// Bytes that cannot change.
     pub(crate) fn stable(self) -> &'a [u8] {
         self.stable_if(|_| true)
     }
 
-    /// Bytes that nobody changes, where decoding `needs` that.
+    /// Bytes that cannot change, if decoding `needs` that.
     pub(crate) fn stable_if(self, needs: impl FnOnce(&[u8]) -> bool) -> &'a [u8] {
         match self.copy {
             Some(copy) if needs(self.bytes) => {

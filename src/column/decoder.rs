@@ -1,9 +1,9 @@
-//! Columns whose cells a function of the user's decodes.
+//! Columns whose cells are decoded by a user's function.
 
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;
@@ -14,14 +14,14 @@ use crate::panics::caught;
 
 /// Decodes the cells of a column into tensors of one shape: audio, tokens, point clouds, formats of your own.
 ///
-/// Given to a loader by [`LoaderBuilder::decode_with`](crate::LoaderBuilder::decode_with). The column is delivered as images
-/// are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`. Cells are
-/// decoded on the loader's threads, in the batch's own buffer; the time counts for the stage `decode`.
+/// Pass it to a loader with [`LoaderBuilder::decode_with`](crate::LoaderBuilder::decode_with). The column is delivered as
+/// images are: a `FixedSizeList` with Arrow's extension type `arrow.fixed_shape_tensor`, of shape `[rows, shape...]`. Cells
+/// are decoded on the loader's threads, in the batch's own buffer; the time counts for the stage `decode`.
 ///
 /// ```
 /// use std::sync::Arc;
 ///
-/// use arrow::datatypes::DataType;
+/// use forebay::arrow::datatypes::DataType;
 /// use forebay::{Decoder, Error, ErrorKind, Result, RowKey};
 ///
 /// /// 16-bit samples in little-endian order, as amplitudes from -1 to 1.
@@ -57,25 +57,26 @@ use crate::panics::caught;
 /// # }
 /// ```
 pub trait Decoder: fmt::Debug + Send + Sync {
-    /// The shape of one row: at least one side, each of 1 or more, and up to 2^31 - 1 values. Asked once, when the loader is
-    /// built.
+    /// The shape of one row: at least one side, each of 1 or more, and up to 2^31 - 1 values. Called once, when the loader
+    /// is built.
     fn shape(&self) -> Vec<usize>;
 
-    /// The type of one value: an integer or a floating-point number of 8 to 64 bits. Asked once, when the loader is built.
+    /// The type of one value: an integer or a floating-point number of 8 to 64 bits. Called once, when the loader is
+    /// built.
     fn data_type(&self) -> DataType;
 
     /// Decodes one cell into its slot.
     ///
     /// `cell` has the bytes of one binary value or text. `slot` takes the values of one row in row-major order and native
     /// byte order, and is as long as these are; it holds bytes of an earlier batch, so all of it must be written. It need not
-    /// be aligned. `key` differs from row to row and from epoch to epoch: seed a generator with it, so that what is random
-    /// does not depend on thread or rank.
+    /// be aligned. `key` differs from row to row and from epoch to epoch: seed a generator with it, so that random choices do
+    /// not depend on thread or rank.
     ///
-    /// Called by several threads at once. What it allocates is not counted in the loader's memory budget.
+    /// Called by several threads at once. Its allocations do not count in the loader's memory budget.
     ///
     /// # Errors
-    /// An error, or a panic, makes this a bad row: `on_bad_row` says whether it ends the epoch, with its place, or is
-    /// counted and skipped.
+    /// An error or a panic makes this a bad row: `on_bad_row` decides whether it ends the epoch, with its place, or
+    /// is counted and skipped.
     fn decode(&self, cell: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()>;
 }
 
@@ -92,7 +93,7 @@ impl DecoderCodec {
     pub(crate) fn new(decoder: Arc<dyn Decoder>) -> Self {
         let (shape, data_type) = (decoder.shape(), decoder.data_type());
         let width = data_type.primitive_width().unwrap_or(0);
-        // What overflows is refused with the field.
+        // A size that overflows is refused with the field.
         let slot = shape.iter().fold(width, |bytes, side| bytes.saturating_mul(*side));
         DecoderCodec { decoder, shape, data_type, slot }
     }

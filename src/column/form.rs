@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
-use arrow::datatypes::Schema;
+use crate::arrow::array::{Array, ArrayRef, AsArray, BinaryViewBuilder, RecordBatch, StructArray};
+use crate::arrow::datatypes::Schema;
 
 use super::{Cells, ColumnCodec};
 use crate::cache::Tier;
@@ -14,13 +14,13 @@ use crate::error::{OrFail, Result};
 
 /// A form in which the cells of one column can be kept.
 pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
-    /// The name by which users ask for it.
+    /// The tier by which users select it.
     fn tier(&self) -> Tier;
 
     /// One line that says how cells are kept, as a part of the cache's key: equal for codecs that can share them.
     fn key(&self) -> String;
 
-    /// What a cell costs in this form, from its header alone.
+    /// The cost of a cell in this form, from its header alone.
     ///
     /// # Errors
     /// It is not a cell that is decoded.
@@ -33,12 +33,12 @@ pub(crate) trait KeptForm: fmt::Debug + Send + Sync {
     fn make<'a>(&self, cell: &'a [u8], workspace: &Workspace) -> Result<Cow<'a, [u8]>>;
 }
 
-/// What a cell costs in a form.
+/// The cost of a cell in a form.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Cost {
-    /// Its bytes: about, and at most.
+    /// Its bytes: an approximate upper limit.
     pub(crate) bytes: f64,
-    /// Of the work of decoding it, the share that is left.
+    /// The share of the decoding work that is left.
     pub(crate) decoding: f64,
 }
 
@@ -62,7 +62,7 @@ impl CacheForm {
                     tiers.push(CacheForm { tier, key: String::new(), columns: Vec::new() });
                     tiers.len() - 1
                 });
-                // A String takes whatever is written.
+                // Writing to a String cannot fail.
                 let _ = write!(tiers[at].key, "; column {column}: {}", form.key());
                 tiers[at].columns.push((column, form));
             }
@@ -75,17 +75,17 @@ impl CacheForm {
         self.tier
     }
 
-    /// What it adds to the key of an entry.
+    /// Its part of the key of an entry.
     pub(crate) fn key(&self) -> &str {
         &self.key
     }
 
-    /// Columns that are kept in another form than as they are stored.
+    /// The number of columns that are kept in another form than the stored one.
     pub(crate) fn columns(&self) -> usize {
         self.columns.len()
     }
 
-    /// What a row costs on average, all columns of this form together, by the cells of about `samples` of the rows. `None`
+    /// The average cost of a row, over all columns of this form, by the cells of about `samples` of the rows. `None`
     /// where a column has no cell that can be judged.
     pub(crate) fn cost(&self, rows: &RecordBatch, samples: usize) -> Option<Cost> {
         let mut all = Cost::default();
@@ -102,7 +102,7 @@ impl CacheForm {
         Some(all)
     }
 
-    /// `rows` with their cells in this form. A cell that is not decoded stays as it is, so that it is refused where it is
+    /// `rows` with their cells in this form. A cell that cannot be decoded stays as it is, and is refused when it is
     /// used.
     ///
     /// `None` where the cells would take more than `most` bytes: judged by the first one, and counted as they are made.
@@ -155,8 +155,8 @@ fn with_bytes(stored: &ArrayRef, bytes: ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::BinaryViewArray;
-    use arrow::datatypes::{DataType, Field};
+    use crate::arrow::array::BinaryViewArray;
+    use crate::arrow::datatypes::{DataType, Field};
 
     use super::*;
     use crate::column::{ImageCodec, PlainCodec};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;

@@ -1,4 +1,4 @@
-//! What becomes of a column's cells between the row group that stores them and the batch that delivers them.
+//! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
 //! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! [`ColumnCodec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
-//! file here that implements it, and one line where the builder is asked for it. Threads, tasks and buffers belong to
-//! `loader/collate`, which asks a codec once for each column and, where cells are decoded, once for each cell.
+//! file here that implements it, and one line where the builder creates it. Threads, tasks and buffers belong to
+//! `loader/collate`, which calls a codec once for each column and, where cells are decoded, once for each cell.
 
 mod cell;
 mod decoder;
@@ -19,8 +19,8 @@ mod tensor;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::array::{Array, ArrayRef};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
@@ -35,17 +35,17 @@ use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Stage;
 
-/// Where the values of a column's rows are put.
+/// The place of the values of a column's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Slot {
     /// All of a column at once, by [`ColumnCodec::gather`]. The bytes of a batch follow from the stored lengths.
     Gathered,
-    /// Cell by cell, by [`ColumnCodec::decode`], into slots of so many bytes in a buffer of the loader's pool.
+    /// Cell by cell, by [`ColumnCodec::decode`], into slots of this many bytes in a buffer of the loader's pool.
     Fixed(usize),
 }
 
-/// How one column is delivered. Petastorm's name for it: the codec of a column is what is between a stored cell and the
-/// value that a training step gets.
+/// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
+/// step gets.
 ///
 /// A codec that gathers implements [`gather`](Self::gather) alone; one that decodes says so with [`slot`](Self::slot) and
 /// implements [`decode`](Self::decode).
@@ -61,7 +61,7 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Slot::Gathered
     }
 
-    /// The stage whose work this is in the statistics.
+    /// The stage that this work counts for in the statistics.
     fn stage(&self) -> Stage {
         match self.slot() {
             Slot::Gathered => Stage::Gather,
@@ -79,8 +79,8 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Ok(column)
     }
 
-    /// Decodes one cell into its slot, all of which is to be written: it holds bytes of an earlier batch. `key` decides all
-    /// that is random about the row. For [`Slot::Fixed`] alone.
+    /// Decodes one cell into its slot. The slot holds bytes of an earlier batch, so all of it must be written. `key` seeds
+    /// everything random about the row. For [`Slot::Fixed`] alone.
     ///
     /// # Errors
     /// Each is a bad row; the caller adds its place.
@@ -89,7 +89,7 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
     }
 
-    /// What a cell holds, for errors.
+    /// The kind of content, for errors.
     fn noun(&self) -> Noun {
         Noun { one: "a value", several: "values" }
     }
@@ -106,7 +106,7 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     }
 }
 
-/// What a cell holds, in the words of errors.
+/// The kind of content of a cell, as errors name it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Noun {
     /// With its article: "an image".

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{Field, FieldRef};
+use crate::arrow::array::{Array, ArrayRef};
+use crate::arrow::datatypes::{Field, FieldRef};
 
 use super::ColumnCodec;
 use crate::batch::{Fill, Selection, delivered, fill, gather};

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, make_array};
-use arrow::buffer::Buffer;
-use arrow::datatypes::{DataType, Field};
+use crate::arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, make_array};
+use crate::arrow::buffer::Buffer;
+use crate::arrow::datatypes::{DataType, Field};
 
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, OrFail, Result};
 /// one row.
 ///
 /// # Errors
-/// One row has more values than a list can.
+/// A row has more values than a list can hold.
 pub(super) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Result<Field> {
     let values = shape.iter().try_fold(1usize, |values, side| values.checked_mul(*side));
     let values = values.and_then(|values| i32::try_from(values).ok());

@@ -1,10 +1,19 @@
-//! The random numbers of one row: a function of its key and of nothing else.
+//! The random numbers of one row: a function of its key alone.
 //!
 //! SplitMix64 (Steele, Lea, Flood: "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014, figure 17, with the
 //! constants of Vigna's public-domain `splitmix64.c`). Its n-th number is a hash of `key + n * gamma`, so a row needs no
 //! state from the rows before it, and neighbouring keys give unrelated numbers.
 
 /// Key of one row's random draws: the caller derives it from (seed, epoch, row).
+///
+/// ```
+/// use forebay::RowKey;
+///
+/// /// Whether a row is mirrored: independent of threads and ranks, and drawn again in each epoch.
+/// fn is_mirrored(RowKey(seed): RowKey) -> bool {
+///     seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 63 == 1
+/// }
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RowKey(pub u64);
 

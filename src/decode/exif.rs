@@ -1,10 +1,10 @@
-//! How the camera says that an image is meant to be seen: EXIF's orientation.
+//! EXIF's orientation: how an image is to be shown.
 //!
-//! EXIF is a small TIFF file. JPEG puts `Exif\0\0` before it, PNG and WebP do not; yet writers of those exist that do.
+//! EXIF is a small TIFF file. JPEG puts `Exif\0\0` before it, PNG and WebP do not, but some of their writers do.
 
 use image::metadata::Orientation;
 
-/// What JPEG's segment begins with.
+/// The prefix of JPEG's segment.
 pub(super) const PREFIX: &[u8] = b"Exif\0\0";
 
 /// The tag, and the types of whole numbers in which it is found. The standard says one SHORT; of two the first counts.
@@ -15,7 +15,7 @@ const LONG: u16 = 4;
 /// Bytes of a directory's entry.
 const ENTRY: usize = 12;
 
-/// The orientation that EXIF data name; none where they name none of the eight.
+/// The orientation in EXIF data; none if it is not one of the eight.
 pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     while let Some(bare) = exif.strip_prefix(PREFIX) {
         exif = bare;

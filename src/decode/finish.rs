@@ -13,7 +13,7 @@ const LEVELS: usize = 256;
 /// The largest stored value, which is 1.0 in floats.
 const WHITE: f32 = 255.0;
 
-/// What each stored value becomes, per channel.
+/// The result for each stored value, per channel.
 #[derive(Default)]
 pub(super) struct ValueTable {
     made_for: Option<(PixelType, Option<Normalize>)>,
@@ -32,7 +32,7 @@ impl Default for Values {
 }
 
 impl ValueTable {
-    /// The values for `image`, computed where the last image on this thread was another.
+    /// The values for `image`, computed if the last image on this thread had others.
     fn values(&mut self, image: &Image) -> &Values {
         let wanted = (image.pixel_type(), image.normalize);
         if self.made_for != Some(wanted) {
@@ -64,7 +64,7 @@ fn table<T: Copy + Default>(
     table
 }
 
-/// Whether pixels at the target size are the slot's content as they are, but for a flip.
+/// Whether pixels at the target size are the slot's content unchanged, except for a flip.
 pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }

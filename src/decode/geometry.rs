@@ -21,10 +21,10 @@ impl Rect {
     }
 }
 
-/// Says what is shown of an image of a width and a height.
+/// The frame of an image of a width and a height.
 pub(super) type FrameOf<'a> = dyn Fn(u32, u32) -> Frame + 'a;
 
-/// What is stretched to the target size, in pixels of the image.
+/// The box that is stretched to the target size, in pixels of the image.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Sampling {
     /// Left border of the box.
@@ -49,7 +49,7 @@ pub(super) struct Frame {
 
 impl Frame {
     /// The frame of a `width` x `height` image, in the orientation in which it is seen. The flip is drawn first, so that
-    /// asking for one leaves the crops as they are.
+    /// adding one does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         let mut draws = Draws::new(key);
         let flip = draws.unit() < image.flip;
@@ -136,7 +136,7 @@ fn fallback_crop(ratio: (f64, f64), width: u32, height: u32) -> (u32, u32) {
     }
 }
 
-/// Width and height that no random crop of a `width` x `height` image falls below.
+/// Lower limits of the width and height of a random crop of a `width` x `height` image.
 pub(super) fn smallest_crop(image: &Image, width: u32, height: u32) -> (f64, f64) {
     let area = f64::from(width) * f64::from(height) * image.scale_range().0;
     let (narrowest, widest) = image.ratio_range();

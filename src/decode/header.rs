@@ -1,4 +1,4 @@
-//! What the first bytes say: format and size, before a pixel is decoded.
+//! Format and size from the first bytes, before a pixel is decoded.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 /// Bytes of an unknown file that an error shows.
 const SHOWN_BYTES: usize = 4;
 
-/// An encoding of images that is read.
+/// A supported encoding of images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Format {
@@ -20,8 +20,8 @@ pub enum Format {
     Png,
     /// WebP, lossy or lossless; of an animation the first frame. Transparent pixels have the colour that is stored.
     WebP,
-    /// GIF; of an animation the first frame. A transparent pixel has its palette's colour; what the frame leaves free of the
-    /// canvas has the transparent entry's colour, or the first entry's where none is transparent.
+    /// GIF; of an animation the first frame. A transparent pixel has its palette's colour; the part of the canvas that the
+    /// frame does not cover has the transparent entry's colour, or the first entry's if none is transparent.
     Gif,
     /// Windows bitmap.
     Bmp,
@@ -50,7 +50,7 @@ impl fmt::Display for Format {
     }
 }
 
-/// What an image's header says.
+/// The contents of an image's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Header {
@@ -69,12 +69,12 @@ pub struct Header {
 /// Reads an image's header and no pixel. Sizes are as stored and not checked against any limit.
 ///
 /// # Errors
-/// [`crate::ErrorKind::BadRow`] for bytes that are no image.
+/// [`crate::ErrorKind::BadRow`] for bytes that are not an image.
 pub fn probe(encoded: &[u8]) -> Result<Header> {
     if is_jpeg(encoded) { jpeg::probe(encoded) } else { raster::probe(encoded) }
 }
 
-/// Width and height of an image as `image` wants it seen: turned where EXIF says so and it is asked for.
+/// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
 pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
     let Header { width, height, .. } = probe(encoded)?;
     if !image.exif_orientation {

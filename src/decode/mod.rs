@@ -1,7 +1,7 @@
 //! One column of encoded image bytes to one column of pixels.
 //!
-//! [`Image`] says how the result looks; [`decode_into`] turns one encoded image into exactly that, in the
-//! place where it will be used:
+//! [`Image`] describes the result; [`decode_into`] turns one encoded image into exactly that, in the place
+//! where it will be used:
 //!
 //! ```text
 //! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ finish ─► slot
@@ -16,8 +16,9 @@
 mod draws;
 mod exif;
 mod finish;
+#[cfg_attr(not(feature = "formats"), path = "formats/absent.rs")]
+mod formats;
 mod geometry;
-mod gif;
 mod header;
 mod jpeg;
 mod kept;
@@ -29,9 +30,7 @@ mod raster;
 mod resample;
 mod scratch;
 mod spec;
-mod tiff;
 mod validate;
-mod webp;
 mod workspace;
 
 pub use draws::RowKey;
@@ -49,15 +48,14 @@ use scratch::Scratch;
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, or what [`Image::keep`] made of one for
-/// the same spec. `slot` takes exactly
-/// [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native byte order; it needs no alignment. `key`
-/// decides the random draws: equal arguments give equal pixels on every thread.
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, or the result of [`Image::keep`] for
+/// one with the same spec. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
+/// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
 ///
-/// Decoders and intermediate buffers belong to the calling thread and are used again for its next image.
+/// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
 ///
 /// # Errors
-/// [`ErrorKind::BadRow`] for bytes that are not one whole image, [`ErrorKind::TooLarge`] for an image beyond
+/// [`ErrorKind::BadRow`] for an image that is damaged in the part of it that is decoded, [`ErrorKind::TooLarge`] for an image beyond
 /// [`Image::max_pixels`], or whose decoding would take more memory than that allows, [`ErrorKind::Invalid`] for a slot of another length. The slot's content is
 /// unspecified after an error.
 pub fn decode_into(image: &Image, encoded: &[u8], key: RowKey, slot: &mut [u8]) -> Result<()> {
@@ -92,8 +90,8 @@ pub(crate) fn decode_within(
     })
 }
 
-/// Whether decoding needs bytes that nobody changes meanwhile: decoders look at a header more than once, and what they
-/// allocate after the first look must do for what they write after the second.
+/// Whether decoding needs bytes that cannot change meanwhile: decoders read a header more than once, and memory that
+/// they allocate after the first time must suffice after the second.
 pub(crate) fn needs_stable(encoded: &[u8]) -> bool {
     !kept::is_pixels(encoded)
 }

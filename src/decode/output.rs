@@ -15,7 +15,7 @@ use crate::error::Result;
 pub(super) struct Whole {
     /// All of the image as stored.
     pub(super) rect: Rect,
-    /// How it is meant to be seen.
+    /// The orientation to show it in.
     pub(super) orientation: Orientation,
 }
 
@@ -24,7 +24,7 @@ pub(super) struct Whole {
 pub(super) struct Output {
     resampler: Resampler,
     table: ValueTable,
-    /// Pixels at the target size, where the slot takes another form of them.
+    /// Pixels at the target size, if the slot takes another form of them.
     target: Buffer,
 }
 
@@ -57,7 +57,7 @@ impl Output {
     }
 }
 
-/// Bytes that the stages after decoding take at most for an image that lies whole in memory.
+/// The most bytes that the stages after decoding take for an image that is whole in memory.
 pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
     let Whole { rect: Rect { width, height, .. }, orientation } = whole;
     let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
@@ -66,7 +66,7 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
     turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1))
 }
 
-/// Bytes that [`Output::fill`] takes at most for what is decoded at a part of its scale.
+/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
     let Size { height, width } = image.size();
     let target =
@@ -75,7 +75,7 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64
 }
 
 impl Scratch {
-    /// Fills the slot from an image that lies whole in `self.pixels`, as RGB or luma.
+    /// Fills the slot from an image that is whole in `self.pixels`, as RGB or luma.
     pub(super) fn fill_from_whole(
         &mut self,
         image: &Image,

@@ -51,7 +51,7 @@ pub(super) fn transposes(orientation: Orientation) -> bool {
     )
 }
 
-/// The pixels of `from` (of size `rect`, interleaved) as they are meant to be seen, into `to` (as long); returns their
+/// Writes the pixels of `from` (of size `rect`, interleaved) to `to` (as long) as they are to be shown; returns their
 /// width and height.
 pub(super) fn orient(
     from: &[u8],

@@ -1,8 +1,9 @@
 //! PNG: its rows one after the other, each as soon as it is inflated.
 //!
 //! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept: all of it row by row, so that
-//! an image takes three bytes a pixel whatever it is stored as. Only interlaced ones are held whole as they are stored. Of an
-//! animation the default image is shown. Texts and colour profiles, which a few bytes can blow up, are passed over.
+//! an image takes three bytes a pixel in any stored form. Only interlaced images are held whole in stored form. Of an
+//! animation the default image is shown. Texts and colour profiles, which a few bytes can expand to a lot of memory, are
+//! skipped.
 
 use std::io::Cursor;
 
@@ -53,7 +54,7 @@ impl<'a> Png<'a> {
         self.reader.info().size()
     }
 
-    /// What its `eXIf` chunk says, before the image's data or behind them.
+    /// The orientation in its `eXIf` chunk, before the image's data or after it.
     pub(super) fn orientation(&self) -> Orientation {
         chunk(self.encoded, b"eXIf").map_or(Orientation::NoTransforms, exif::orientation)
     }
@@ -111,7 +112,7 @@ impl Pending for Png<'_> {
                 }
             }
         }
-        // What is left of the data is looked at, so that damage in it is found.
+        // The rest of the data is read, so that damage in it is found.
         self.reader.next_row().map_err(failed)?;
         Ok(())
     }
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
     use crate::decode::exif::tests::exif;
 
-    /// A chunk without a checksum that anybody looks at.
+    /// A chunk with a checksum that nobody checks.
     fn bare_chunk(kind: &[u8; 4], content: &[u8]) -> Vec<u8> {
         [&(content.len() as u32).to_be_bytes()[..], kind, content, &[0; 4]].concat()
     }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Decoded<'a> {
     /// Interleaved, without padding: `rect.width * rect.height * channels` bytes.
     pub(super) pixels: &'a [u8],
-    /// Which pixels of the scaled image these are.
+    /// The place of these pixels in the scaled image.
     pub(super) rect: Rect,
     /// Pixels of the image per pixel here, along each axis: 1, 2, 4 or 8.
     pub(super) reduction: u32,
@@ -52,7 +52,7 @@ impl Resampler {
         .map_err(internal)?;
         let (left, top) =
             (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
-        // Rounding may put the box a hair outside of the view, which the library refuses.
+        // Rounding may put the box slightly outside the view, which the library refuses.
         let (left, top) = (left.max(0.0), top.max(0.0));
         let width = (sampling.width / reduction).min(f64::from(view.width) - left);
         let height = (sampling.height / reduction).min(f64::from(view.height) - top);

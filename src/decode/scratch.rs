@@ -1,4 +1,4 @@
-//! What a thread keeps from one image to the next: a decoder and the buffers between the stages.
+//! A decoder and the buffers between the stages, which a thread keeps from one image to the next.
 
 use std::cell::RefCell;
 
@@ -20,7 +20,7 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Lends the calling thread's scratch. Not to be nested. Buffers that are larger than `kept` bytes together
-    /// afterwards are given back.
+    /// afterwards are freed.
     pub(super) fn with<T>(kept: u64, work: impl FnOnce(&mut Scratch) -> T) -> T {
         SCRATCH.with_borrow_mut(|scratch| {
             let done = work(scratch);
@@ -42,7 +42,7 @@ impl Scratch {
 pub(super) struct Buffer(Vec<u8>);
 
 impl Buffer {
-    /// `bytes` bytes of anything.
+    /// `bytes` bytes of arbitrary content.
     pub(super) fn take(&mut self, bytes: usize) -> &mut [u8] {
         if self.0.len() < bytes {
             // Nothing of the old content is needed, so it is not copied.

@@ -18,7 +18,7 @@ const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
 /// Shorter side before a centre crop; what ImageNet evaluations use with 224.
 const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
-/// Where Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
+/// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
 const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 
 /// Height and width in pixels. A single number is a square.
@@ -50,7 +50,7 @@ impl From<(u32, u32)> for Size {
     }
 }
 
-/// Which part of an image is shown, before it is brought to the target size.
+/// The part of an image that is shown, before it is resized to the target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Framing {
@@ -65,8 +65,9 @@ pub(super) enum Framing {
 /// How an encoded image becomes pixels: crop and size, flip, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
-/// images. A value is built by one of the three constructors and adjusted by methods that take and return it; nothing
-/// here panics, [`Image::validate`] says what can never work.
+/// images. A value is built by one of the three constructors and adjusted by methods that take and return it.
+/// Defaults: uint8, RGB, NHWC, no flip. Nothing here panics; [`Image::validate`] reports settings that can never
+/// work.
 ///
 /// ```
 /// use forebay::{Image, Layout, PixelType};
@@ -153,13 +154,13 @@ impl Image {
         Image::new(Framing::CenterCrop, size.into())
     }
 
-    /// Share of the image's area that a random crop covers, least and most. Default: (0.08, 1).
+    /// Smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
     #[must_use]
     pub fn scale(self, scale: (f64, f64)) -> Image {
         Image { scale: Some(scale), ..self }
     }
 
-    /// Width over height of a random crop before it is resized, least and most. Default: (3/4, 4/3).
+    /// Smallest and largest width over height of a random crop, before it is resized. Default: (3/4, 4/3).
     #[must_use]
     pub fn ratio(self, ratio: (f64, f64)) -> Image {
         Image { ratio: Some(ratio), ..self }
@@ -210,16 +211,16 @@ impl Image {
         Image { grayscale: true, ..self }
     }
 
-    /// Turned and mirrored as the camera says, as Pillow's `ImageOps.exif_transpose` does: by EXIF in JPEG, WebP and PNG
-    /// (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default: off, as in torchvision.
+    /// Turned and mirrored as the orientation says, as Pillow's `ImageOps.exif_transpose` does: by EXIF in JPEG, WebP
+    /// and PNG (its `eXIf` chunk, not texts of other programs), by the tag of a TIFF. Default: off, as in torchvision.
     #[must_use]
     pub fn exif_orientation(self, apply: bool) -> Image {
         Image { exif_orientation: apply, ..self }
     }
 
-    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. What
-    /// decoding takes is limited too: in a loader by its memory budget, else to 16 bytes for each of these pixels. Default:
-    /// 178,956,970, where Pillow refuses.
+    /// Most pixels that an image may have, by its header; one with more is refused before anything is allocated. The memory
+    /// for decoding is limited too: in a loader by its memory budget, else to 16 bytes for each of these pixels. Default:
+    /// 178,956,970, as in Pillow.
     #[must_use]
     pub fn max_pixels(self, pixels: u64) -> Image {
         Image { max_pixels: pixels, ..self }
@@ -264,7 +265,7 @@ impl Image {
         self.framing == Framing::RandomResizedCrop || (self.flip > 0.0 && self.flip < 1.0)
     }
 
-    /// One line of JSON that holds all of this value, the same for equal values: for saved positions and cache keys.
+    /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.
     pub fn canonical(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }

@@ -1,34 +1,51 @@
-//! What can never work, said before the first row.
+//! Refuses settings that can never work, before the first row.
 
 use super::pixel_type::PixelType;
 use super::spec::{Framing, Image, Normalize, Size};
 use crate::error::{Error, Result};
 
-/// Longest side of a target: what a JPEG can have, and far from overflowing any product.
-const MAX_SIDE: u32 = 65_535;
-
 impl Image {
+    /// Longest side of a target: what a JPEG can have, and far from overflowing any product.
+    pub const MAX_SIDE: u32 = 65_535;
+
     /// Refuses what can never work.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Invalid`], with the next move.
     pub fn validate(&self) -> Result<()> {
+        self.validate_so_far()?;
+        self.validate_together()
+    }
+
+    /// Refuses what can never work, whatever methods follow: a float type may still be set after
+    /// [`normalize`](Image::normalize), and a single channel after a large size.
+    #[doc(hidden)]
+    pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
         self.validate_values()
     }
 
-    fn validate_size(&self) -> Result<()> {
+    fn validate_together(&self) -> Result<()> {
         let Size { height, width } = self.size;
-        if height == 0 || width == 0 || height.max(width) > MAX_SIDE {
-            return Err(Error::invalid(format!("an image size of {height}x{width}"))
-                .hint(format!("each side is 1 to {MAX_SIDE} pixels")));
-        }
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(
                 "an image of {height}x{width} has more values than a tensor row may"
             ))
             .hint("2^31 - 1 values are the limit"));
+        }
+        if self.normalize.is_some() && self.pixel_type() == PixelType::U8 {
+            return Err(Error::invalid("normalize with dtype uint8")
+                .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
+        }
+        Ok(())
+    }
+
+    fn validate_size(&self) -> Result<()> {
+        let Size { height, width } = self.size;
+        if height == 0 || width == 0 || height.max(width) > Image::MAX_SIDE {
+            return Err(Error::invalid(format!("an image size of {height}x{width}"))
+                .hint(format!("each side is 1 to {} pixels", Image::MAX_SIDE)));
         }
         if self.max_pixels == 0 {
             return Err(Error::invalid("max_pixels of 0 refuses every image"));
@@ -56,7 +73,7 @@ impl Image {
             );
         }
         let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
-        if centre && (longest > shorter || shorter > MAX_SIDE) {
+        if centre && (longest > shorter || shorter > Image::MAX_SIDE) {
             return Err(Error::invalid(format!(
                 "a centre crop of {}x{} from a shorter side of {shorter}",
                 self.size.height, self.size.width
@@ -72,10 +89,6 @@ impl Image {
                 .hint("a probability lies between 0 and 1"));
         }
         let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
-        if self.pixel_type() == PixelType::U8 {
-            return Err(Error::invalid("normalize with dtype uint8")
-                .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
-        }
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
             return Err(Error::invalid(format!("normalize with mean {mean:?} and std {std:?}"))
                 .hint("every mean is finite and every std is above 0, for values in [0, 1]"));
@@ -134,7 +147,19 @@ mod tests {
             let error = image.validate().unwrap_err();
             assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, said));
         }
+        let large = Image::resize(65_535, 20_000);
+        assert!(large.validate().unwrap_err().to_string().contains("more values than a tensor row"));
         let zero = crop().dtype(PixelType::F32).normalize([0.5; 3], [0.5, 0.0, 0.5]);
         assert_eq!(zero.validate().unwrap_err().kind(), ErrorKind::Invalid);
+    }
+    #[test]
+    fn what_another_method_may_still_mend_is_not_refused_so_far() {
+        let large = Image::resize(65_535, 20_000);
+        large.validate_so_far().unwrap();
+        large.grayscale().validate().unwrap();
+        let normalized = Image::resize(8, 8).normalize([0.5; 3], [0.5; 3]);
+        normalized.validate_so_far().unwrap();
+        normalized.dtype(PixelType::F32).validate().unwrap();
+        assert!(Image::resize(0, 8).validate_so_far().is_err());
     }
 }

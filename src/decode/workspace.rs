@@ -1,30 +1,30 @@
 //! The memory that decoding takes, counted before a pixel is decoded.
 //!
-//! A header of a few bytes decides what a decoder allocates: a PNG of 6 MB may become 2 GB. So each decoder says what an
-//! image will take at most, from its header, and takes that much of a workspace that all threads of a loader share. What is
-//! more than the whole workspace is refused, and what is not there just now is waited for, which is never long: who holds a
-//! part of it is decoding, and waits for nothing.
+//! A header of a few bytes decides what a decoder allocates: a PNG of 6 MB may become 2 GB. So each decoder computes the
+//! most that an image will take, from its header, and takes that much from a workspace that all threads of a loader share.
+//! An image that needs more than the whole workspace is refused. A thread waits if too little is free, but not long: the
+//! holders are decoding, and wait for nothing.
 //!
-//! An image that fits what a thread has to itself asks nobody. That is nearly every one.
+//! An image that fits the thread's own share, as nearly all do, takes nothing from the workspace.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Of a loader's memory, the share that images may take while they are decoded.
+/// The share of a loader's memory that images may take while they are decoded.
 const MEMORY_SHARE: u64 = 4;
 
 /// The least that images may take: a photograph of 12 megapixels, decoded whole.
 const LEAST_BYTES: u64 = 48 << 20;
 
-/// Of the workspace, the share that threads have to themselves, all of them together. It lies beside the workspace.
+/// The bytes that all threads together have to themselves, as a share of the workspace. They are in addition to it.
 const OWN_SHARE: u64 = 4;
 
-/// What a thread has to itself, at most: a 12-megapixel photograph, decoded whole, is 36 MB and should not fault its pages in
-/// anew for each row; a 178-megapixel one is half a gigabyte.
+/// The most that a thread has to itself: a 12-megapixel photograph, decoded whole, is 36 MB and should not fault its pages in
+/// again for each row; a 178-megapixel one is half a gigabyte.
 const OWN_MOST: u64 = 64 << 20;
 
-/// Where no loader gives a budget: bytes per pixel that is allowed. 16-bit RGBA, and the same once more.
+/// Bytes for each allowed pixel if there is no loader with a budget: 16-bit RGBA, twice.
 const BYTES_PER_PIXEL: u64 = 16;
 
 /// Memory that images take while they are decoded.
@@ -32,17 +32,17 @@ const BYTES_PER_PIXEL: u64 = 16;
 pub(crate) struct Workspace {
     /// All of it.
     bytes: u64,
-    /// What each thread has to itself.
+    /// The bytes that each thread has to itself.
     own: u64,
     /// The loader's memory, of which this is a part.
     memory: Option<u64>,
     free: Mutex<u64>,
     returned: Condvar,
-    /// Held by the one who waits, so that a large image is not overtaken for ever by smaller ones.
+    /// Held by a thread that waits, so that a large image is not overtaken for ever by smaller ones.
     turn: Mutex<()>,
 }
 
-/// A part of a workspace, given back when it is dropped.
+/// Bytes of a workspace, returned when it is dropped.
 #[derive(Debug)]
 #[must_use]
 pub(super) struct Taken<'a> {
@@ -51,14 +51,14 @@ pub(super) struct Taken<'a> {
 }
 
 impl Workspace {
-    /// The workspace of a loader with a budget of `memory` bytes and so many decoding threads.
+    /// The workspace of a loader with a budget of `memory` bytes and this many decoding threads.
     pub(crate) fn of_loader(memory: u64, threads: usize) -> Self {
         let bytes = (memory / MEMORY_SHARE).max(LEAST_BYTES);
         let own = (bytes / OWN_SHARE / threads.max(1) as u64).min(OWN_MOST);
         Workspace::new(bytes, own, Some(memory))
     }
 
-    /// That of a caller who decodes one image of at most `max_pixels`.
+    /// The workspace of a caller that decodes one image of at most `max_pixels`.
     pub(super) fn of_one(max_pixels: u64) -> Self {
         let bytes = max_pixels.saturating_mul(BYTES_PER_PIXEL).max(LEAST_BYTES);
         Workspace::new(bytes, OWN_MOST, None)
@@ -75,18 +75,18 @@ impl Workspace {
         }
     }
 
-    /// What of a budget of `memory` bytes row groups and batches must leave to images. The least that images may take is
-    /// not part of the budget: it belongs to what a process takes beside it.
+    /// The bytes of a budget of `memory` that row groups and batches must leave to images. The least that images may
+    /// take is not part of the budget: it counts as memory of the process beyond it.
     pub(crate) fn set_aside(memory: u64) -> u64 {
         (memory / MEMORY_SHARE).saturating_sub(LEAST_BYTES)
     }
 
-    /// What a thread may keep from one image to the next.
+    /// The bytes that a thread may keep from one image to the next.
     pub(super) fn own(&self) -> u64 {
         self.own
     }
 
-    /// Refuses what is more than all of it.
+    /// Refuses more than the whole workspace.
     pub(super) fn check(&self, bytes: u64, what: impl FnOnce() -> String) -> Result<()> {
         if bytes > self.bytes { Err(self.refused(bytes, &what())) } else { Ok(()) }
     }
@@ -119,7 +119,7 @@ impl Workspace {
                     ErrorKind::TooLarge,
                     format!("decoding {what} takes {needed}, over the {limit} that images may take of a memory of {of}"),
                 )
-                .hint(format!("raise memory to {enough}, or store a smaller image"))
+                .hint(format!("raise `memory` to {enough}, or store a smaller image"))
             }
             None => Error::new(
                 ErrorKind::TooLarge,

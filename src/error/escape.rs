@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 /// `text` with control characters, line separators and marks that change the direction of writing escaped, as in
-/// `\u{1b}`, `\n` and `\u{202e}`. All else is unchanged.
+/// `\u{1b}`, `\n` and `\u{202e}`. Everything else is unchanged.
 pub fn escaped(text: &str) -> Cow<'_, str> {
     escaped_but(text, |_| false)
 }

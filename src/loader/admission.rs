@@ -1,4 +1,4 @@
-//! How far the assembly of an epoch may go, and where it waits until it may go further.
+//! Limits how far the assembly of an epoch may go; it waits here until it may go further.
 //!
 //! An epoch is prepared while another is under way, on the same threads and permits. It therefore makes one batch, so that
 //! its consumer will not wait for a window to be filled, and waits to be admitted: until the epoch before it has no more
@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Of one epoch; shared by its assembly, which waits, and by those that decide.
+/// The limit of one epoch; shared by its assembly, which waits, and the lifecycle, which decides.
 #[derive(Debug, Default)]
 pub(super) struct Admission {
     level: Mutex<Level>,
@@ -21,13 +21,13 @@ enum Level {
     /// It may make its first batch.
     #[default]
     FirstBatch,
-    /// It may make all of them, though nobody waits for them.
+    /// It may make all of them, though no consumer waits for them.
     Admitted,
-    /// Its consumer is there.
+    /// Its consumer has begun it.
     Open,
 }
 
-/// The epoch was stopped: nobody wants any more of it.
+/// The epoch was stopped: the rest of it is not wanted.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Stopped;
 
@@ -37,7 +37,7 @@ impl Admission {
         self.raise(Level::Admitted);
     }
 
-    /// Lets it make batches beyond its first, since it was begun.
+    /// The epoch was begun: lets it make batches beyond its first.
     pub(super) fn open(&self) {
         self.raise(Level::Open);
     }
@@ -59,7 +59,7 @@ impl Admission {
         self.stopped.load(Relaxed)
     }
 
-    /// Becomes true when the epoch is stopped: for work that looks at it now and then.
+    /// Becomes true when the epoch is stopped: for work that checks it now and then.
     pub(super) fn stopped(&self) -> Arc<AtomicBool> {
         self.stopped.clone()
     }

@@ -1,4 +1,4 @@
-//! Row groups as they arrive for assembly, and whether waiting for the next one can end.
+//! Row groups as they arrive for assembly, and whether a wait for the next one can end.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::reader::budget::Budget;
 use crate::reader::fetch::Gauge;
 use crate::shard::Part;
 
-/// Between two looks at whether waiting can end at all.
+/// Time between two checks whether waiting can end at all.
 const STALL_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
-/// How long fetching may wait for memory that others hold and nobody gives back, before that is an error: a disk that is
-/// written to may be slow, but not for so long.
+/// How long fetching may wait for memory that is held and not released, before that is an error: a disk that is written
+/// to may be slow, but not for that long.
 const STALL_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The end of an epoch's work before its time.
+/// The early end of an epoch's work.
 pub(super) enum Interrupt {
-    /// Nobody wants it any more.
+    /// It is not wanted any more.
     Stopped,
-    /// It cannot go on.
+    /// It failed.
     Failed(Error),
 }
 
@@ -41,7 +41,7 @@ impl From<Error> for Interrupt {
     }
 }
 
-/// What assembly waits for before it can make a batch.
+/// The row groups that assembly waits for before it can make a batch.
 pub(super) struct Arrivals {
     queue: RowGroupQueue,
     gauge: Arc<Gauge>,
@@ -50,7 +50,7 @@ pub(super) struct Arrivals {
     watch: Watch,
     /// Parts that arrived.
     count: u64,
-    /// Since when fetching waits for memory while so many bytes are granted.
+    /// Since when fetching waits for memory, and the bytes that are granted meanwhile.
     stuck: Option<(Instant, u64)>,
     /// The most bytes that a row took so far in columns whose values differ in length.
     longest: u64,
@@ -71,14 +71,14 @@ impl Arrivals {
         self.longest
     }
 
-    /// Whether fetching waits for memory, with everything taken in that came before. Before the epoch begins that is no
-    /// reason for anything: the one under way has the memory.
+    /// Whether fetching waits for memory, after everything that arrived was taken in. Before the epoch begins this
+    /// means nothing: the one under way has the memory.
     pub(super) fn is_stuck(&self) -> bool {
         self.admission.is_open() && self.gauge.is_stuck(self.count, &self.budget)
     }
 
-    /// Whether fetching would wait for ever: all that is granted is `held` by the window, or nobody else gave anything back
-    /// for long. Batches in the making, which say that assembly `is_busy`, will.
+    /// Whether fetching would wait for ever: all granted memory is `held` by the window, or none was released for a long
+    /// time. Batches in the making, for which `is_busy` is true, will release theirs.
     pub(super) fn is_hopeless(&mut self, held: u64, is_busy: bool) -> bool {
         let used = self.budget.used();
         if is_busy || !self.is_stuck() || self.stuck.is_none_or(|(_, before)| before != used) {

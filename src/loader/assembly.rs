@@ -1,7 +1,7 @@
-//! The assembly of batches: follows the walk, waits for parts, hands out the making of batches, lets parts go.
+//! The assembly of batches: follows the walk, waits for parts, distributes the work, releases parts.
 //!
 //! Small batches are made in groups: several steps at once, so that a row group's column is read while it is in the
-//! processor's cache. A group is never kept waiting for a part that has not arrived.
+//! processor's cache. A group never waits for a part that has not arrived.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -23,17 +23,17 @@ use crate::reader::Resident;
 use crate::shard::{Part, PlannedStep, Walk};
 use crate::shuffle::Window;
 
-/// Reports what became of an epoch's work.
+/// Reports the progress of an epoch's work.
 pub(super) type Report = Arc<dyn Fn(fn(EpochId) -> Event<PrefetchKey>) + Send + Sync>;
 
-/// What batches are made with.
+/// Makes batches on the pool.
 pub(super) struct BatchMaker {
     pool: Arc<ThreadPool>,
     collator: Arc<Collator>,
     watch: Watch,
     epoch: u64,
     admission: Arc<Admission>,
-    /// Held by every job that has not finished: they give memory back without anybody's help.
+    /// Held by every unfinished job: these release memory without help.
     running: Arc<()>,
 }
 
@@ -93,12 +93,12 @@ impl Assembly {
         Assembly { maker, arrivals, hand_over, report, next_at, window: Window::new(), group: 1 }
     }
 
-    /// Makes the batches of `walk`, or as many of them as are wanted.
+    /// Makes the batches of `walk`, until it is stopped.
     pub(super) fn run(mut self, walk: Walk) {
         let followed = self.follow(walk);
         self.maker.watch.assembled();
         let (report, admission) = (self.report.clone(), self.maker.admission.clone());
-        // The memory that it holds may be what the following epoch waits for.
+        // The following epoch may wait for the memory that it holds.
         drop(self);
         match followed {
             Ok(()) => report(Event::Assembled),
@@ -121,7 +121,7 @@ impl Assembly {
             }
             let full = group.batches.len() >= self.group;
             if full || !step.parts.iter().all(|part| self.window.get(part).is_some()) {
-                // Nothing is kept waiting for a row group that has not arrived.
+                // No batch waits for a row group that it does not need.
                 self.launch(std::mem::take(&mut group))?;
                 self.group = if full { (self.group * 2).min(self.maker.collator.group) } else { self.group };
             }
@@ -181,7 +181,7 @@ impl Assembly {
                     if self.arrivals.is_hopeless(held, self.maker.is_busy()) {
                         let cause =
                             "the row groups that one batch needs do not fit the memory budget together";
-                        let hint = "raise memory, or use fewer lanes, a smaller window or smaller batches";
+                        let hint = "raise `memory`, or use fewer lanes, a smaller window or smaller batches";
                         return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint).into());
                     }
                 }
@@ -198,9 +198,9 @@ impl Assembly {
         Ok(StepRows { sources, picks, bytes, end, padded })
     }
 
-    /// Copies the few rows that this step takes of parts that leave after it, and lets them go already. Only a batch that
-    /// straddles many parts needs it, or row groups of the budget's own size: they pass one at a time, and a batch may
-    /// straddle two of them.
+    /// Copies the few rows that this step takes of parts that leave after it, and releases the parts early. This is
+    /// needed only for a batch that straddles many parts, and for row groups as large as the budget: they pass one at a
+    /// time, and a batch may straddle two of them.
     fn detach_leaving(
         &mut self,
         leaving: &mut Vec<Part>,
@@ -208,13 +208,13 @@ impl Assembly {
         sources: &mut [Option<Arc<Resident>>],
         picks: &mut [(u32, u32)],
     ) -> Result<()> {
-        // Also those whose turn in this step has not come: what is awaited may be needed before them.
+        // Also those whose turn in this step has not come: the part that is waited for may be needed before them.
         let here: Vec<Part> = leaving.extract_if(.., |part| self.window.get(part).is_some()).collect();
         for gone in here {
             let Some(resident) = self.window.get(&gone).cloned() else { continue };
             self.window.let_go(&gone);
             let Some(source) = parts.iter().position(|part| *part == gone) else { continue };
-            // Mapped rows hold no memory that could be given back.
+            // Mapped rows hold no memory to release.
             if resident.memory().is_none() {
                 sources[source] = Some(resident);
                 continue;

@@ -25,6 +25,8 @@ pub enum OnBadRow {
     /// A row is also bad where it holds a null and its column becomes an array of values: numbers, booleans, times, binary
     /// of fixed length, and lists of these, unless `fill_null` gives a value. With [`Raise`](OnBadRow::Raise) such
     /// nulls are delivered, for Arrow has room for them. Text and binary may be null in any case.
+    ///
+    /// Of an image only the part that is wanted is decoded: damage outside that part, such as below a crop, is not seen.
     Skip {
         /// Rows that one rank may leave out in one epoch; one more ends it with an error.
         at_most: u64,
@@ -56,6 +58,6 @@ impl OnBadRow {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BadRow {
-    /// Why, and where it is.
+    /// The reason, with its place.
     pub error: Error,
 }

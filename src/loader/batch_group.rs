@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use crate::reader::Resident;
 
-/// How far back a group looks for a source that it has already.
+/// How many sources a group searches for one that it already has, from the last one back.
 const SOURCES_REMEMBERED: usize = 8;
 
 /// The rows of a step.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source and row in it.
+    /// Source and place in its deal.
     pub(super) picks: Vec<(u32, u32)>,
-    /// What the batch will take; 0 where all rows take the same.
+    /// Bytes that the batch will take; 0 where all rows take the same.
     pub(super) bytes: u64,
     /// The global row after it.
     pub(super) end: u64,
@@ -23,7 +23,7 @@ pub(super) struct StepRows {
 #[derive(Default)]
 pub(super) struct BatchGroup {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source and row in it, step by step.
+    /// Source and place in its deal, step by step.
     pub(super) picks: Vec<(u32, u32)>,
     pub(super) bytes: u64,
     pub(super) batches: Vec<GroupedBatch>,
@@ -42,10 +42,10 @@ impl BatchGroup {
         self.bytes += bytes;
         self.batches.push(GroupedBatch { rows: picks.len(), end, padded });
         let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();
-        self.picks.extend(picks.into_iter().map(|(source, row)| (indices[source as usize], row)));
+        self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }
 
-    /// Where a source is among the group's. Steps in a row mostly draw from the same few parts.
+    /// The index of a source among the group's. Consecutive steps mostly draw from the same few parts.
     fn index(&mut self, source: Arc<Resident>) -> u32 {
         let mut last = self.sources.iter().rev().take(SOURCES_REMEMBERED);
         let index = match last.position(|known| Arc::ptr_eq(known, &source)) {

@@ -1,15 +1,16 @@
-//! Buffers for decoded columns that are used again.
+//! Reused buffers for decoded columns.
 //!
-//! A batch of images is tens of megabytes. Taken from the allocator each time, its pages are mapped, faulted in, zeroed
-//! and unmapped once per batch; kept, they are written and nothing else.
+//! A batch of images is tens of megabytes. If it is allocated each time, its pages are mapped, faulted in, zeroed and
+//! unmapped once per batch; if it is kept, they are only written.
 //!
 //! While a batch is made its buffer is [split](PooledBuffer::split) among tasks, each of which owns its rows' slots, and
 //! [joined](PooledBuffer::join) again by the last: without a copy and without a lock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::buffer::Buffer;
 use bytes::{Bytes, BytesMut};
+
+use crate::arrow::buffer::Buffer;
 
 /// Buffers kept for the next batches.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +20,7 @@ pub(crate) struct BufferPool {
 }
 
 impl BufferPool {
-    /// Keeps up to `keep` buffers that nobody uses.
+    /// Keeps up to `keep` unused buffers.
     pub(crate) fn new(keep: usize) -> Self {
         BufferPool { free: Arc::default(), keep }
     }
@@ -87,13 +88,13 @@ impl AsRef<[u8]> for PooledBuffer {
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        // A batch that was given up has its pieces elsewhere. (A forked child finds the lock taken at worst.)
+        // The pieces of an abandoned batch are elsewhere. (A forked child finds the lock taken at worst.)
         if self.buffer.is_empty() {
             return;
         }
         if let Ok(mut free) = self.pool.free.try_lock() {
             if free.len() >= self.pool.keep {
-                // Those that came back first may have lengths that are not asked for any more.
+                // Those that came back first may have lengths that are no longer used.
                 free.remove(0);
             }
             free.push(std::mem::take(&mut self.buffer));

@@ -1,11 +1,11 @@
-//! What a user asks of a loader, checked, and what was left open settled.
+//! Builds a loader: checks the user's options, and fills in the open ones.
 
 mod columns;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::SchemaRef;
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
@@ -20,7 +20,7 @@ use super::sizing::Sizing;
 use super::spec::{CacheSpec, LoaderSpec};
 use super::threads::IoRuntime;
 use super::tiers::Tiers;
-use crate::batch::Fill;
+use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
 use crate::column::{CacheForm, ColumnCodec, Decoder};
 use crate::decode::{Image, Workspace};
@@ -37,13 +37,17 @@ use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split};
 use crate::source::Store;
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
-/// Memory that the default window takes: rows as they lie in memory once Parquet is decoded.
+/// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
 const WINDOW_BYTES: u64 = 1 << 30;
 
-/// More threads than any machine has processors only cost memory.
-const MAX_THREADS: usize = 1024;
+/// Of the catalogue of files and footers, the bytes that belong to what a process takes beside its budget: those of some
+/// thousand files. Of a larger one the rest is counted.
+const CATALOG_BYTES_FREE: u64 = 4 << 20;
 
-/// Describes a [`Loader`]. Made by [`Dataset::loader`], with every option at its default.
+/// More threads than any machine has processors only cost memory.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+/// The options of a [`Loader`]. [`Dataset::loader`] creates a builder with every option at its default.
 ///
 /// ```no_run
 /// use forebay::{Dataset, DiskCache, Image, OnBadRow, Shard, Shuffle};
@@ -69,19 +73,19 @@ const MAX_THREADS: usize = 1024;
 pub struct LoaderBuilder {
     dataset: Dataset,
     spec: LoaderSpec,
-    /// Decoders of the user's, which no spec can hold.
+    /// The user's decoders, which a spec cannot hold.
     decoders: Vec<(String, Arc<dyn Decoder>)>,
-    /// The cache of the spec, where it is open already.
+    /// The cache of the spec, if it is open already.
     cache: Option<DiskCache>,
-    /// Of the cache, which may be named later.
+    /// The tier of the cache, which may be set later.
     tier: Tier,
 }
 
-/// A loader that was checked and is settled, before anything of it is started.
+/// The checked options of a loader with the defaults filled in, before anything is started.
 struct Settled {
     /// With the defaults filled in.
     spec: LoaderSpec,
-    /// What of its shuffle the user left open.
+    /// The values of its shuffle that the user left open.
     open: Open,
     threads: usize,
     codecs: Vec<Arc<dyn ColumnCodec>>,
@@ -93,11 +97,12 @@ struct Settled {
     order: OrderSpec,
     split: Split,
     sizing: Sizing,
+    needs_deals: bool,
     lengths: RowBytes,
 }
 
 impl Dataset {
-    /// A builder of a loader over it, with all options at their defaults.
+    /// A builder of a loader over this data set, with all options at their defaults.
     pub fn loader(&self) -> LoaderBuilder {
         LoaderBuilder::new(self.clone())
     }
@@ -127,23 +132,23 @@ impl LoaderBuilder {
         self
     }
 
-    /// Decodes the encoded images of a column to pixels.
+    /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.spec.decode.insert(column.into(), image);
         self
     }
 
-    /// Decodes the cells of a column with a [`Decoder`] of your own: binary values, text, or `struct<bytes, path>`. They are
-    /// delivered as tensors of one shape, as images are.
+    /// Decodes the cells of a column with your own [`Decoder`]: binary values, text, or `struct<bytes, path>`. They are
+    /// delivered as tensors of one shape, as images are. Default: none.
     pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
         self.decoders.push((column.into(), decoder));
         self
     }
 
-    /// Replaces nulls of a column by a value, which must be one of the column's type: a number, for times in the column's
-    /// own unit, for booleans 0 or 1; a text; or bytes. Of binary values of fixed length it stands for each byte. Of lists
-    /// it stands for each value that is null; a list that is null becomes an empty one, or where lists have a fixed
-    /// length, one of this value alone.
+    /// Replaces the nulls of a column by a value of the column's type: a number, for times in the column's own unit, for
+    /// booleans 0 or 1; a text; or bytes. In binary values of fixed length it fills each byte. In lists it replaces each
+    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. Default:
+    /// nulls are delivered.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.fill_null.insert(column.into(), value.into());
         self
@@ -179,19 +184,19 @@ impl LoaderBuilder {
         self
     }
 
-    /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown; while
-    /// an epoch ends, the beginning of the next one is fetched, which a run that stops there has read in vain.
+    /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown;
+    /// toward the end of an epoch, the beginning of the next one is fetched, which is wasted if the run stops there.
     pub fn epochs(mut self, epochs: u64) -> Self {
         self.spec.epochs = Some(epochs);
         self
     }
 
-    /// Bytes for all that is in flight: requests, the window and the lists that mix it, batches made ahead, images while they
-    /// are decoded. The process takes at most 150 MiB beside it. Default: 4 GiB, or half of what the machine or container has
-    /// if that is less.
+    /// Bytes for everything in flight: requests, the window and the lists that mix it, batches made ahead, images while they
+    /// are decoded; and for what is kept of the footers of many files. The process takes at most 150 MiB beyond it. Default:
+    /// 4 GiB, or half of the memory of the machine or container if that is less.
     ///
-    /// Images may take a quarter of it, and 48 MiB in any case, which no budget is too small for. One that would take more
-    /// is a bad row: [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with what it takes and the budget that does.
+    /// Images may take a quarter of it, and 48 MiB in any case. One that would take more is a bad row:
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with the memory that it takes and the budget that is enough.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.spec.memory = Some(bytes);
         self
@@ -205,26 +210,26 @@ impl LoaderBuilder {
 
     /// Keeps decoded rows on local disk, and reads them from there. Default: none.
     ///
-    /// The order of rows does not depend on it, but an exact shuffle over more rows than the memory holds needs it. Its
-    /// first epoch then begins when all rows are in the cache.
+    /// The order of rows does not depend on the cache, but an exact shuffle over more rows than the memory holds needs
+    /// one. Its first epoch begins when all rows are in the cache.
     pub fn cache(mut self, cache: DiskCache) -> Self {
         let spec = CacheSpec { tier: self.tier, ..CacheSpec::new(cache.folder(), cache.max_bytes()) };
         (self.spec.cache, self.cache) = (Some(spec), Some(cache));
         self
     }
 
-    /// What the cache keeps of images. Default: [`Tier::Auto`].
+    /// The form in which the cache keeps images. Default: [`Tier::Auto`].
     ///
-    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk:
-    /// 3 bytes for each of their pixels, or of the result's where no random crop comes first. With [`Tier::Resized`] they
-    /// are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller stays as it is. Row
-    /// groups whose images would take more than an eighth of the memory in such a form are kept as rows, and so are all
-    /// where entries are not mapped.
+    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk
+    /// space: 3 bytes for each of their pixels, or of the result's where no random crop comes first. With
+    /// [`Tier::Resized`] they are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller
+    /// stays as it is. Row groups whose images would take more than an eighth of the memory in such a form are kept as
+    /// rows, and so are all row groups where entries are not mapped.
     ///
-    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next when in an epoch the consumer
-    /// waited for images to be decoded, the cache has room for all of them in that form, and the disk gives them at least
-    /// twice as fast as they came. If they then come slower than before, it goes back. A loader that is ahead of its
-    /// consumer is left alone.
+    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch, the consumer
+    /// waited for images to be decoded, the cache can hold all of them in that form, and the disk delivers them at least
+    /// twice as fast as they came. If they then come slower than before, it changes back. A loader that is ahead of its
+    /// consumer keeps its form.
     pub fn cache_tier(mut self, tier: Tier) -> Self {
         self.tier = tier;
         if let Some(cache) = &mut self.spec.cache {
@@ -239,7 +244,7 @@ impl LoaderBuilder {
         self
     }
 
-    /// Writes a timeline of what the loader did to a file that Perfetto (<https://ui.perfetto.dev>) and
+    /// Writes a timeline of the loader to a file that Perfetto (<https://ui.perfetto.dev>) and
     /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
     ///
     /// The file is written when the loader is closed or dropped. Of a long run it holds the last 200,000 spans, and says
@@ -252,7 +257,7 @@ impl LoaderBuilder {
     /// Checks everything, scans the filter's columns if there is a filter, and starts the loader's threads.
     ///
     /// # Errors
-    /// A column that does not exist or has a type that is not read, a number that can never work, a filter that selects
+    /// A column that does not exist or has an unsupported type, a number that can never work, a filter that selects
     /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
         let (io, store) = self.dataset.here()?;
@@ -275,6 +280,7 @@ impl LoaderBuilder {
             schema: settled.schema,
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
+            needs_deals: settled.needs_deals,
             buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
@@ -316,7 +322,7 @@ impl LoaderBuilder {
         Ok(RankPlan::of(&rows, split, &order, epoch, &fetcher, &sizing))
     }
 
-    /// Checks everything, and settles what was left open.
+    /// Checks everything, and fills in the open options.
     fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         let mut spec = self.spec.clone();
@@ -333,6 +339,10 @@ impl LoaderBuilder {
         let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
         let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, may_group, uses_workspace)?;
+        let all_narrow = projection.schema().fields().iter().all(|field| is_narrow(field.data_type()));
+        let needs_deals =
+            !all_narrow || decoded > 0 || spec.cache.is_some() || !matches!(spec.on_bad_row, OnBadRow::Raise);
+        let sizing = sizing.with_deals(needs_deals);
 
         let mut fetcher = Fetcher {
             store,
@@ -343,7 +353,8 @@ impl LoaderBuilder {
             row_cache: None,
         };
         let selected = self.select(io, &fetcher, sizing.row_groups)?;
-        let sizing = sizing.beside_row_sets(selected.bytes());
+        let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
+        let sizing = sizing.beside(selected.bytes().saturating_add(counted));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
@@ -374,6 +385,7 @@ impl LoaderBuilder {
             order,
             split,
             sizing,
+            needs_deals,
             lengths,
         })
     }
@@ -447,7 +459,7 @@ impl LoaderBuilder {
         let columns = filter.columns();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let projection = Arc::new(catalog.project(&names)?);
-        // Which rows there are must be known for sure.
+        // The rows must be known with certainty, so no row group may be skipped.
         let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
         let filter = filter.clone();
         let matching = async move { select::matching(&filter, live, &fetcher, limit).await };

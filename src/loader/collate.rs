@@ -1,13 +1,10 @@
 //! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
-use arrow::buffer::BooleanBuffer;
-use arrow::compute::filter;
-use arrow::datatypes::SchemaRef;
 use bytes::BytesMut;
 use rayon::ThreadPool;
 
@@ -15,7 +12,11 @@ use super::bad_rows::{BadRow, OnBadRow};
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::Lengths;
 use super::queue::Sender;
-use crate::batch::{Selection, needs_values, null_rows};
+use crate::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use crate::arrow::buffer::BooleanBuffer;
+use crate::arrow::compute::filter;
+use crate::arrow::datatypes::{DataType, SchemaRef};
+use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
 use crate::catalog::Catalog;
 use crate::column::{Cell, Cells, ColumnCodec, Slot, tensor};
 use crate::decode::{RowKey, Workspace};
@@ -35,6 +36,8 @@ pub(crate) struct Collator {
     /// instead of once for each batch.
     pub(crate) group: usize,
     pub(crate) on_bad_row: OnBadRow,
+    /// Whether the row at a place of a deal is asked for: for columns that are not in its order, and for rows that are bad.
+    pub(crate) needs_deals: bool,
     pub(crate) buffers: BufferPool,
     /// Memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
@@ -50,27 +53,30 @@ pub(crate) struct BatchRows {
     pub(crate) collator: Arc<Collator>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
-    /// Source and row in it.
+    /// Source and place in its deal.
     pub(crate) picks: Vec<(u32, u32)>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
-    /// Says, while it lives, that row groups are held.
+    /// Shows, while it lives, that row groups are held.
     pub(crate) _running: Arc<()>,
 }
 
-/// A batch, and the rows that are missing from it because they were bad and the user asked to skip such rows.
+/// A batch, and its bad rows, which were skipped at the user's request.
 pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
 }
 
-/// All rows but the bad ones, and these by their place among the rows.
+/// All rows but the bad ones, and the bad ones by their place among the rows.
 type Complete = (RecordBatch, Vec<(usize, Error)>);
 
-/// Cells that one task decodes: few, so that a slow one holds up few others, yet enough that tiny ones do not pay for a
-/// task each.
+/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
+/// share the cost of a task.
 const CELLS_PER_TASK: usize = 8;
+
+/// Bytes that one task gathers at least, of columns of fixed width: a thousand narrow columns are not a thousand tasks.
+const GATHERED_PER_TASK: usize = 256 << 10;
 
 /// A batch that is being collated: tasks of equal standing, of which the last to finish puts the batch together.
 ///
@@ -81,15 +87,17 @@ struct Collation {
     request: BatchRows,
     /// The rows of each source, as they were at the beginning.
     rows: Vec<Arc<Rows>>,
-    selection: Selection,
+    /// Where the picks are in columns as they are stored, and in those that are in the order of the deals.
+    stored: OnceLock<Selection>,
+    dealt: OnceLock<Selection>,
     results: Mutex<TaskResults>,
-    /// Tasks that are not finished.
+    /// Unfinished tasks.
     unfinished: AtomicUsize,
-    /// The rows of each batch, and who waits for it.
+    /// The rows of each batch, and the end to send it to.
     outputs: Vec<(usize, Sender<Result<Collated>>)>,
 }
 
-/// What the tasks have put out so far.
+/// The results of the tasks so far.
 #[derive(Default)]
 struct TaskResults {
     columns: Vec<Option<ArrayRef>>,
@@ -104,22 +112,22 @@ struct Slots {
     column: usize,
     /// Bytes of one slot.
     bytes: usize,
-    /// Taken by the first task. Batches that only wait for their turn then need none, and a buffer that was just let go
-    /// is used again at once.
+    /// Taken by the first task. Batches that wait for their turn then need none, and a buffer that was just released is
+    /// reused at once.
     buffer: Option<PooledBuffer>,
     pieces: Vec<Option<BytesMut>>,
 }
 
 enum Task {
-    /// Gathers a column.
-    Gather(usize),
+    /// Gathers neighbouring columns.
+    Gather(Range<usize>),
     /// Decodes the cells of a piece of a column's slots: place of the column among the decoded ones, number of the
     /// piece.
     Decode(usize, usize),
 }
 
 impl BatchRows {
-    /// Hands the tasks to the pool. `outputs` says how many rows make a batch and who waits for it, batch by batch.
+    /// Hands the tasks to the pool. `outputs` has the number of rows of each batch and the end to send it to.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
         let (collation, tasks) = Collation::new(self, outputs);
         let collation = Arc::new(collation);
@@ -129,7 +137,7 @@ impl BatchRows {
         }
     }
 
-    /// Decodes the cells of rows `from..` into their slots of so many bytes; the failures come back with their rows.
+    /// Decodes the cells of rows `from..` into their slots of this many bytes; failures are returned with their rows.
     fn decode(
         &self,
         rows: &[Arc<Rows>],
@@ -145,14 +153,14 @@ impl BatchRows {
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
             }
-            let (source, row) = self.picks[from + at];
+            let (source, place) = self.picks[from + at];
             let resident = &self.sources[source as usize];
             if resident.lost.is_some() {
                 continue;
             }
-            let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, row)));
-            let rows = &rows[source as usize];
-            let decoded = match Cells::of(rows.batch.column(column).as_ref())?.get(row as usize) {
+            let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, place)));
+            let (rows, row) = (&rows[source as usize], resident.row_at(place) as usize);
+            let decoded = match Cells::of(rows.batch.column(column).as_ref())?.get(row) {
                 Some(bytes) => {
                     let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
                     codec.decode(cell, key, &collator.workspace, slot)
@@ -160,7 +168,7 @@ impl BatchRows {
                 None => Err(codec.noun().null()),
             };
             if let Err(error) = decoded {
-                bad.push((from + at, error.at(collator.place(resident, row, column))));
+                bad.push((from + at, error.at(collator.place(resident, place, column))));
             }
         }
         Ok(bad)
@@ -168,18 +176,18 @@ impl BatchRows {
 }
 
 impl BatchRows {
-    /// The rows of a gathered column that miss a value, where such rows are to be left out. Otherwise nulls are delivered
-    /// as such, and refused where the consumer has no permits for them.
+    /// The rows of a gathered column that have a null, where such rows are to be left out. Otherwise nulls are delivered,
+    /// and a consumer whose arrays cannot hold them refuses them.
     fn nulls(&self, column: usize, gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
             return Vec::new();
         }
         let missing = null_rows(gathered).into_iter().filter_map(|at| {
-            let (source, row) = self.picks[at];
+            let (source, place) = self.picks[at];
             let resident = &self.sources[source as usize];
             let error = Error::new(ErrorKind::BadRow, "null where a value is needed");
-            resident.lost.is_none().then(|| (at, error.at(collator.place(resident, row, column))))
+            resident.lost.is_none().then(|| (at, error.at(collator.place(resident, place, column))))
         });
         missing.collect()
     }
@@ -190,9 +198,9 @@ impl BatchRows {
             return Vec::new();
         }
         let rows = self.picks.iter().enumerate();
-        let lost = rows.filter_map(|(at, (source, row))| {
+        let lost = rows.filter_map(|(at, (source, place))| {
             let resident = &self.sources[*source as usize];
-            let place = Place::default().row(resident.row_in_group(*row));
+            let place = Place::default().row(resident.row_in_group(*place));
             Some((at, resident.lost.clone()?.at(place)))
         });
         lost.collect()
@@ -203,10 +211,27 @@ impl Collation {
     fn new(request: BatchRows, outputs: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
         let codecs = &request.collator.codecs;
         let mut tasks = Vec::new();
+        // Bytes of the last task, if it gathers.
+        let mut gathered = 0;
         let mut results = TaskResults { columns: vec![None; codecs.len()], ..TaskResults::default() };
         for (column, codec) in codecs.iter().enumerate() {
             match codec.slot() {
-                Slot::Gathered => tasks.push(Task::Gather(column)),
+                Slot::Gathered => {
+                    let width = request.collator.schema.field(column).data_type().primitive_width();
+                    let bytes = width.map_or(GATHERED_PER_TASK, |width| width * request.picks.len());
+                    match tasks.last_mut() {
+                        Some(Task::Gather(columns))
+                            if columns.end == column && gathered < GATHERED_PER_TASK =>
+                        {
+                            columns.end += 1;
+                            gathered += bytes;
+                        }
+                        _ => {
+                            tasks.push(Task::Gather(column..column + 1));
+                            gathered = bytes;
+                        }
+                    }
+                }
                 Slot::Fixed(bytes) => {
                     let (place, pieces) =
                         (results.decoded.len(), request.picks.len().div_ceil(CELLS_PER_TASK));
@@ -216,7 +241,8 @@ impl Collation {
             }
         }
         let collation = Collation {
-            selection: Selection::new(request.picks.clone()),
+            stored: OnceLock::new(),
+            dealt: OnceLock::new(),
             rows: request.sources.iter().map(|source| source.rows()).collect(),
             request,
             results: Mutex::new(results),
@@ -239,6 +265,20 @@ impl Collation {
         }
     }
 
+    /// Where the picks are in a column of this type.
+    fn selection(&self, data_type: &DataType) -> &Selection {
+        let BatchRows { sources, picks, .. } = &self.request;
+        let (selection, row_at): (_, fn(&Resident, u32) -> u32) =
+            match is_narrow(data_type) && sources.iter().any(|source| source.is_dealt()) {
+                true => (&self.dealt, Resident::dealt_row_at),
+                false => (&self.stored, Resident::row_at),
+            };
+        selection.get_or_init(|| {
+            let row = |&(source, place): &(u32, u32)| (source, row_at(&sources[source as usize], place));
+            Selection::new(picks.iter().map(row).collect())
+        })
+    }
+
     /// The column of a decoding task, the task's slots, and the bytes of each.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
         let BatchRows { collator, picks, .. } = &self.request;
@@ -251,22 +291,38 @@ impl Collation {
         Some((*column, pieces[piece].take()?, *bytes))
     }
 
+    /// A column's picked values, and those of them that make bad rows.
+    fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
+        let collator = &self.request.collator;
+        let arrays: Vec<&dyn Array> =
+            self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+        let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
+        let gathered = collator.codecs[column].gather(&arrays, self.selection(data_type));
+        let name = collator.schema.field(column).name();
+        let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
+        let bad = self.request.nulls(column, gathered.as_ref());
+        Ok((gathered, bad))
+    }
+
     fn perform(&self, task: Task) -> Result<()> {
         let collator = &self.request.collator;
         match task {
-            Task::Gather(column) => {
-                let codec = &*collator.codecs[column];
-                let work = collator.monitor.task(codec.stage(), Some(("column", column as u64)));
-                let arrays: Vec<&dyn Array> =
-                    self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
-                let name = collator.schema.field(column).name();
-                let gathered = codec.gather(&arrays, &self.selection);
-                let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
-                let bytes = gathered.get_buffer_memory_size() as u64;
-                let bad = self.request.nulls(column, gathered.as_ref());
-                work.done(self.request.picks.len() as u64, bytes);
+            Task::Gather(columns) => {
+                let rows = (columns.len() * self.request.picks.len()) as u64;
+                let stage = collator.codecs[columns.start].stage();
+                let work = collator.monitor.task(stage, Some(("column", columns.start as u64)));
+                let mut bytes = 0;
+                let mut done = Vec::with_capacity(columns.len());
+                let mut bad = Vec::new();
+                for column in columns.clone() {
+                    let (gathered, nulls) = self.gather(column)?;
+                    bytes += gathered.get_buffer_memory_size() as u64;
+                    done.push(Some(gathered));
+                    bad.extend(nulls);
+                }
+                work.done(rows, bytes);
                 let mut results = self.lock();
-                results.columns[column] = Some(gathered);
+                results.columns[columns].clone_from_slice(&done);
                 results.bad.extend(bad);
             }
             Task::Decode(place, piece) => {
@@ -284,7 +340,7 @@ impl Collation {
         Ok(())
     }
 
-    /// Cuts all rows into batches and sends each to who waits for it. Nobody listens any more where the epoch was left.
+    /// Cuts all rows into batches and sends each one. If the epoch was left, they are not received.
     fn send(&self, complete: Result<Complete>) {
         self.request.watch.made(self.outputs.len() as u64);
         let (batch, bad) = match complete {
@@ -306,7 +362,7 @@ impl Collation {
         }
     }
 
-    /// Sources whose rows were changed by others while they were gathered.
+    /// Sources whose rows another program changed while they were gathered.
     fn changed(&self) -> Vec<usize> {
         let mut mapped: Vec<(*const Rows, usize)> = self
             .rows
@@ -315,7 +371,7 @@ impl Collation {
             .filter(|(_, rows)| rows.is_mapped())
             .map(|(source, rows)| (Arc::as_ptr(rows), source))
             .collect();
-        // Batches that are made together share sources; each is looked at once.
+        // Batches that are made together share sources; each is checked once.
         mapped.sort_unstable();
         let mut seen: Option<(*const Rows, bool)> = None;
         mapped.retain(|&(rows, source)| {
@@ -329,14 +385,14 @@ impl Collation {
         mapped.into_iter().map(|(_, source)| source).collect()
     }
 
-    /// Puts the batch together; once more, of rows that nobody can change, where some were changed while they were used.
-    /// Whatever came of those, a failure too, is worth nothing.
+    /// Assembles the batch; if rows were changed while they were used, once more, from private copies. The first result
+    /// is then worthless, even a failure.
     fn complete(&self) -> Result<Complete> {
         let mut changed = self.changed();
         if changed.is_empty() {
             return self.finish();
         }
-        // What was made lets its slots go first.
+        // The first result releases its slots beforehand.
         drop(std::mem::take(&mut *self.lock()));
         let mut request = self.request.clone();
         let mut rows = self.rows.clone();
@@ -363,7 +419,7 @@ impl Collation {
         }
     }
 
-    /// Puts the batch together.
+    /// Assembles the batch.
     fn finish(&self) -> Result<Complete> {
         let TaskResults { mut columns, decoded, mut bad, failure } = std::mem::take(&mut *self.lock());
         if let Some(failure) = failure {
@@ -404,24 +460,32 @@ impl Collation {
 }
 
 impl Collator {
-    /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch.
-    pub(super) fn prepared(&self, rows: RecordBatch) -> Result<RecordBatch> {
+    /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch:
+    /// narrow columns are brought into the order of `deal`, while they are in the processor's cache.
+    pub(super) fn prepared(&self, rows: RecordBatch, deal: Option<&[u32]>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
-        let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| codec.prepare(column));
+        let order = deal.map(|deal| Selection::of_one(deal.to_vec()));
+        let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| {
+            let column = codec.prepare(column)?;
+            match &order {
+                Some(order) if is_narrow(column.data_type()) => gather(&[&column], order, None),
+                _ => Ok(column),
+            }
+        });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }
 
-    /// The ordinal of a resident's row in the whole data set.
-    fn ordinal(&self, resident: &Resident, row: u32) -> u64 {
-        self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(row)
+    /// The ordinal in the whole data set of the row at a place of a resident's deal.
+    fn ordinal(&self, resident: &Resident, place: u32) -> u64 {
+        self.catalog.groups[resident.part.group as usize].first_row + resident.row_in_group(place)
     }
 
-    fn place(&self, resident: &Resident, row: u32, column: usize) -> Place {
+    fn place(&self, resident: &Resident, place: u32, column: usize) -> Place {
         let group = &self.catalog.groups[resident.part.group as usize];
         Place::file(self.catalog.files[group.file].location.clone())
             .row_group(group.index)
-            .row(resident.row_in_group(row))
+            .row(resident.row_in_group(place))
             .column(self.schema.field(column).name().as_str())
     }
 }

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use arrow::datatypes::SchemaRef;
-use futures::stream;
+use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::stats::StageStats;
 use super::threads::IoRuntime;
+use crate::arrow::datatypes::SchemaRef;
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
@@ -21,7 +22,7 @@ use crate::paths;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::shard::Part;
-use crate::source::{self, Store, TrafficStats};
+use crate::source::{self, FOOTERS_AT_ONCE, Footers, Store, TrafficStats};
 
 /// A Parquet data set whose files were found and whose footers were read.
 ///
@@ -39,13 +40,13 @@ use crate::source::{self, Store, TrafficStats};
 pub struct Dataset {
     store: Store,
     pub(super) catalog: Arc<Catalog>,
-    /// Where the stores' connections live.
+    /// The runtime that holds the stores' connections.
     io: Arc<IoRuntime>,
-    /// What opening it came to.
+    /// The statistics of opening it.
     pub(super) opened: StageStats,
 }
 
-/// What [`Dataset::open`] takes: one location or several, as text or as paths.
+/// The argument of [`Dataset::open`]: one location or several, as text or as paths.
 ///
 /// ```
 /// use std::path::PathBuf;
@@ -61,7 +62,8 @@ pub trait Locations {
     /// The locations as text.
     ///
     /// # Errors
-    /// `Invalid` for a path that is not valid UTF-8: names of files are part of a data set's identity, so none is changed.
+    /// `Invalid` for a path that is not valid UTF-8: file names are part of a data set's identity, so they are not
+    /// converted.
     fn into_locations(self) -> Result<Vec<String>>;
 }
 
@@ -127,8 +129,8 @@ fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String
 impl Dataset {
     /// Finds the files of a path, URL or glob, or of a list of them, and reads their footers.
     ///
-    /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are passed over. `~/` is the
-    /// user's home. The files are ordered by their paths, whatever the order of the locations.
+    /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped. `~/` is the
+    /// user's home folder. The files are ordered by their paths, whatever the order of the locations.
     ///
     /// # Errors
     /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
@@ -160,7 +162,7 @@ impl Dataset {
         Dataset::opened(async move { source::open(&locations, &options).await })
     }
 
-    /// As [`open`](Self::open), for any store of the [`object_store`] crate. `prefix` is a folder, the path of a file, or a
+    /// As [`open`](Self::open), for any store of the `object_store` crate. `prefix` is a folder, the path of a file, or a
     /// glob within it.
     ///
     /// ```no_run
@@ -220,13 +222,37 @@ impl Dataset {
         &self.catalog
     }
 
+    /// Reads the whole footer of each file, in their order, and adds it to `sum`: the file's index comes with it.
+    ///
+    /// # Errors
+    /// A file has changed, is gone, or cannot be read.
+    #[doc(hidden)]
+    pub fn fold_footers<T: Send + 'static>(
+        &self,
+        mut sum: T,
+        add: impl Fn(&mut T, &Catalog, usize, &ParquetMetaData) + Send + Sync + 'static,
+    ) -> Result<T> {
+        let (io, store) = self.here()?;
+        let catalog = self.catalog.clone();
+        let reading = async move {
+            let footers = Footers::open(&store, &catalog).await?;
+            let reads = (0..catalog.files.len()).map(|file| footers.read(file).boxed());
+            let mut read = stream::iter(reads).buffered(FOOTERS_AT_ONCE).enumerate();
+            while let Some((file, footer)) = read.next().await {
+                add(&mut sum, &catalog, file, &footer?);
+            }
+            Ok(sum)
+        };
+        io.wait_for(reading)?
+    }
+
     /// What its stores were asked for so far.
     pub fn traffic(&self) -> TrafficStats {
         self.store.traffic()
     }
 
-    /// Reads the projected columns of row groups as a loader does, and throws the bytes away: what storage gives when
-    /// nothing is done with them. `done` is told each row group. Returns the bytes that were needed.
+    /// Reads the projected columns of row groups as a loader does, and discards the bytes: this measures the storage
+    /// alone. `done` is called for each row group. Returns the bytes that were needed.
     ///
     /// # Errors
     /// A file has changed, is gone, or cannot be read.

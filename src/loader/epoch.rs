@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
 use crossbeam_channel::RecvTimeoutError;
 
 use super::bad_rows::{BadRow, OnBadRow};
@@ -14,6 +13,7 @@ use super::hand_over::PendingBatch;
 use super::lifecycle::Reason;
 use super::pipe::BatchReceiver;
 use super::progress::{Progress, Receipt};
+use crate::arrow::array::RecordBatch;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 
@@ -22,7 +22,7 @@ use crate::monitor::Monitor;
 pub struct Step {
     /// The rows of this rank.
     pub batch: RecordBatch,
-    /// To be given to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
+    /// Pass it to [`Loader::handed_over`](super::Loader::handed_over) when the consumer has the batch.
     pub after: Receipt,
 }
 
@@ -54,15 +54,15 @@ pub enum Wait {
     Step(Result<Step>),
     /// Nothing yet.
     Pending,
-    /// All batches of the epoch were given.
+    /// All batches of the epoch were returned.
     Finished,
 }
 
-/// The batches of one rank and epoch, in order: a blocking iterator of [`RecordBatch`]es. Dropping it stops its work at
+/// The batches of one rank and epoch, in order: a blocking iterator of Arrow `RecordBatch`es. Dropping it stops its work at
 /// once.
 ///
-/// As an iterator it counts each batch as handed over. A consumer that prefetches behind it uses
-/// [`next_step`](Self::next_step) and counts by itself. After an error the iterator ends.
+/// As an iterator it counts each batch as handed over. A consumer that prefetches uses
+/// [`next_step`](Self::next_step) and counts batches itself. After an error the iterator ends.
 ///
 /// ```no_run
 /// let loader = forebay::Dataset::open("data/train/")?.loader().build()?;
@@ -76,15 +76,15 @@ pub enum Wait {
 /// ```
 pub struct Epoch {
     pub(super) number: u64,
-    /// Steps that are still to come: an epoch that ends before is an error.
+    /// Steps still to come: an epoch that ends before them is an error.
     pub(super) owed: u64,
-    /// The pipe; once it is gone, what has still to be said about that, if anything.
+    /// The pipe; once it is gone, the error that is still to be returned, if any.
     pub(super) receiver: Result<BatchReceiver, Option<Error>>,
     pub(super) pending: Option<PendingBatch>,
     pub(super) progress: Arc<Progress>,
     pub(super) generation: u64,
     pub(super) monitor: Arc<Monitor>,
-    /// Whether waiting for a batch is the consumer's waiting.
+    /// Whether a wait for a batch counts as the consumer's.
     pub(super) counted: bool,
     pub(super) on_bad_row: OnBadRow,
     pub(super) skipped: Vec<BadRow>,
@@ -106,17 +106,17 @@ impl Epoch {
         &self.skipped
     }
 
-    /// Takes over to say when the consumer waits, for [`Stats`](super::Stats): from here on the epoch does not, because
-    /// whoever takes its batches does so on behalf of somebody else, or does something to them first. `apart` says that
-    /// they are taken on another thread than the consumer's. `None` where the epoch did not begin, or is over.
+    /// Takes over reporting when the consumer waits, for [`Stats`](super::Stats). From here on the epoch does not,
+    /// because its batches are taken by another thread, or are processed before the consumer has them. `apart` means
+    /// that they are taken on another thread than the consumer's. `None` if the epoch did not begin, or is over.
     #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
         self.counted = false;
         Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))
     }
 
-    /// Waits at most `timeout` for the next batch. It does not count as handed over until its receipt is given to
-    /// [`Loader::handed_over`](super::Loader::handed_over).
+    /// Waits at most `timeout` for the next batch. The batch does not count as handed over until its receipt is
+    /// passed to [`Loader::handed_over`](super::Loader::handed_over).
     pub fn next_step(&mut self, timeout: Duration) -> Wait {
         let receiver = match &mut self.receiver {
             Ok(receiver) => receiver,
@@ -150,7 +150,8 @@ impl Epoch {
             }
             Err(RecvTimeoutError::Disconnected) => Err(self.cut_short()),
         };
-        // Its permit is given back last: who waits for it gets to work at once, and would take the processor from us.
+        // The permit is returned last: a thread that waits for it starts work at once, and would take the processor
+        // from this one.
         let (end, _permit) = match self.pending.take() {
             Some(PendingBatch { end, padded, permit, memory, .. }) => ((end, padded), (permit, memory)),
             None => ((0, 0), (None, None)),
@@ -223,17 +224,12 @@ impl Epoch {
     }
 
     fn cut_short(&self) -> Error {
-        let abandoned = self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned);
-        let ended =
-            |why: &str| Error::new(ErrorKind::Closed, format!("epoch {} was ended: {why}", self.number));
-        match abandoned {
-            Some(Reason::Closed) => Error::new(ErrorKind::Closed, "the loader was closed"),
-            Some(Reason::Superseded) => ended("the loader began another one"),
-            Some(Reason::Reset) => ended("the loader was restored, or its cache was warmed"),
+        match self.receiver.as_ref().ok().and_then(BatchReceiver::abandoned) {
             Some(Reason::Left | Reason::Failed) | None => Error::new(
                 ErrorKind::Internal,
                 format!("epoch {} ended {} steps early", self.number, self.owed),
             ),
+            Some(reason) => ended(self.number, reason),
         }
     }
 }
@@ -265,4 +261,21 @@ impl std::fmt::Debug for Epoch {
             .field("remaining", &self.owed)
             .finish_non_exhaustive()
     }
+}
+
+/// The error of who asks for a batch of an epoch that was ended before its time.
+#[doc(hidden)]
+pub fn ended(number: u64, reason: Reason) -> Error {
+    let (why, next) = match reason {
+        Reason::Closed => return Error::closed(),
+        Reason::Left => ("it was closed", "iterate over the loader again"),
+        Reason::Superseded => (
+            "another epoch was begun",
+            "a loader has one epoch at a time; make another loader for a second one",
+        ),
+        Reason::Restored => ("a state was loaded", "iterate over the loader again"),
+        Reason::Warmed => ("the cache was warmed", "iterate over the loader again"),
+        Reason::Failed => ("a batch could not be made", "see the error of that batch"),
+    };
+    Error::new(ErrorKind::Closed, format!("epoch {number} was ended: {why}")).hint(next)
 }

@@ -1,4 +1,4 @@
-//! Batches on their way to the consumer: in plan order, as soon as they are in the making, as far as permits allow.
+//! Batches on their way to the consumer: in plan order, from the start of their making, as far as permits allow.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ pub(crate) struct PendingBatch {
     /// The global row after it.
     pub(crate) end: u64,
     pub(crate) padded: u64,
-    /// Given back when the consumer has it; the first batch of an epoch has none.
+    /// Returned when the consumer has the batch; the first batch of an epoch has none.
     pub(crate) permit: Option<BatchPermit>,
-    /// Its memory, where that depends on how long its values are; given back likewise.
+    /// Its memory, if that depends on the length of its values; returned likewise.
     pub(crate) memory: Option<BytesPermit>,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct HandOver {
     watch: Watch,
     /// Whether no batch was handed over yet.
     is_first: bool,
-    /// Held by the memory of every batch that the consumer has not taken.
+    /// Held by every batch that the consumer has not taken.
     untaken: Arc<()>,
 }
 
@@ -71,7 +71,7 @@ impl HandOver {
         self.pass_on(pending)
     }
 
-    /// Waits for the memory of batches, of which nothing is made before.
+    /// Waits for the memory of batches, before any of them is made.
     pub(super) fn memory(&self, bytes: u64) -> Result<BytesPermit, Stopped> {
         match self.permits.acquire_bytes(bytes, &self.untaken) {
             Some(memory) => Ok(memory),
@@ -86,7 +86,7 @@ impl HandOver {
         }
     }
 
-    /// Waits for what the consumer gives back, a moment at a time.
+    /// Waits for something that the consumer returns, in short intervals.
     fn wait<T>(&self, a_moment: impl Fn() -> Option<T>) -> Result<T, Stopped> {
         let _blocked = self.watch.blocked();
         loop {

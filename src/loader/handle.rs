@@ -1,9 +1,9 @@
-//! The loader as its user holds it: epochs, position, plan, statistics.
+//! The loader as users see it: epochs, position, plan, statistics.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::SchemaRef;
 
 use super::collate::Collator;
 use super::epoch::Epoch;
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
-use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Split, Walk};
+use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, Split};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
 /// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
@@ -39,7 +39,7 @@ use crate::shard::{EpochOrder, OrderId, OrderSpec, Position, Split, Walk};
 /// }
 /// println!("{}", loader.stats());
 ///
-/// // Later, in a new process: go on after the last batch that was handed over.
+/// // Later, in a new process: continue after the last batch that was handed over.
 /// let saved: Position = loader.position();
 /// loader.restore(&saved)?;
 /// for batch in loader.next_epoch() {
@@ -58,7 +58,7 @@ pub(super) struct Inner {
     pub(super) selected: Arc<SampleIndex>,
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
-    /// What opening the data set came to.
+    /// The statistics of opening the data set.
     pub(super) opened: StageStats,
     pub(super) progress: Arc<Progress>,
     pub(super) sizing: Sizing,
@@ -66,11 +66,11 @@ pub(super) struct Inner {
     pub(super) order: Mutex<OrderSpec>,
     /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
     pub(super) open: Open,
-    /// What was asked for, with the defaults filled in.
+    /// The options, with the defaults filled in.
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
     pub(super) filter: Option<String>,
-    /// In which form the cache keeps images, where there is a cache.
+    /// The form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
@@ -80,7 +80,7 @@ impl Drop for Inner {
     }
 }
 
-/// What the user left open.
+/// The options that the user left open.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Open {
     pub(super) lanes: bool,
@@ -88,7 +88,7 @@ pub(super) struct Open {
 }
 
 impl Inner {
-    /// What row groups are read from and with; `is_exact` says that all of them are used at once.
+    /// The source of row groups; `is_exact` means that all of them are used at once.
     pub(super) fn source(&self, is_exact: bool) -> Result<Source> {
         let (runtime, pool) = self.engine.threads()?;
         let form = self.tiers.as_ref().and_then(|tiers| tiers.form());
@@ -102,7 +102,7 @@ impl Inner {
             monitor: self.monitor.clone(),
             limit: self.sizing.row_groups,
             ahead: self.sizing.ahead,
-            // Pixels are several times what memory was planned for: they are used from the cache.
+            // Pixels take several times the planned memory, so they are used from the cache.
             exchange: is_exact || form.is_some(),
             tiers: self.tiers.clone(),
         })
@@ -110,7 +110,7 @@ impl Inner {
 }
 
 impl Loader {
-    /// Begins epoch `number`, or continues it where a [restored](Self::restore) position lies in it.
+    /// Begins epoch `number`, or continues it if a [restored](Self::restore) position is in it.
     ///
     /// A loader that was closed, or belongs to another process, gives an epoch whose first batch is that error.
     pub fn epoch(&self, number: u64) -> Epoch {
@@ -142,7 +142,7 @@ impl Loader {
             .engine
             .begin(|| {
                 // Not before it is sure that the epoch begins: a position does not move for one that does not.
-                let (number, start, generation) = inner.progress.begin(number);
+                let (number, start, generation) = inner.progress.begin(number)?;
                 let spec = self.order();
                 if let Some((row_cache, tiers)) = inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref()) {
                     row_cache.cache().epoch_begins();
@@ -151,16 +151,15 @@ impl Loader {
                 let split = self.split(&spec);
                 (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
                 let planned = |epoch: u64, start: u64| {
-                    let order = {
-                        let (counts, spec) = (inner.selected.counts.clone(), spec.clone());
-                        move || EpochOrder::new(&counts, &spec, epoch)
-                    };
-                    let key = PrefetchKey { epoch, start, order: spec.clone() };
-                    let scout = order.clone();
+                    let counts = inner.selected.counts.clone();
+                    let order = spec.clone();
+                    let deals = Deals::new(move || EpochOrder::new(&counts, &order, epoch));
+                    let (scouted, walked) = (deals.clone(), deals.clone());
                     Planned {
-                        key,
-                        scout: Box::new(move || Walk::scout(&scout(), split, start)),
-                        walk: Box::new(move || Walk::new(&order(), split, start)),
+                        key: PrefetchKey { epoch, start, order: spec.clone() },
+                        deals,
+                        scout: Box::new(move || scouted.scout(split, start)),
+                        walk: Box::new(move || walked.walk(split, start)),
                         next_at: inner.sizing.next_at(split.steps(start)),
                     }
                 };
@@ -194,7 +193,7 @@ impl Loader {
         self.inner.collator.schema.clone()
     }
 
-    /// What this rank reads in an epoch, from footers alone.
+    /// The plan of this rank for an epoch, from footers alone.
     ///
     /// # Errors
     /// None at present; kept for plans that need more than footers.
@@ -204,7 +203,7 @@ impl Loader {
         Ok(RankPlan::of(&order, self.split(&spec), &spec, epoch, &self.inner.fetcher, &self.inner.sizing))
     }
 
-    /// What the stages did since the loader was built.
+    /// The statistics of all stages since the loader was built.
     pub fn stats(&self) -> Stats {
         let sizing = &self.inner.sizing;
         let Fetcher { store, row_cache, budget, .. } = &self.inner.fetcher;
@@ -218,7 +217,7 @@ impl Loader {
         Stats::read(&self.inner.monitor, self.inner.opened, memory, store.traffic(), cache)
     }
 
-    /// How far the consumer got.
+    /// How far the consumer got: save it with the model.
     pub fn position(&self) -> Position {
         let (epoch, row) = self.inner.progress.get();
         let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
@@ -226,7 +225,7 @@ impl Loader {
         Position { cache_tier, ..Position::new(fingerprint, self.order_id(), epoch, row) }
     }
 
-    /// Goes to a saved position; the next epoch begins there. Lanes and window are taken over from it where they were
+    /// Moves to a saved position; the next epoch begins there. Lanes and window are taken from it where they were
     /// left open.
     ///
     /// # Errors
@@ -255,7 +254,7 @@ impl Loader {
         if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
             tiers.restore(saved)?;
         }
-        inner.engine.reset();
+        inner.engine.restored();
         let split = self.split(&order);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
         match split.steps(position.row) {
@@ -265,14 +264,15 @@ impl Loader {
         Ok(())
     }
 
-    /// A warning that was not given yet: that the disk of the cache, or of the trace, failed, and how.
+    /// A warning that was not returned yet: how the disk of the cache or of the trace failed.
     pub fn take_warning(&self) -> Option<String> {
         let of_the_cache =
             self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
         of_the_cache.or_else(|| self.inner.monitor.take_failure())
     }
 
-    /// Counts a batch, and all before it, as handed over to the consumer.
+    /// Counts a batch, and all before it, as handed over to the consumer. A receipt of another loader, or of an epoch before
+    /// the one that was begun last, counts for nothing.
     pub fn handed_over(&self, receipt: &Receipt) {
         self.inner.progress.handed_over(receipt);
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use crate::arrow::array::{Array, RecordBatch};
 
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
@@ -10,7 +10,7 @@ use crate::batch::{longest, weigh};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Resident, Rows};
 
-/// What is known of the bytes of a batch before its rows are.
+/// Known bounds of the bytes of a batch before its rows are known.
 #[derive(Debug)]
 pub(crate) struct Lengths {
     /// Columns whose values differ in length.
@@ -27,7 +27,8 @@ impl Lengths {
         self.columns.iter().map(|&column| longest(rows.column(column))).sum()
     }
 
-    /// The bytes of a batch before it is made, where its rows differ: at most, where that fits `permits` already; else exactly.
+    /// The bytes of a batch before it is made, where its rows differ: an upper limit if that fits `permits` already,
+    /// else the exact number.
     ///
     /// # Errors
     /// The batch is larger than one may be.
@@ -48,17 +49,19 @@ impl Lengths {
             return Ok(most);
         }
         let all: Vec<Arc<Rows>> = sources.iter().map(|source| source.rows()).collect();
+        let stored = |&(source, place): &(u32, u32)| (source, sources[source as usize].row_at(place));
+        let stored: Vec<(u32, u32)> = picks.iter().map(stored).collect();
         let exactly = columns.iter().map(|&column| {
             let sources: Vec<&dyn Array> =
                 all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
-            weigh(&sources, picks)
+            weigh(&sources, &stored)
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
         if bytes <= *largest {
             return Ok(bytes);
         }
         if all.iter().any(|rows| !rows.is_intact()) {
-            // Lengths that others wrote: the batch is made of other rows.
+            // Another program changed the lengths: the batch will be made of other rows.
             return Ok(*largest);
         }
         let cause = format!(
@@ -69,7 +72,7 @@ impl Lengths {
         let fits = (u128::from(rows) * u128::from(*largest) / u128::from(bytes)).max(1);
         // A batch may take a sixth of any budget.
         let enough = words(bytes.saturating_mul(6));
-        let hint = format!("`batch_size={fits}` may fit, or raise memory to {enough}");
+        let hint = format!("`batch_size={fits}` may fit, or raise `memory` to {enough}");
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 }

@@ -1,9 +1,9 @@
-//! What the machine, or the container, offers: defaults for threads and memory.
+//! Defaults for threads and memory, from the machine or the container.
 
-/// Default memory budget, where the machine has it twice.
+/// Default memory budget, if the machine has twice as much.
 const MEMORY: u64 = 4 << 30;
 
-/// Of the memory, the part that the page cache is trusted with.
+/// The part of the memory that the page cache is trusted to use.
 const REMEMBERED: u64 = 2;
 
 /// The processors that this process may use, as affinity and cgroup allow.

@@ -1,16 +1,16 @@
 //! The pipe and its handle: from a data set to an iterator of batches.
 //!
-//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks what was asked for and settles what was left open,
+//! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in those that are open,
 //! * [`spec`](LoaderSpec) has the options, as every door fills them,
-//! * `plan` sums up who reads what, `sizing` shares out the memory budget,
+//! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
 //! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
 //!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
 //!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
 //!   of its columns, `buffer_pool` keeps its buffers,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
-//! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is more in between; `progress` remembers what
-//!   was, [`stats`](Stats) reports who worked and who waited for whom.
+//! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is a layer in between; `progress` counts the
+//!   batches that were handed over, [`stats`](Stats) reports which stages worked and which were waited for.
 
 mod admission;
 mod arrivals;
@@ -45,10 +45,16 @@ mod warm;
 pub use crate::monitor::Stage;
 pub use bad_rows::{BadRow, OnBadRow};
 pub use build::LoaderBuilder;
+#[cfg(feature = "cli")]
+pub(crate) use build::MAX_THREADS;
 pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations};
+#[doc(hidden)]
+pub use epoch::ended;
 pub use epoch::{Epoch, Step, Wait};
 pub use handle::Loader;
+#[doc(hidden)]
+pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;

@@ -1,4 +1,4 @@
-//! The pipe: what runs while an epoch is under way.
+//! The pipe: runs the epoch that is under way, and prepares the next.
 //!
 //! ```text
 //! scout ─► fetch (async, 1 thread) ─► read (pool) ─► assemble (1 thread) ─► collate (pool) ─► Epoch (yours)
@@ -6,16 +6,17 @@
 //! ```
 //!
 //! Scout and assembly walk over the same plan, so that parts arrive in the order in which they are needed and nothing
-//! is sorted. Results of the pool travel as one-shot receivers in plan order: work finishes in any order and is handed
-//! over in one. Hanging up at either end (a dropped epoch, a failed request) ends everything in between.
+//! is sorted. Results of the pool travel as one-shot receivers in plan order: tasks finish in any order, and their
+//! results are handed over in plan order. Hanging up at either end (a dropped epoch, a failed request) ends everything
+//! in between.
 //!
 //! Once a quarter of an epoch's steps are on their way (three quarters, where lists of rows take much of the memory), the
 //! next epoch is prepared. As soon as no more row groups of the present one are to be fetched, those of the next one are:
 //! into what the budget has free, as far as its first batches need them, and its first batch is made. As soon as the
 //! present one has no more batches to make, the next one's take their permits.
 //!
-//! When each of this happens is decided by [`Lifecycle`], which is a plain value. [`Engine`] drives it: it has the lock, the
-//! threads and the channels, feeds in what happens, and does what comes out.
+//! [`Lifecycle`], a plain value, decides when each of these happens. [`Engine`] drives it: it has the lock, the threads and
+//! the channels, passes in the events, and carries out the actions.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -35,9 +36,9 @@ use super::semaphore::BatchSemaphore;
 use super::threads::{self, IoRuntime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
-use crate::shard::Walk;
+use crate::shard::{Deals, Walk};
 
-/// The threads of a loader, and what they do at present.
+/// The threads of a loader, and their present work.
 pub(crate) struct Engine {
     this: Weak<Engine>,
     io: Arc<IoRuntime>,
@@ -45,33 +46,35 @@ pub(crate) struct Engine {
     driven: Mutex<Driven>,
 }
 
-/// The epochs of a loader, and what carries out the decisions about them.
+/// The epochs of a loader, and the handles through which decisions about them are carried out.
 #[derive(Default)]
 struct Driven {
     life: Lifecycle<PrefetchKey>,
     /// The handles on the epochs that `life` holds: at most two.
     epochs: Vec<Handles>,
-    /// What the epoch under way was begun with.
+    /// The work that the epoch under way was begun with.
     work: Option<Work>,
     /// For the batches of both epochs.
     permits: Option<BatchSemaphore>,
 }
 
-/// By which the work of an epoch is steered.
+/// The handles that control the work of an epoch.
 struct Handles {
     id: EpochId,
     admission: Arc<Admission>,
     prefetch: PrefetchControl,
-    /// Until its consumer has them: its batches, and what is noted about them.
+    /// Its batches and their watch, until its consumer has them.
     unclaimed: Option<(queue::Receiver<PendingBatch>, Watch)>,
 }
 
-/// Walks over an epoch, made where it is used.
+/// A walk over an epoch, made where it is used.
 pub(crate) type MakeWalk = Box<dyn FnOnce() -> Walk + Send>;
 
 /// One epoch as a plan.
 pub(crate) struct Planned {
     pub(crate) key: PrefetchKey,
+    /// The order in which each part gives its rows.
+    pub(crate) deals: Arc<Deals>,
     /// Walks only to see which parts enter.
     pub(crate) scout: Scout,
     pub(crate) walk: MakeWalk,
@@ -79,7 +82,7 @@ pub(crate) struct Planned {
     pub(crate) next_at: u64,
 }
 
-/// What an epoch needs to run.
+/// The input of an epoch's work.
 pub(crate) struct Work {
     /// The epoch, and the one after it from its beginning, if there will be one. Each is taken when it is started.
     pub(crate) plans: Vec<Planned>,
@@ -102,7 +105,7 @@ impl BatchReceiver {
         self.engine.check_process()
     }
 
-    /// Why the epoch was ended before its time, if it was.
+    /// Why the epoch ended early, if it did.
     pub(crate) fn abandoned(&self) -> Option<Reason> {
         match self.engine.driven().life.state(self.id) {
             Some(State::Abandoned(reason)) => Some(reason),
@@ -110,13 +113,13 @@ impl BatchReceiver {
         }
     }
 
-    /// Notes that all batches were taken: what is fetched for the next epoch is kept.
+    /// Reports that all batches were taken: row groups fetched for the next epoch are kept.
     pub(crate) fn finished(&self) {
         self.engine.handle(Event::HandedOver(self.id));
         self.watch.ends();
     }
 
-    /// Notes that a batch could not be made, so that none after it is wanted.
+    /// Reports that a batch could not be made, so that none after it is wanted.
     pub(crate) fn failed(&self) {
         self.engine.handle(Event::Failed(self.id));
     }
@@ -153,9 +156,14 @@ impl Engine {
         self.driven().check_open()
     }
 
-    /// Ends the epoch that is under way.
-    pub(crate) fn reset(&self) {
-        self.handle(Event::Reset);
+    /// Ends the epoch that is under way: the loader is set to a saved position.
+    pub(crate) fn restored(&self) {
+        self.handle(Event::Restored);
+    }
+
+    /// Ends the epoch that is under way: the loader's cache is warmed.
+    pub(crate) fn warmed(&self) {
+        self.handle(Event::Warmed);
     }
 
     /// Ends the epoch that is under way; none begins after it.
@@ -163,7 +171,7 @@ impl Engine {
         self.handle(Event::Close);
     }
 
-    /// Begins an epoch; one that is under way ends. `work` is asked for only where it does begin.
+    /// Begins an epoch; one that is under way ends. `work` is called only if it does begin.
     pub(crate) fn begin(self: &Arc<Self>, work: impl FnOnce() -> Result<Work>) -> Result<BatchReceiver> {
         self.check_process()?;
         let mut driven = self.driven();
@@ -185,15 +193,15 @@ impl Engine {
         self.driven.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Feeds in what happened. In a forked child nothing does, and somebody who is not here may hold the lock.
+    /// Passes in an event. In a forked child nothing happens, and a thread of the parent may hold the lock.
     fn handle(&self, event: Event<PrefetchKey>) {
         if self.check_process().is_ok() {
-            // What cannot be started ahead fails again, where it is seen, when it is begun.
+            // Work that cannot be started ahead fails again, visibly, when the epoch is begun.
             let _ = self.apply(&mut self.driven(), event);
         }
     }
 
-    /// Feeds in what happened and does what follows from it.
+    /// Passes in an event and carries out the actions.
     fn apply(&self, driven: &mut Driven, event: Event<PrefetchKey>) -> Result<()> {
         let mut started = Ok(());
         let mut actions = VecDeque::from(driven.life.handle(event));
@@ -212,7 +220,7 @@ impl Engine {
         started
     }
 
-    /// By which the work of an epoch says what becomes of it. It does not keep the engine.
+    /// The function by which the work of an epoch reports. It does not keep the engine alive.
     fn report(&self, id: EpochId) -> Report {
         let engine = self.this.clone();
         Arc::new(move |event| {
@@ -232,7 +240,7 @@ impl Drop for Engine {
 impl Driven {
     fn check_open(&self) -> Result<()> {
         match self.life.is_closed() {
-            true => Err(Error::new(ErrorKind::Closed, "the loader was closed").hint("build another")),
+            true => Err(Error::closed()),
             false => Ok(()),
         }
     }
@@ -267,19 +275,19 @@ impl Driven {
         }
     }
 
-    /// Starts the work of an epoch, as far as its control and admission let it go on.
+    /// Starts the work of an epoch, as far as its control and admission permit.
     fn prepare(&mut self, id: EpochId, key: &PrefetchKey, report: Report) -> Result<()> {
         let unplanned = || Error::new(ErrorKind::Internal, "an epoch that was not planned");
         let Work { plans, source, batches } = self.work.as_mut().ok_or_else(unplanned)?;
         let planned = plans.iter().position(|planned| planned.key == *key).ok_or_else(unplanned)?;
-        let Planned { key, scout, walk, next_at } = plans.swap_remove(planned);
+        let Planned { key, deals, scout, walk, next_at } = plans.swap_remove(planned);
         let permits = self.permits.get_or_insert_with(|| BatchSemaphore::new(source.ahead, *batches)).clone();
 
         let watch = Watch::new(&source.monitor);
         let admission = Arc::<Admission>::default();
         let ended = report.clone();
         let Prefetch { arriving, gauge, control } =
-            Prefetch::start(source, scout, move || ended(Event::Fetched), watch.clone());
+            Prefetch::start(source, Some(deals), scout, move || ended(Event::Fetched), watch.clone());
         let maker = BatchMaker::new(source, watch.clone(), key.epoch, admission.clone());
         let budget = source.fetcher.budget.clone();
         let arrivals = Arrivals::new((arriving, gauge), budget, admission.clone(), watch.clone());

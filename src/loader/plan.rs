@@ -1,4 +1,4 @@
-//! What one rank reads in an epoch, in numbers: from footers alone.
+//! Summary of what one rank reads in an epoch, from footers alone.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
 use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
 
-/// What one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
+/// A summary of what one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
 ///
 /// ```no_run
 /// let loader = forebay::Dataset::open("data/train/")?.loader().batch_size(256).build()?;
@@ -20,34 +20,34 @@ use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RankPlan {
-    /// Which epoch.
+    /// Number of the epoch, from 0.
     pub epoch: u64,
-    /// Whose.
+    /// The rank, from 0.
     pub rank: u32,
-    /// Of how many.
+    /// Number of ranks.
     pub world: u32,
     /// Batches: the same on every rank.
     pub steps: u64,
-    /// Rows that this rank is handed, repeats included.
+    /// Rows that this rank receives, repeats included.
     pub rows: u64,
     /// Of these, rows that are repeated so that no rank is without a batch.
     pub padded: u64,
-    /// Rows that no rank is handed, because they do not fill a step.
+    /// Rows that no rank receives, because they do not fill a step.
     pub dropped: u64,
     /// Interleaved lanes of the order.
     pub lanes: u32,
     /// Row groups that each lane holds to mix.
     pub pool: u32,
-    /// Row groups that this rank reads, counting one again where two lanes share it.
+    /// Row groups that this rank reads; one that two lanes share counts twice.
     pub row_groups: u64,
     /// Bytes of their column chunks.
     pub stored_bytes: u64,
-    /// Most bytes of decoded row groups at any step; of an exact shuffle over a cache, whose rows are used from there, those
-    /// of the largest.
+    /// Most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are used from there,
+    /// those of the largest row group.
     pub peak_row_group_bytes: u64,
-    /// Bytes that are kept for batches.
+    /// Bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
-    /// The memory budget.
+    /// The memory budget, in bytes.
     pub memory: u64,
 }
 

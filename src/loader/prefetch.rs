@@ -15,14 +15,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{FetchOutcome, Fetched, Gauge};
 use crate::reader::row_cache::RowCache;
-use crate::shard::{OrderSpec, Part, PlannedStep, Walk};
+use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
 
 /// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
-/// Which row groups are prefetched.
+/// Identifies the row groups to prefetch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrefetchKey {
     pub(crate) epoch: u64,
@@ -41,13 +41,13 @@ pub(super) struct Prefetch {
     pub(super) control: PrefetchControl,
 }
 
-/// Says how much is fetched. Cheap to clone; clones are the same.
+/// Controls how much is fetched. Cheap to clone; clones are the same.
 #[derive(Clone)]
 pub(super) struct PrefetchControl {
     head_start: Arc<HeadStart>,
     /// Ends the fetching alone.
     fetching: CancellationToken,
-    /// Ends all that is asked of the store.
+    /// Cancels all requests to the store.
     all: CancellationToken,
 }
 
@@ -57,7 +57,7 @@ impl PrefetchControl {
         self.head_start.raise(FetchLimit::HeadStart);
     }
 
-    /// Lets all of them be fetched. What was fetched before is needed now.
+    /// Lets all of them be fetched. Those that were fetched before are needed now.
     pub(super) fn fetch_all(&self) {
         self.head_start.fetch_all();
     }
@@ -67,12 +67,12 @@ impl PrefetchControl {
         self.fetching.cancel();
     }
 
-    /// Ends all that is asked of the store.
+    /// Cancels all requests to the store.
     pub(super) fn cancel(&self) {
         self.all.cancel();
     }
 
-    /// Ends all that is asked of the store when the guard is dropped.
+    /// Cancels all requests to the store when the guard is dropped.
     pub(super) fn cancel_on_drop(&self) -> DropGuard {
         self.all.clone().drop_guard()
     }
@@ -115,7 +115,7 @@ impl HeadStart {
         self.raise(FetchLimit::All);
     }
 
-    /// Waits until so much may be fetched.
+    /// Waits until this much may be fetched.
     async fn reached(&self, limit: FetchLimit) {
         // The sender is our own: it is not closed.
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
@@ -154,7 +154,7 @@ impl HeadStart {
     }
 }
 
-/// The failure of a prefetch that ends although nobody ended it.
+/// The failure of a prefetch that ends without being cancelled.
 pub(super) fn ended_early() -> Error {
     Error::new(ErrorKind::Internal, "fetching ended before its plan did")
 }
@@ -191,9 +191,10 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 
 impl Prefetch {
     /// Begins to prefetch what `scout` finds, as far as its control allows, which is nothing at first, and notes it with
-    /// `watch`. Calls `ended` when nothing is fetched any more, however that came about.
+    /// `watch`. The rows of a part come in the order of its deal, if there are `deals`. Calls `ended` when nothing is fetched any more, however that came about.
     pub(super) fn start(
         source: &Source,
+        deals: Option<Arc<Deals>>,
         scout: Scout,
         ended: impl FnOnce() + Send + 'static,
         watch: Watch,
@@ -207,7 +208,7 @@ impl Prefetch {
         let fetching = all.child_token();
         let head_start = Arc::new(HeadStart::new(source.fetcher.store.clone()));
         let (limited, counted, ahead) = (head_start.clone(), head_start.clone(), source.ahead);
-        let decoder = RowGroupDecoder { source: source.clone(), end: all.clone() };
+        let decoder = RowGroupDecoder { source: source.clone(), deals, end: all.clone() };
         let (fetcher, watched, cancelled) = (source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
@@ -218,7 +219,7 @@ impl Prefetch {
                 counted.fetched(fetched.found.bytes());
                 async move {
                     match fetched.found {
-                        // Others wait for rows that are ours to keep, however slow our own consumer is.
+                        // Other processes wait for rows that this one keeps, however slow its own consumer is.
                         FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)) => {
                             let turn = turns.acquire_owned().await.ok();
                             Arrival::Decoding(decoder.start(fetched, None, turn))
@@ -230,7 +231,7 @@ impl Prefetch {
             let pass_on = async move |arrival: Result<Arrival>| {
                 let arriving = match arrival {
                     Ok(Arrival::Decoding(arriving)) => Ok(arriving),
-                    // A permit first: what waits for one has not been decoded yet.
+                    // A permit first: parts that wait for one are not decoded yet.
                     Ok(Arrival::Fetched(fetched)) => match waiting.clone().acquire_owned().await {
                         Ok(permit) => Ok(decoder.start(*fetched, Some(permit), None)),
                         Err(_) => return false,
@@ -242,7 +243,7 @@ impl Prefetch {
             fetcher.run(parts, watched, begin, pass_on).await;
         };
         source.runtime.spawn(async move {
-            // Made here, so that a task that never ran calls nothing.
+            // Created here, so that a task that never ran calls nothing.
             let _at_end = AtEnd(Some(ended));
             cancelled.run_until_cancelled_owned(fetch).await;
         });

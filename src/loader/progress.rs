@@ -1,6 +1,14 @@
-//! Which epoch is next, and what of it was handed over.
+//! The next epoch, and how many of its rows were handed over.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::shard::LAST_EPOCH;
+
+/// Iterators that were given out in this process: each has a number of its own, so that a receipt of another loader, or of
+/// an abandoned epoch, is not taken for one of its successor.
+static GENERATIONS: AtomicU64 = AtomicU64::new(1);
 
 /// The receipt of a batch: given to [`Loader::handed_over`](super::Loader::handed_over), it says that the batch, and all
 /// before it in its epoch, reached the training loop. See [`Wait`](super::Wait) for an example.
@@ -10,6 +18,13 @@ pub struct Receipt {
     pub(super) epoch: u64,
     pub(super) row: u64,
     pub(super) last: bool,
+}
+
+impl Receipt {
+    /// Whether the batch is the last one of its epoch.
+    pub fn is_last(&self) -> bool {
+        self.last
+    }
 }
 
 /// Shared by a loader and its epochs.
@@ -22,9 +37,9 @@ pub(super) struct Progress {
 struct State {
     epoch: u64,
     row: u64,
-    /// Whether an iterator over `epoch` was given out: the next one is then of the epoch after.
+    /// Whether an iterator over `epoch` was returned: the next one is then for the following epoch.
     begun: bool,
-    /// Counts iterators, so that receipts of an abandoned one are not taken for those of its successor.
+    /// Of the iterator that was given out last, or of the position that was set since.
     generation: u64,
 }
 
@@ -35,16 +50,23 @@ impl Progress {
 
     /// Begins `epoch`, or the one that is next: the epoch, its first row and the iterator's generation. An epoch that
     /// was restored in the middle is continued.
-    pub(super) fn begin(&self, epoch: Option<u64>) -> (u64, u64, u64) {
+    ///
+    /// # Errors
+    /// There is no epoch of this number.
+    pub(super) fn begin(&self, epoch: Option<u64>) -> Result<(u64, u64, u64)> {
         let mut state = self.lock();
         let next = epoch.unwrap_or(state.epoch + u64::from(state.begun));
+        if next > LAST_EPOCH {
+            return Err(Error::invalid(format!("there is no epoch {next}"))
+                .hint(format!("epochs are numbered from 0 to {LAST_EPOCH}")));
+        }
         if state.begun || next != state.epoch {
             state.row = 0;
         }
         state.epoch = next;
         state.begun = true;
-        state.generation += 1;
-        (state.epoch, state.row, state.generation)
+        state.generation = new_generation();
+        Ok((state.epoch, state.row, state.generation))
     }
 
     pub(super) fn handed_over(&self, receipt: &Receipt) {
@@ -68,10 +90,12 @@ impl Progress {
     }
 
     pub(super) fn set(&self, epoch: u64, row: u64) {
-        let mut state = self.lock();
-        let generation = state.generation + 1;
-        *state = State { epoch, row, begun: false, generation };
+        *self.lock() = State { epoch, row, begun: false, generation: new_generation() };
     }
+}
+
+fn new_generation() -> u64 {
+    GENERATIONS.fetch_add(1, Relaxed)
 }
 
 #[cfg(test)]
@@ -81,27 +105,52 @@ mod tests {
     #[test]
     fn epochs_follow_each_other_and_a_restored_one_is_continued() {
         let progress = Progress::default();
-        let (epoch, row, generation) = progress.begin(None);
+        let (epoch, row, generation) = progress.begin(None).unwrap();
         assert_eq!((epoch, row), (0, 0));
         progress.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false });
         assert_eq!(progress.get(), (0, 64));
         // Left early: the next one starts afresh.
-        assert_eq!(progress.begin(None).0, 1);
+        assert_eq!(progress.begin(None).unwrap().0, 1);
         progress.set(7, 640);
         assert_eq!(progress.get(), (7, 640));
-        let (epoch, row, generation) = progress.begin(Some(7));
+        let (epoch, row, generation) = progress.begin(Some(7)).unwrap();
         assert_eq!((epoch, row), (7, 640));
         progress.handed_over(&Receipt { generation, epoch: 7, row: 1_000, last: true });
         assert_eq!(progress.get(), (8, 0));
-        assert_eq!(progress.begin(None).0, 8);
+        assert_eq!(progress.begin(None).unwrap().0, 8);
     }
 
     #[test]
     fn a_receipt_of_an_abandoned_epoch_counts_for_nothing() {
         let progress = Progress::default();
-        let (_, _, old) = progress.begin(None);
-        progress.begin(None);
+        let (_, _, old) = progress.begin(None).unwrap();
+        progress.begin(None).unwrap();
         progress.handed_over(&Receipt { generation: old, epoch: 0, row: 64, last: false });
         assert_eq!(progress.get(), (1, 0));
+    }
+
+    #[test]
+    fn a_receipt_of_another_loader_counts_for_nothing() {
+        let (here, there) = (Progress::default(), Progress::default());
+        here.begin(None).unwrap();
+        let (_, _, generation) = there.begin(None).unwrap();
+        here.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false });
+        assert_eq!(here.get(), (0, 0));
+    }
+
+    #[test]
+    fn no_epoch_follows_the_last_one() {
+        let progress = Progress::default();
+        let (epoch, _, generation) = progress.begin(Some(LAST_EPOCH)).unwrap();
+        progress.handed_over(&Receipt { generation, epoch, row: 64, last: true });
+        assert_eq!(progress.get(), (u64::MAX, 0));
+        for next in [None, Some(u64::MAX)] {
+            let error = progress.begin(next).unwrap_err().to_string();
+            assert!(
+                error.starts_with("there is no epoch 18446744073709551615 (epochs are numbered"),
+                "{error}"
+            );
+        }
+        assert_eq!(progress.begin(Some(0)).unwrap().0, 0);
     }
 }

@@ -1,8 +1,8 @@
 //! A queue from the threads that make batches to the loop that takes them.
 //!
-//! Channels in general spin and yield before they sleep. Where all processors decode, a thread that yields comes back
-//! after a time slice of several milliseconds; one that sleeps is woken as soon as there is something for it. So the
-//! consumer waits on a condition variable and on nothing else.
+//! Most channels spin and yield before they sleep. Where all processors decode, a thread that yields comes back after
+//! a time slice of several milliseconds; one that sleeps is woken as soon as there is a value. So the consumer waits
+//! on a condition variable alone.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,10 +16,10 @@ pub(crate) fn queue<T>() -> (Sender<T>, Receiver<T>) {
     (Sender(queue.clone()), Receiver(queue))
 }
 
-/// Where values go in.
+/// The end that values enter.
 pub(crate) struct Sender<T>(Arc<Queue<T>>);
 
-/// Where they come out, in the same order.
+/// The end that values leave, in the same order.
 pub(crate) struct Receiver<T>(Arc<Queue<T>>);
 
 struct Queue<T> {
@@ -27,7 +27,7 @@ struct Queue<T> {
     some: Condvar,
 }
 
-/// Which ends are still there.
+/// Which ends are alive.
 #[derive(PartialEq)]
 enum Ends {
     Both,
@@ -41,7 +41,7 @@ impl<T> Queue<T> {
 }
 
 impl<T> Sender<T> {
-    /// Puts a value in; it comes back where nobody will ever take it.
+    /// Sends a value; returns it if the receiver is gone.
     pub(crate) fn send(&self, value: T) -> Result<(), T> {
         let mut state = self.0.lock();
         if state.1 == Ends::One {
@@ -89,7 +89,7 @@ impl<T> Drop for Sender<T> {
 
 impl<T> Drop for Receiver<T> {
     fn drop(&mut self) {
-        // What nobody will take is dropped outside the lock: it may be large.
+        // Values that are left are dropped outside the lock: they may be large.
         let left = {
             let mut state = self.0.lock();
             state.1 = Ends::One;

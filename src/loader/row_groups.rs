@@ -5,7 +5,6 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rayon::ThreadPool;
 use tokio::runtime::Handle;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::collate::Collator;
 use super::tiers::Tiers;
+use crate::arrow::array::RecordBatch;
 use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
@@ -21,30 +21,29 @@ use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, Fetcher};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
 use crate::reader::{self, Renew, Resident};
 use crate::samples::SampleIndex;
-use crate::shard::Part;
+use crate::shard::{Deals, Part};
 
-/// Of the memory for row groups, the share that one may take with its cells in another form; larger ones are kept as they
-/// are stored.
+/// The share of the memory for row groups that one may take with its cells in another form; larger ones are kept as
+/// stored.
 const FORM_SHARE: u64 = 8;
 
-/// What row groups are read from, and with.
+/// The source of row groups, and how they are decoded.
 #[derive(Clone)]
 pub(super) struct Source {
     pub(super) runtime: Handle,
     pub(super) pool: Arc<ThreadPool>,
     pub(super) fetcher: Fetcher,
     pub(super) selected: Arc<SampleIndex>,
-    /// What becomes of the rows.
+    /// How batches are made of the rows.
     pub(super) collator: Arc<Collator>,
     pub(super) monitor: Arc<Monitor>,
     /// Bytes that one row group may decode to.
     pub(super) limit: u64,
     /// Batches that may be made or waiting at once.
     pub(super) ahead: usize,
-    /// Whether rows are to be used from the cache as soon as they are in it, since memory does not hold all that is at
-    /// hand.
+    /// Whether rows are to be used from the cache as soon as they are in it, because memory does not hold all of them.
     pub(super) exchange: bool,
-    /// Looks at what the cells of the data set are like.
+    /// Samples the cells of the data set.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
@@ -54,13 +53,13 @@ pub(super) struct PendingRowGroup {
     rows: Receiver<Result<Resident>>,
     /// The most bytes that one of its rows takes in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// Its place among those that wait.
+    /// Its permit among those that wait.
     _place: Option<OwnedSemaphorePermit>,
 }
 
 impl PendingRowGroup {
-    /// Waits until the rows are decoded. With them comes the most bytes that one row takes in columns whose values differ
-    /// in length.
+    /// Waits until the rows are decoded. Also returns the most bytes that one row takes in columns whose values differ in
+    /// length.
     pub(super) fn wait(self) -> Result<(Resident, u64)> {
         let decoded = self.rows.recv();
         let decoded =
@@ -73,6 +72,8 @@ impl PendingRowGroup {
 #[derive(Clone)]
 pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
+    /// The order in which the rows of parts are delivered; without it they are only passed on.
+    pub(super) deals: Option<Arc<Deals>>,
     pub(super) end: CancellationToken,
 }
 
@@ -82,7 +83,7 @@ impl RowGroupDecoder {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode; `place` is given back when the part is taken, `turn` when no more of it is in the making.
+    /// Begins to decode; `place` is returned when the part is taken, `turn` when its decoding has ended.
     pub(super) fn start(
         &self,
         fetched: Fetched,
@@ -116,14 +117,15 @@ impl RowGroupDecoder {
                 Ok(Read { resident, keep: Some((writer, whole)) }) => {
                     decoder.keep((resident, send), writer, whole, turn, watch);
                 }
-                // Nobody listens any more where the epoch was left.
+                // If the epoch was left, the receiver is gone.
                 read => drop(send.send(read.map(|read| read.resident))),
             }
         });
         PendingRowGroup { part, rows, longest, _place: place }
     }
 
-    /// Has `whole` written to disk, on threads that wait, and hands its part over: at once, or from there.
+    /// Has `whole` written to disk, on the runtime's blocking threads, and hands its part over: at once, or from the
+    /// cache.
     fn keep(
         &self,
         (resident, send): (Resident, Sender<Result<Resident>>),
@@ -140,13 +142,13 @@ impl RowGroupDecoder {
             let renewer = Arc::new(self.clone());
             self.source.runtime.spawn_blocking(move || {
                 watch.go_on(Phase::Writing);
-                // What is not kept is used in the form that memory was planned for.
+                // Rows that are not kept are used in the form that memory was planned for.
                 let resident = match writer.exchange(&whole) {
                     Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
                 };
                 drop((send.send(Ok(resident)), watch));
-                // Pixels are more than the permit covers: few are in the making or being written at once.
+                // Pixels take more than the permit covers: few are made or written at once.
                 drop((whole, turn));
             });
             return;
@@ -159,7 +161,7 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Rows with their cells in the form in which they are kept.
+    /// Rows with their cells in the form that the cache keeps.
     fn in_form(&self, rows: RecordBatch) -> Result<RecordBatch> {
         let Source { fetcher, monitor, limit, collator, .. } = &self.source;
         let Some(form) = fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.form()) else {
@@ -173,7 +175,7 @@ impl RowGroupDecoder {
         Ok(kept)
     }
 
-    /// The bytes of a row group once more. Ends with the epoch, however the store hangs.
+    /// Fetches the bytes of a row group again. Ends with the epoch, even if the store hangs.
     fn fetch_again(&self, group: usize) -> Result<Chunks> {
         let (send, receive) = bounded(1);
         let (fetcher, end) = (self.source.fetcher.clone(), self.end.clone());
@@ -185,8 +187,8 @@ impl RowGroupDecoder {
         receive.recv().unwrap_or_else(|_| Err(Error::new(ErrorKind::Closed, "the epoch was left")))
     }
 
-    /// Decodes the rows of a part. Damage may lie in the copy that came: the row group is fetched once more before it is an
-    /// error.
+    /// Decodes the rows of a part. The damage may be in the transferred copy: the row group is fetched once more before it
+    /// is an error.
     fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
         let Source { fetcher, selected, limit, .. } = &self.source;
         let decode = |chunks| reader::read(fetcher, selected, part, chunks, *limit);
@@ -198,18 +200,22 @@ impl RowGroupDecoder {
         }
     }
 
-    /// Makes rows of what came of a part.
+    /// Turns the fetched bytes of a part into rows.
     fn read(&self, part: Part, found: FetchOutcome, permit: Permit) -> Result<Read> {
         let Source { fetcher, selected, collator, .. } = &self.source;
+        let deal = self.deals.as_ref().and_then(|deals| deals.take(&part));
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
+                let resident = resident.dealt(deal, false);
                 return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
             }
-            FetchOutcome::Lost(error) => return Ok(Resident::lost(fetcher, selected, part, error)?.into()),
+            FetchOutcome::Lost(error) => {
+                return Ok(Resident::lost(fetcher, selected, part, error)?.dealt(deal, false).into());
+            }
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
-        // What is kept is kept whole.
+        // A row group is kept whole or not at all.
         let writer = writer.zip(fetcher.row_cache.as_ref());
         let wanted = writer.as_ref().map_or(part, |(_, row_cache)| row_cache.whole(&part));
         let read = self.decode(&wanted, chunks);
@@ -218,14 +224,17 @@ impl RowGroupDecoder {
         }
         match (read, writer) {
             (Ok(rows), None) => {
-                Ok(Resident::new(fetcher, selected, part, collator.prepared(rows)?, permit).into())
+                let rows = collator.prepared(rows, deal.as_deref())?;
+                let resident = Resident::new(fetcher, selected, part, rows, permit).dealt(deal, true);
+                Ok(if collator.needs_deals { resident } else { resident.without_deal() }.into())
             }
             (Ok(whole), Some((writer, _))) => {
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
+                let resident = resident.dealt(deal, false);
                 Ok(Read { resident, keep: Some((writer, whole)) })
             }
             (Err(error), _) if fetcher.may_lose(&error) => {
-                Ok(Resident::lost(fetcher, selected, part, error)?.into())
+                Ok(Resident::lost(fetcher, selected, part, error)?.dealt(deal, false).into())
             }
             (Err(error), _) => Err(error),
         }
@@ -271,7 +280,7 @@ impl fmt::Debug for RowGroupDecoder {
     }
 }
 
-/// The rows of a part, and what is to be kept of its row group.
+/// The rows of a part, and those of its row group to keep.
 struct Read {
     resident: Resident,
     keep: Option<(CacheWriter, RecordBatch)>,

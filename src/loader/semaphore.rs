@@ -3,24 +3,24 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Between two looks at whether a permit is free.
+/// Time between two checks whether a permit is free.
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Of a batch's memory, as many times as much is with the consumer: one batch, and the one that it had before.
+/// Batches that the consumer holds: the present one, and the one before it.
 pub(super) const WITH_CONSUMER: u64 = 2;
 
 /// How many batches may be made or waiting at once, of the epoch under way and the one after it together, and how many
 /// bytes they may take.
 ///
-/// A thread that waits for a permit looks for one now and then; it is woken only when most of them are free. A consumer whose
-/// steps wake other threads is one whose processor they take, for a time slice of milliseconds.
+/// A thread that waits for a permit checks for one now and then; it is woken only when most of them are free. A consumer
+/// whose steps wake other threads loses its processor to them, for a time slice of milliseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchSemaphore(Arc<Permits>);
 
 #[derive(Debug)]
 struct Permits {
     state: Mutex<State>,
-    /// As many free ones wake a thread that waits.
+    /// This many free ones wake a thread that waits.
     wake_at: usize,
     /// Bytes for batches, those with the consumer included.
     bytes: u64,
@@ -40,11 +40,11 @@ impl Permits {
     }
 }
 
-/// A permit among them, given back when it is dropped.
+/// One permit, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct BatchPermit(Arc<Permits>);
 
-/// The bytes of a batch, taken before it is made and given back when it is dropped.
+/// The bytes of a batch, taken before it is made and returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct BytesPermit {
     permits: Arc<Permits>,
@@ -68,7 +68,7 @@ impl BatchSemaphore {
         self.taken(&mut self.0.state())
     }
 
-    /// Waits a moment for a permit.
+    /// Waits a short time for a permit.
     pub(crate) fn wait(&self) -> Option<BatchPermit> {
         let waited = self
             .0
@@ -87,8 +87,8 @@ impl BatchSemaphore {
         state.reserved.saturating_add(bytes).saturating_add(with_consumer) <= self.0.bytes
     }
 
-    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is some. An epoch's first one always
-    /// passes: its consumer waits for it, and gives nothing back before.
+    /// Memory for a batch of `bytes` of the epoch whose memory holds `epoch`, if there is enough. An epoch's first batch
+    /// always passes: its consumer waits for it, and returns nothing before.
     pub(crate) fn acquire_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let mut state = self.0.state();
         let is_first = Arc::strong_count(epoch) == 1;
@@ -99,7 +99,7 @@ impl BatchSemaphore {
         Some(BytesPermit { permits: self.0.clone(), bytes, _epoch: epoch.clone() })
     }
 
-    /// Waits a moment for memory.
+    /// Waits a short time for memory.
     pub(crate) fn wait_for_bytes(&self, bytes: u64, epoch: &Arc<()>) -> Option<BytesPermit> {
         let has_none = |state: &mut State| !self.has(state, bytes);
         drop(self.0.freed.wait_timeout_while(self.0.state(), POLL_INTERVAL, has_none));

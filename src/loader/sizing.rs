@@ -1,61 +1,60 @@
-//! How the one memory number is shared out, and whether a window fits it.
+//! Divides the memory budget, and checks that a window fits it.
 
 use super::semaphore::WITH_CONSUMER;
 use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
-use crate::shard::{OrderSpec, Split};
+use crate::shard::{Mixing, OrderSpec, Split};
 
 pub(super) use crate::reader::budget::words;
 
-/// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for each side's hiccups.
+/// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for a delay on each side.
 const AHEAD: u64 = 3;
 
 /// Batches are made further ahead where memory allows, up to this many: decoding one row group holds up many small ones,
 /// and one photograph of 40 megapixels takes as long as several large ones.
 const AHEAD_MOST: u64 = 32;
 
-/// Of the budget, the share that batches made further ahead may take.
+/// The share of the budget that batches made further ahead may take.
 const AHEAD_SHARE: u64 = 8;
 
-/// Of the budget, the share that batches may take before fewer are made ahead.
+/// The share of the budget that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
 
 /// Batches that are made together take up to this much: enough to read a row group's column in one go, not so much that
-/// the consumer waits for what it does not need yet.
+/// the consumer waits for batches that it does not need yet.
 const GROUP_BYTES: u64 = 16 << 20;
 
-/// Batches that exist beside those that have a place: one that waits for a place, one in the consumer's hands and the one
-/// that it had before, and the first one of the next epoch.
+/// Batches that exist beside those that have a permit: one that waits for a permit, the consumer's present one and the
+/// one before it, and the first one of the next epoch.
 const BEYOND_QUEUE: u64 = 4;
 
 /// Parts of each lane beyond its pool that there is memory for, so that a batch may straddle the next one.
 const STRADDLED: u64 = 1;
 
-/// Bytes of lists for each row of the window: 4 for an epoch that mixes its rows, and, while it still has a quarter of them,
-/// 4 for the next one.
-const LISTED: u64 = 5;
+/// Bytes of a part's deal for each row.
+const DEALT: u64 = 4;
 
-/// Bytes that say where a row of a batch in the making comes from: source and row, in the order of the batch and in the
-/// order in which they are read.
+/// Bytes that locate a row of a batch in the making: source and row, in the order of the batch and in the order of
+/// reading.
 const PLACES: u64 = 24;
 
-/// How often a larger budget is tried before it is named: each time what lacks is added, of which row groups get a third or
-/// more.
+/// How often a larger budget is tried before it is suggested: each time the missing bytes are added, of which row groups
+/// get a third or more.
 const TRIES: usize = 64;
 
-/// Of the budget, the share that lists may take before the next epoch's are made late.
+/// The share of the budget that lists may take before those of the next epoch are made late.
 const LISTS_SHARE: u64 = 16;
 
 /// Of an epoch's steps, those after which the next one is prepared: as `steps / NEXT_AFTER`; where lists are long, as many
 /// before the end.
 const NEXT_AFTER: u64 = 4;
 
-/// The budget, shared out.
+/// The budget, divided.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizing {
-    /// All of it.
+    /// The whole budget.
     pub(super) memory: u64,
     /// For batches.
     pub(super) batches: u64,
@@ -63,7 +62,7 @@ pub(super) struct Sizing {
     pub(super) row_groups: u64,
     /// For the lists of rows that mix a window.
     pub(super) lists: u64,
-    /// What was asked for, to say which budget would do.
+    /// The requested batches, to suggest a budget that is enough.
     asked: Asked,
     /// Length of the queue of batches.
     pub(super) ahead: usize,
@@ -71,7 +70,7 @@ pub(super) struct Sizing {
     pub(super) group: usize,
 }
 
-/// Batches as they were asked for.
+/// Batches as they were requested.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     rows: u64,
@@ -79,12 +78,14 @@ struct Asked {
     may_group: bool,
     /// Whether decoding takes memory of the workspace, for which a part is set aside.
     uses_workspace: bool,
-    /// Bytes of the sets of selected rows.
-    row_sets: u64,
+    /// Whether the deals of parts stay as long as these do.
+    needs_deals: bool,
+    /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
+    beside: u64,
 }
 
 impl Sizing {
-    /// Shares `memory` out, for batches of `rows` rows and `bytes` bytes, which `may_group` says can be made together, and
+    /// Divides `memory`, for batches of `rows` rows and `bytes` bytes, which `may_group` says can be made together, and
     /// with a part for the workspace if decoding uses it.
     ///
     /// # Errors
@@ -109,8 +110,8 @@ impl Sizing {
             );
             let enough = words(least.saturating_mul(2));
             let hint = match fits < rows {
-                true => format!("`batch_size={fits}` fits, or raise memory to {enough}"),
-                false => format!("raise memory to {enough}"),
+                true => format!("`batch_size={fits}` fits, or raise `memory` to {enough}"),
+                false => format!("raise `memory` to {enough}"),
             };
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
@@ -122,18 +123,24 @@ impl Sizing {
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked = Asked { rows, bytes: made_together, may_group, uses_workspace, row_sets: 0 };
+        let asked =
+            Asked { rows, bytes: made_together, may_group, uses_workspace, needs_deals: true, beside: 0 };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
     }
 
-    /// The same beside sets of selected rows, which take `bytes` of what row groups have.
-    pub(super) fn beside_row_sets(self, bytes: u64) -> Self {
-        let asked = Asked { row_sets: bytes, ..self.asked };
+    /// The same for a loader that needs the deals of parts, or does not.
+    pub(super) fn with_deals(self, needs_deals: bool) -> Self {
+        Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
+    }
+
+    /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
+    pub(super) fn beside(self, bytes: u64) -> Self {
+        let asked = Asked { beside: bytes, ..self.asked };
         Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
-    /// Settles what row groups get: what is left when lists have theirs. Where the footers do not tell how long values are,
-    /// batches get half of the budget, as far as the row groups leave it to them.
+    /// Sets the share of row groups: what the lists leave. Where the footers do not give the lengths of values, batches get
+    /// half of the budget, as far as the row groups leave it to them.
     ///
     /// # Errors
     /// The window does not fit, or a row group does not pass even alone.
@@ -146,7 +153,8 @@ impl Sizing {
         are_lengths_known: bool,
     ) -> Result<Self> {
         self.check(fetcher, counts, order, split)?;
-        let Needed { row_groups: needed, lists, .. } = Needed::of(fetcher, counts, order, split);
+        let Needed { row_groups: needed, lists, .. } =
+            Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
         let rest = self.row_groups.saturating_sub(lists).max(1);
         if are_lengths_known {
             return Ok(Sizing { row_groups: rest, lists, ..self });
@@ -167,8 +175,8 @@ impl Sizing {
         for group in (0..counts.len()).filter(|&group| counts[group] > 0) {
             fetcher.admit(group, |bytes| self.total(bytes))?;
         }
-        let needed = Needed::of(fetcher, counts, order, split);
-        // One row group at a time always passes: what of it goes beyond the budget is bounded.
+        let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
+        // One row group at a time always passes: its excess over the budget is bounded.
         let alone = order.pool() == 1 && needed.lanes == 1 && !order.is_exact();
         let fits = |needed: Needed| {
             needed.row_groups <= self.row_groups && needed.row_groups.saturating_add(needed.lists) <= room
@@ -195,7 +203,7 @@ impl Sizing {
         if order.is_exact() {
             let cause =
                 format!("an exact shuffle holds all rows in memory, {total}, over the budget of {budget}");
-            let hint = format!("raise memory to {total}, give it a cache, or shuffle through a window");
+            let hint = format!("raise `memory` to {total}, give it a cache, or shuffle through a window");
             return Err(Error::new(ErrorKind::TooLarge, cause).hint(hint));
         }
         let cause = format!(
@@ -204,28 +212,29 @@ impl Sizing {
             needed.lanes
         );
         let fits = |pool: u32| {
-            let needed = Needed::of(fetcher, counts, &order.with_pool(pool), split);
+            let needed = Needed::of(fetcher, counts, &order.with_pool(pool), split, self.asked.needs_deals);
             (pool == 1 && needed.lanes == 1) || fits(needed)
         };
         let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let hint = match largest(order.pool(), fits) {
             Some(pool) => {
                 let rows = u64::from(pool) * (split.rows / groups.max(1));
-                format!("`window_rows={rows}` fits, or raise memory to {total}")
+                format!("`window_rows={rows}` fits, or raise `memory` to {total}")
             }
-            None => format!("raise memory to {total}"),
+            None => format!("raise `memory` to {total}"),
         };
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The budget that leaves `bytes` to row groups and lists. What batches get of a budget depends on it, so it is tried.
+    /// The budget that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so budgets
+    /// are tried.
     fn total(&self, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, may_group, uses_workspace, row_sets } = self.asked;
+        let Asked { rows, bytes: batch, may_group, uses_workspace, beside, .. } = self.asked;
         let mut memory = self.memory.max(bytes);
         for _ in 0..TRIES {
             let left = Sizing::new(memory, rows, batch, may_group, uses_workspace)
                 .map_or(0, |sizing| sizing.row_groups);
-            let left = left.saturating_sub(row_sets);
+            let left = left.saturating_sub(beside);
             if left >= bytes {
                 break;
             }
@@ -234,7 +243,7 @@ impl Sizing {
         memory
     }
 
-    /// What one batch may take at most: it passes alone, beside those that the consumer holds.
+    /// The most that one batch may take: it passes alone, beside those that the consumer holds.
     pub(super) fn largest_batch(&self) -> u64 {
         (self.batches.max(self.memory / BATCHES_SHARE) + ALONE_BEYOND) / (1 + WITH_CONSUMER)
     }
@@ -256,7 +265,7 @@ fn largest(limit: u32, fits: impl Fn(u32) -> bool) -> Option<u32> {
     (low > 0).then_some(low)
 }
 
-/// What an order needs of the budget, at most: in any epoch, on any rank.
+/// The most that an order needs of the budget, in any epoch and on any rank.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Needed {
     /// For row groups.
@@ -276,7 +285,7 @@ struct Weight {
 }
 
 impl Needed {
-    fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split) -> Self {
+    fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split, needs_deals: bool) -> Self {
         let selected = counts.iter().enumerate().filter(|(_, rows)| **rows > 0);
         let groups: Vec<Weight> = selected
             .map(|(group, rows)| Weight {
@@ -285,19 +294,25 @@ impl Needed {
                 stored: Budget::rounded(fetcher.stored(group)),
             })
             .collect();
-        Needed::for_groups(groups, order.is_exact(), u64::from(order.pool()), split)
+        Needed::for_groups(groups, order.mixing, u64::from(order.pool()), split, needs_deals)
     }
 
-    /// Epochs deal row groups to lanes and windows in any order, so the largest are taken to meet.
+    /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
     ///
     /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
     /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](super::assembly)): then a lane holds no more
     /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
     /// part more, so that a batch that straddles two row groups does not wait.
-    fn for_groups(mut groups: Vec<Weight>, is_exact: bool, pool: u64, split: Split) -> Self {
+    fn for_groups(
+        mut groups: Vec<Weight>,
+        mixing: Mixing,
+        pool: u64,
+        split: Split,
+        needs_deals: bool,
+    ) -> Self {
         // While a row group is decoded, its bytes lie beside its rows.
         let stored = groups.iter().map(|group| group.stored).max().unwrap_or(0);
-        if is_exact {
+        if mixing == Mixing::Exact {
             let held = groups.iter().map(|group| group.held).sum::<u64>();
             return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
         }
@@ -311,16 +326,29 @@ impl Needed {
         let by_count = groups.iter().map(|group| group.held).take(most as usize).sum::<u64>()
             + most.saturating_sub(groups.len() as u64) * largest;
         let by_rows = held_by(&mut groups, rows) + (CUT + shared) * largest;
-        // Rows in stored order are not listed.
-        let lists = if pool > 1 { LISTED.saturating_mul(listed(&mut groups, lanes * pool, rows)) } else { 0 };
+        let lists = match (mixing, pool) {
+            (Mixing::Window, 1) => DEALT.saturating_mul(listed(&mut groups, lanes * (1 + STRADDLED), rows)),
+            (Mixing::Window, _) => {
+                listed_bytes(pool, needs_deals).saturating_mul(listed(&mut groups, lanes * pool, rows))
+            }
+            // Rows are dealt as they are stored, or one by one.
+            (Mixing::Stored | Mixing::Exact, _) => 0,
+        };
         Needed { row_groups: by_count.min(by_rows) + stored, lists, lanes }
     }
+}
+
+/// Bytes of lists for each row of a window of `pool` parts. The next epoch has a place in its part's deal and a source for each
+/// row, while a quarter of this one's sources are left, and its parts' deals, if they are needed.
+fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
+    let source = if pool <= 0xFF { 1 } else { 2 };
+    DEALT + source + if needs_deals { DEALT + 1 } else { 0 }
 }
 
 /// Row groups that are cut where the lanes of a rank begin and end.
 const CUT: u64 = 2;
 
-/// How many parts the given number of rows in a row lie in at most.
+/// The most parts that the given number of consecutive rows can be in.
 fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| group.rows);
     let mut left = rows;
@@ -372,24 +400,24 @@ mod tests {
 
     #[test]
     fn a_lane_has_memory_for_its_pool_and_the_part_that_a_batch_straddles() {
-        let needed = Needed::for_groups(groups(64), false, 4, split(6_400, 2, 2));
+        let needed = Needed::for_groups(groups(64), Mixing::Window, 4, split(6_400, 2, 2), true);
         assert_eq!(needed.row_groups, 5 * 100 * KIB + 40 * KIB, "and the bytes of the one that is decoded");
-        assert_eq!((needed.lanes, needed.lists), (1, 4 * 100 * LISTED));
-        let two_lanes = Needed::for_groups(groups(64), false, 4, split(6_400, 4, 2));
+        assert_eq!((needed.lanes, needed.lists), (1, 4 * 100 * listed_bytes(4, true)));
+        let two_lanes = Needed::for_groups(groups(64), Mixing::Window, 4, split(6_400, 4, 2), true);
         assert_eq!((two_lanes.row_groups, two_lanes.lanes), (2 * 500 * KIB + 40 * KIB, 2));
-        let stored = Needed::for_groups(groups(64), false, 1, split(6_400, 1, 1));
+        let stored = Needed::for_groups(groups(64), Mixing::Stored, 1, split(6_400, 1, 1), true);
         assert_eq!((stored.row_groups, stored.lists), (240 * KIB, 0));
     }
 
     #[test]
     fn a_lane_holds_no_more_than_it_has() {
-        let needed = Needed::for_groups(groups(16), false, 16, split(1_600, 2, 2));
+        let needed = Needed::for_groups(groups(16), Mixing::Window, 16, split(1_600, 2, 2), true);
         // Eight row groups' worth of rows lie in ten at most, of which two are cut.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
-        assert_eq!(needed.lists, 800 * LISTED);
-        let all = Needed::for_groups(groups(16), false, 16, split(1_600, 1, 1));
+        assert_eq!(needed.lists, 800 * listed_bytes(16, true));
+        let all = Needed::for_groups(groups(16), Mixing::Window, 16, split(1_600, 1, 1), true);
         assert_eq!(all.row_groups, 16 * 100 * KIB + 40 * KIB);
-        let exact = Needed::for_groups(groups(16), true, 1, split(1_600, 2, 2));
+        let exact = Needed::for_groups(groups(16), Mixing::Exact, 1, split(1_600, 2, 2), true);
         assert_eq!((exact.row_groups, exact.lists), (1_640 * KIB, 0));
     }
 
@@ -397,7 +425,7 @@ mod tests {
     fn the_largest_row_groups_are_taken_to_meet() {
         let mut uneven = groups(16);
         uneven[7] = Weight { rows: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
-        let needed = Needed::for_groups(uneven, false, 3, split(1_600, 2, 2));
+        let needed = Needed::for_groups(uneven, Mixing::Window, 3, split(1_600, 2, 2), true);
         assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
     }
 }

@@ -1,4 +1,4 @@
-//! The options of a loader as one value: what every door fills, and what a loader shows of itself.
+//! The options of a loader as one value, which Rust, Python and the program fill, and which a loader returns.
 //!
 //! An option is written here once. The builder has a method for it, Python passes its keywords as they are, and the program
 //! has its flags: all of them set a field of [`LoaderSpec`], and `build` reads that field.
@@ -16,11 +16,11 @@ use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
 use crate::sizes;
 
-/// Options of a [`Loader`](crate::Loader), by the names that Python has for them.
+/// Options of a [`Loader`](crate::Loader), with the names that they have in Python.
 ///
 /// [`LoaderBuilder`](crate::LoaderBuilder) sets them one by one, or all at once with
 /// [`spec`](crate::LoaderBuilder::spec). [`Loader::spec`](crate::Loader::spec) returns them with the defaults filled in.
-/// What is left out of a serialised spec has its default; a name that is not known is refused.
+/// Options that are left out of a serialised spec have their defaults; an unknown name is refused.
 ///
 /// ```
 /// let text = r#"{"batch_size": 64, "memory": "4GiB", "shuffle": {"seed": 17}, "cache": {"path": "/nvme", "max_bytes": "1TB"}}"#;
@@ -51,8 +51,8 @@ pub struct LoaderSpec {
     pub drop_last: bool,
     /// How many epochs there will be. Default: unknown.
     pub epochs: Option<u64>,
-    /// Bytes for all that is in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or half of what the machine or
-    /// container has if that is less.
+    /// Bytes for everything in flight; written as a number or as `"4GiB"`. Default: 4 GiB, or half of the memory of the
+    /// machine or container if that is less.
     #[serde(deserialize_with = "sizes::deserialize_optional")]
     pub memory: Option<u64>,
     /// Threads that decode. Default: the processors that this process may use.
@@ -66,6 +66,15 @@ pub struct LoaderSpec {
 }
 
 /// The cache of a [`LoaderSpec`]: a folder, and how it is used.
+///
+/// ```
+/// use forebay::{CacheSpec, LoaderSpec, Tier};
+///
+/// let mut cache = CacheSpec::new("/nvme/forebay", 200_000_000_000);
+/// cache.tier = Tier::Pixels;
+/// let mut spec = LoaderSpec::default();
+/// spec.cache = Some(cache);
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -75,7 +84,7 @@ pub struct CacheSpec {
     /// The most bytes that the folder may hold; written as a number or as `"200GB"`.
     #[serde(deserialize_with = "sizes::deserialize")]
     pub max_bytes: u64,
-    /// What is kept of images. Default: [`Tier::Auto`].
+    /// The form in which images are kept. Default: [`Tier::Auto`].
     #[serde(default)]
     pub tier: Tier,
 }

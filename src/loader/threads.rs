@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::panics::caught_future;
 
-/// Threads that wait for storage; they do not work.
+/// Threads that may block on storage; they hardly use the processor.
 const WAITING: usize = 2;
 
 /// The threads that wait for storage: of one data set, and of its loaders.
@@ -46,13 +46,13 @@ impl IoRuntime {
         if self.is_forked() { Err(forked()) } else { Ok(()) }
     }
 
-    /// Runs a future to its end on these threads, from any thread of the user's: one of another runtime included.
+    /// Runs a future to its end on these threads, from any user thread, even one of another runtime.
     pub(crate) fn wait_for<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
         let (send, receive) = bounded(1);
-        // Nobody waits any more where the user's thread was stopped.
+        // If the user's thread was stopped, the receiver is gone.
         self.handle()?.spawn(async move { drop(send.send(caught_future(future).await)) });
         let ended = receive.recv();
         let ended = ended.map_err(|_| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;

@@ -1,12 +1,12 @@
-//! In which form a cache keeps cells: said by the user, or chosen by what is measured.
+//! The form in which a cache keeps cells: set by the user, or chosen by measurements.
 //!
-//! A choice is made where an epoch begins, from what the one before showed, and holds for what is prepared from then on:
-//! the epoch after it. Order and position do not depend on it.
+//! A choice is made when an epoch begins, from measurements of the one before, and applies to the next one to be
+//! prepared: the epoch after it. Order and position do not depend on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
+use crate::arrow::array::RecordBatch;
 
 use super::machine::page_cache;
 use crate::cache::Tier;
@@ -15,17 +15,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Monitor, Stage};
 use crate::reader::fetch::Fetcher;
 
-/// Cells of a row group that are looked at, in each column.
+/// Cells of a row group that are sampled, in each column.
 const SAMPLED_CELLS: usize = 16;
 /// Shorter epochs measure nothing.
 const MIN_EPOCH_SECONDS: f64 = 0.2;
-/// A consumer that waits for a smaller part of its time is served well enough: the first batch of a short epoch may be it.
+/// A consumer that waits for a smaller part of its time needs no other form: the wait may be for the first batch of a
+/// short epoch.
 const MIN_WAIT_SHARE: f64 = 0.05;
-/// The disk must give cells so many times as fast as they come now.
+/// The disk must deliver cells this many times as fast as they come now.
 const MIN_DISK_SPEEDUP: f64 = 2.0;
 /// A form must save half of the decoding to be worth its disk.
 const MAX_DECODING_LEFT: f64 = 0.5;
-/// A form that gives less than this part of the rate of cells as they are stored is left again.
+/// A form that gives less than this part of the rate of stored cells is abandoned.
 const MIN_RATE_KEPT: f64 = 0.95;
 
 /// The choice of one loader.
@@ -36,7 +37,7 @@ pub(super) struct Tiers {
     forms: Vec<Arc<CacheForm>>,
     /// Columns whose cells are decoded.
     decoded: u64,
-    /// What a row costs in each form.
+    /// The cost of a row in each form.
     costs: OnceLock<Vec<Cost>>,
     choice: Mutex<Choice>,
 }
@@ -44,7 +45,7 @@ pub(super) struct Tiers {
 #[derive(Debug, Default)]
 struct Choice {
     form: Option<Arc<CacheForm>>,
-    /// Whether it is not to be changed any more.
+    /// Whether the choice is final.
     is_final: bool,
     epoch: Option<EpochStart>,
     /// Rows a second of the last epoch that was held up by decoding cells as they are stored.
@@ -55,32 +56,32 @@ struct Choice {
 #[derive(Debug)]
 struct EpochStart {
     at: Instant,
-    /// The choice of that moment: the form of the epoch after it, which is prepared from here on.
+    /// The choice at that time: the form of the epoch after it, which is prepared from then on.
     next_form: Option<Arc<CacheForm>>,
     /// Its own.
     form: Option<Arc<CacheForm>>,
     counters: Counters,
 }
 
-/// What the monitor has counted.
+/// The monitor's counts.
 #[derive(Clone, Copy, Debug)]
 struct Counters {
     /// Cells that were decoded.
     decoded: u64,
-    /// Cells that were brought into another form to be kept.
+    /// Cells that were converted to another form to be kept.
     kept: u64,
     /// Seconds that the consumer waited for batches that were being collated.
     waited: f64,
 }
 
-/// What a choice is made from.
+/// The input of a choice.
 struct Measured<'a> {
-    /// What a row costs in each form.
+    /// The cost of a row in each form.
     costs: &'a [Cost],
     rows: u64,
-    /// Rows a second that came last.
+    /// Rows a second of the last epoch.
     rate: f64,
-    /// Bytes that the entries may come to.
+    /// Bytes that the entries may take.
     room: u64,
     /// Bytes that the page cache keeps.
     page_cache: u64,
@@ -89,8 +90,8 @@ struct Measured<'a> {
 }
 
 impl Tiers {
-    /// What was asked for; left open, it begins with the form in which an earlier run has kept cells. `forms` are those that
-    /// columns have, best first; `decoded` is how many columns are decoded.
+    /// Begins with the requested form; if that is open, with the form in which an earlier run kept cells. `forms` are those
+    /// that columns have, best first; `decoded` is how many columns are decoded.
     pub(super) fn new(asked: Tier, forms: Vec<Arc<CacheForm>>, decoded: u64, fetcher: &Fetcher) -> Self {
         let found = || forms.iter().find(|form| asked == Tier::Auto && is_kept(fetcher, form));
         let form = forms.iter().find(|form| form.tier() == asked).or_else(found).cloned();
@@ -112,7 +113,7 @@ impl Tiers {
         self.form().map_or(Tier::Rows, |form| form.tier())
     }
 
-    /// Takes over what a saved position was made with, where it was left open.
+    /// Takes over the form of a saved position, if the user left it open.
     pub(super) fn restore(&self, saved: &str) -> Result<()> {
         let saved: Tier = saved.parse().map_err(|error: Error| {
             Error::new(ErrorKind::StateMismatch, format!("the state is damaged: {}", error.cause()))
@@ -123,14 +124,14 @@ impl Tiers {
         Ok(())
     }
 
-    /// Looks at the cells of a row group as the data set has them.
+    /// Samples the cells of a row group in stored form.
     pub(super) fn observe(&self, rows: &RecordBatch) {
         if self.asked != Tier::Auto || self.forms.is_empty() || self.costs.get().is_some() {
             return;
         }
         let costs = self.forms.iter().map(|form| form.cost(rows, SAMPLED_CELLS)).collect::<Option<_>>();
         if let Some(costs) = costs {
-            // Another thread may have been first, which is as good.
+            // If another thread was first, its result is as good.
             let _ = self.costs.set(costs);
         }
     }
@@ -202,7 +203,7 @@ impl Measured<'_> {
         })
     }
 
-    /// The first form that saves enough, and that the disk has room for and gives fast enough.
+    /// The first form that saves enough, that the disk can hold, and that it delivers fast enough.
     fn choice(&self) -> Option<usize> {
         self.costs.iter().position(|cost| {
             let all = cost.bytes * self.rows as f64;
@@ -214,7 +215,7 @@ impl Measured<'_> {
     }
 }
 
-/// What the rows of the data set take when cells are kept as they are stored, at most.
+/// The most bytes that the rows of the data set take if cells are kept as stored.
 fn catalog_bytes(fetcher: &Fetcher) -> u64 {
     (0..fetcher.catalog.groups.len()).map(|group| fetcher.held(group)).sum()
 }

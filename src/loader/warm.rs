@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
-/// Between two looks at whether the loader was closed.
+/// Time between two checks whether the loader was closed.
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, as far as they are not there yet and fit. Ends the epoch that is under
-    /// way. `done` is told how many row groups are done, of how many.
+    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet. Ends the epoch that is under
+    /// way. `done` is called with the number of finished row groups and of all.
     ///
     /// # Errors
     /// There is no cache; a row group cannot be read; the loader was closed.
@@ -26,7 +26,7 @@ impl Loader {
         let row_cache = inner.fetcher.row_cache.as_ref();
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
-        inner.engine.reset();
+        inner.engine.warmed();
         let counts = inner.selected.counts.clone();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
@@ -39,7 +39,7 @@ impl Loader {
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
-        let prefetch = Prefetch::start(&inner.source(true)?, Box::new(scout), || {}, watch.clone());
+        let prefetch = Prefetch::start(&inner.source(true)?, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
         prefetch.control.fetch_all();
         let mut passed = 0;

@@ -1,13 +1,13 @@
-//! Which stage works and which one waits, and for what: what a loader notes about itself while it runs.
+//! Records which stages work, which wait and for what, while a loader runs.
 //!
 //! ```text
 //! fetching  ─ RowGroupWatch ─┐
 //! the pool  ─ Task ──────────┼─► Timings ─► loader::stats     always on: one short lock for each change
 //! assembly  ─ Watch ─────────┤
-//! consumer  ─ Watch ─────────┘   Trace ───► a file            where it was asked for
+//! consumer  ─ Watch ─────────┘   Trace ───► a file            if requested
 //! ```
 //!
-//! It decides nothing: no other module behaves differently because of what is noted here.
+//! It decides nothing: no other module behaves differently because of these records.
 
 mod histogram;
 mod row_group;
@@ -28,7 +28,7 @@ pub(crate) use watch::Watch;
 
 use trace::{Places, Span, Track};
 
-/// What one loader notes about itself.
+/// The record of one loader's activity.
 #[derive(Debug)]
 pub(crate) struct Monitor {
     origin: Instant,
@@ -102,7 +102,7 @@ impl Monitor {
         work.bytes += bytes;
     }
 
-    /// Whether this is a forked child, where somebody who is not here may hold the lock.
+    /// Whether this is a forked child, in which a thread of the parent may hold the lock for ever.
     fn is_foreign(&self) -> bool {
         self.process != std::process::id()
     }
@@ -111,7 +111,7 @@ impl Monitor {
         self.timings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes an entry at the time that it is then: entries are made one after the other.
+    /// Makes an entry at the present time, under the lock: entries are made one after the other.
     fn enter<T>(&self, entry: impl FnOnce(&mut Timings, u64) -> T) -> T {
         let mut timings = self.lock();
         let now = self.origin.elapsed().as_nanos() as u64;
@@ -125,7 +125,7 @@ impl Monitor {
     }
 }
 
-/// What a span was about.
+/// The subject of a span.
 type About = Option<(&'static str, u64)>;
 
 /// Work of a thread of the pool.

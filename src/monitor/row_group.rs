@@ -18,7 +18,7 @@ pub(crate) struct RowGroupWatch {
 }
 
 impl RowGroupWatch {
-    /// The row group goes on to another phase.
+    /// The row group enters another phase.
     pub(crate) fn go_on(&mut self, phase: Phase) {
         let id = self.watch.id();
         let now = self.watch.enter(|timings, now| {

@@ -31,12 +31,12 @@ pub enum Stage {
     Gather,
     /// Decoding images, and other cells one by one.
     Decode,
-    /// Bringing cells into the form in which the row cache keeps them.
+    /// Converting cells to the form in which the row cache keeps them.
     Keep,
-    /// Handing a batch over: until who waits for it is awake, and its conversion to the arrays of Python or of a
-    /// framework.
+    /// Handing a batch over: waking the thread that waits for it, and converting the batch to arrays of Python
+    /// or of a framework.
     HandOver,
-    /// A function of the user's between the loader and the training loop.
+    /// A user's function between the loader and the training loop.
     Transform,
     /// Copying a batch to a device.
     Device,
@@ -61,7 +61,7 @@ impl Stage {
         Stage::Consumer,
     ];
 
-    /// What the loader's pool of threads works on.
+    /// The stages that run on the pool of threads of the loader.
     pub(super) const POOL: [Stage; 4] = [Stage::Parquet, Stage::Gather, Stage::Decode, Stage::Keep];
 
     /// Its name in reports: one word, in lower case, such as `hand_over`.

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
 
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 
 /// Spans that are kept: 13 MB, and some minutes of a busy loader.
 const MAX_SPANS: usize = 200_000;
@@ -21,15 +21,15 @@ const MAX_SPANS: usize = 200_000;
 pub(crate) enum Track {
     /// The consumer.
     Consumer,
-    /// What the same thread does to a batch before it has it.
+    /// Work of the same thread on a batch before it has it.
     Near,
-    /// What is between the pipe and the consumer, for one of the epochs that are open.
+    /// The thread between the pipe and the consumer, of one of the open epochs.
     Front(u32),
-    /// The thread that assembles batches, of one epoch of those that live.
+    /// The thread that assembles batches, of one of the live epochs.
     Assembly(u32),
     /// A thread of the pool.
     Pool(u32),
-    /// A row group on its way, of those that are.
+    /// One of the row groups on their way.
     Fetch(u32),
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct Span {
     pub(crate) track: Track,
     pub(crate) start: u64,
     pub(crate) end: u64,
-    /// What it was about: a number, and the number's name.
+    /// Its subject: a number, and the number's name.
     pub(crate) about: Option<(&'static str, u64)>,
 }
 
@@ -73,7 +73,7 @@ pub(crate) struct Span {
 #[derive(Debug)]
 pub(crate) struct Trace {
     path: PathBuf,
-    /// A forked child does not write over its parent's file.
+    /// A forked child does not overwrite its parent's file.
     process: u32,
     kept: Mutex<Kept>,
 }
@@ -88,12 +88,13 @@ struct Kept {
 }
 
 impl Trace {
-    /// Makes the file, to be filled in the end.
+    /// Makes the file, to be filled in the end, wherever the process works then.
     ///
     /// # Errors
-    /// It cannot be made.
+    /// It cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let trace = Trace { path: path.to_path_buf(), process: std::process::id(), kept: Mutex::default() };
+        let absolute = std::path::absolute(path).or_fail()?;
+        let trace = Trace { path: absolute, process: std::process::id(), kept: Mutex::default() };
         trace.write(&Kept::default()).map_err(|error| {
             Error::new(ErrorKind::Io, format!("the trace could not be written: {error}"))
                 .at(Place::file(path.to_string_lossy()))
@@ -116,7 +117,7 @@ impl Trace {
         kept.unwritten = true;
     }
 
-    /// Writes what there is, if the file does not have it.
+    /// Writes the spans that the file does not have yet.
     pub(crate) fn flush(&self) {
         if self.process != std::process::id() {
             return;
@@ -129,17 +130,27 @@ impl Trace {
         }
     }
 
-    /// Why the file is not whole, once.
+    /// Why the file is incomplete, once.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.lock().failure.take()
     }
 
     fn write(&self, kept: &Kept) -> std::io::Result<()> {
-        const MICROS: f64 = 1e3;
         // Under another name first: a reader finds a whole file.
         let mut part = self.path.clone().into_os_string();
         part.push(".part");
-        let mut file = BufWriter::new(File::create(&part)?);
+        let part = Path::new(&part);
+        let written = self.write_to(part, kept).and_then(|()| std::fs::rename(part, &self.path));
+        if written.is_err() {
+            // What is left of it is of no use, and whether there is anything does not matter.
+            let _ = std::fs::remove_file(part);
+        }
+        written
+    }
+
+    fn write_to(&self, part: &Path, kept: &Kept) -> std::io::Result<()> {
+        const MICROS: f64 = 1e3;
+        let mut file = BufWriter::new(File::create(part)?);
         let other = json!({
             "program": "forebay",
             "version": env!("CARGO_PKG_VERSION"),
@@ -162,8 +173,7 @@ impl Trace {
             write!(file, ",\n{span}")?;
         }
         writeln!(file, "\n]}}")?;
-        file.flush()?;
-        std::fs::rename(part, &self.path)
+        file.flush()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is noted about one epoch: its row groups, its assembly, and who takes its batches.
+//! The record of one epoch: its row groups, its assembly, and the consumer of its batches.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -63,7 +63,7 @@ impl Watch {
         });
     }
 
-    /// All of it was taken, or no more of it is wanted.
+    /// All of it was taken, or the rest is not wanted.
     pub(crate) fn ends(&self) {
         self.enter(|timings, now| {
             timings.settle(now);
@@ -102,12 +102,12 @@ impl Watch {
 
     // Its assembly
 
-    /// Assembly waits for a row group, until what this returns is dropped.
+    /// Assembly waits for a row group, until the returned value is dropped.
     pub(crate) fn starved(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Starved, "wait for a row group")
     }
 
-    /// Assembly waits for room in the consumer's queue, until what this returns is dropped.
+    /// Assembly waits for space in the consumer's queue, until the returned value is dropped.
     pub(crate) fn blocked(&self) -> Waiting<'_> {
         self.assembly_waits(Assembly::Blocked, "wait for room")
     }
@@ -148,7 +148,7 @@ impl Watch {
         self.enter(|timings, now| timings.pauses(self.0.id, now));
     }
 
-    /// A batch leaves the pipe, for what is between it and the consumer: it is handed over.
+    /// A batch leaves the pipe, for the thread between it and the consumer: it is handed over.
     pub(crate) fn hands_over(&self) {
         self.enter(|timings, now| {
             timings.takes(self.0.id, now);
@@ -188,12 +188,12 @@ impl Watch {
         self.enter(|timings, now| timings.gets_nothing(now));
     }
 
-    /// What is between the pipe and the consumer works as a stage; for `None`, it waits for the next batch.
+    /// The thread between the pipe and the consumer works for a stage; for `None`, it waits for the next batch.
     pub(crate) fn works(&self, stage: Option<Stage>) {
         self.turn(stage.map_or(Front::Waiting, Front::At));
     }
 
-    /// What is between the pipe and the consumer waits until the consumer takes its results.
+    /// The thread between the pipe and the consumer waits until the consumer takes its results.
     pub(crate) fn is_full(&self) {
         self.turn(Front::Full);
     }
@@ -218,7 +218,7 @@ impl Watch {
         self.change(|epoch| epoch.apart = true);
     }
 
-    /// Work for a stage that is done when a batch is looked at, until what this returns is dropped.
+    /// Work for a stage that is delayed until a batch is read, until the returned value is dropped.
     pub(crate) fn looks(&self, stage: Stage) -> Looking<'_> {
         let look = (!self.0.monitor.is_foreign())
             .then(|| self.enter(|timings, now| timings.looks(self.0.id, now, stage)));
@@ -264,7 +264,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Work that is done when a batch is looked at.
+/// Work that is delayed until a batch is read.
 pub(crate) struct Looking<'a> {
     watch: &'a Watch,
     stage: Stage,

@@ -1,7 +1,7 @@
 //! One number bounds the bytes in flight.
 //!
-//! A permit is taken in plan order before a request starts and rides with its rows until the last one has left the
-//! window: whoever holds rows holds their permit.
+//! A permit is taken in plan order before a request starts, and stays with its rows until the last one has left
+//! the window: a holder of rows holds their permit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -13,8 +13,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Bytes that one semaphore permit stands for: fine enough for small row groups, coarse enough that 16 TiB fit a u32.
 const UNIT: u64 = 4096;
 
-/// Bytes that a row group may take beyond the whole budget, where it passes alone: of the 150 MiB that a loader may take
-/// beside its budget, what is left to its own code, stacks and buffers is more than half.
+/// Bytes that a row group may take beyond the whole budget, where it passes alone: more than half of the 150 MiB that a
+/// loader may take beyond its budget is left for its own code, stacks and buffers.
 pub(crate) const ALONE_BEYOND: u64 = 64 << 20;
 
 /// The bytes that row groups in flight may take.
@@ -25,14 +25,14 @@ pub(crate) struct Budget {
     books: Arc<Books>,
 }
 
-/// What is granted, in units. (The semaphore counts what a waiter has been promised so far as taken.)
+/// The units granted. (The semaphore counts what a waiter has been promised so far as taken.)
 #[derive(Debug, Default)]
 struct Books {
     granted: AtomicU32,
     peak: AtomicU32,
 }
 
-/// Bytes of the budget; given back when dropped.
+/// Bytes of the budget, returned when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     permit: OwnedSemaphorePermit,
@@ -45,7 +45,7 @@ impl Budget {
         Budget { semaphore: Arc::new(Semaphore::new(units as usize)), units, books: Arc::default() }
     }
 
-    /// Waits for `bytes`. More than the whole budget is granted alone, once everything else has been given back.
+    /// Waits for `bytes`. More than the whole budget is granted alone, once everything else has been returned.
     pub(crate) async fn acquire(&self, bytes: u64) -> Option<Permit> {
         let permit = self.semaphore.clone().acquire_many_owned(self.units_of(bytes)).await;
         permit.ok().map(|permit| self.granted(permit))
@@ -84,11 +84,11 @@ impl Budget {
         u64::from(self.units) * UNIT + ALONE_BEYOND
     }
 
-    /// Refuses a row group of `bytes` that would not keep the bound even alone. `memory_for` says which budget would do
-    /// for so many bytes.
+    /// Refuses a row group of `bytes` that would not keep the bound even alone. `memory_for` returns the budget that is
+    /// enough for a number of bytes.
     ///
     /// # Errors
-    /// It would not.
+    /// It does not keep the bound.
     pub(crate) fn admit(&self, bytes: u64, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
         if bytes <= self.largest() {
             return Ok(());
@@ -99,7 +99,7 @@ impl Budget {
             words(self.largest())
         );
         let hint = format!(
-            "raise memory to {}, leave columns out, or rewrite the file with smaller row groups",
+            "raise `memory` to {}, leave columns out, or rewrite the file with smaller row groups",
             words(memory_for(bytes))
         );
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
@@ -116,7 +116,7 @@ impl Budget {
 }
 
 impl Permit {
-    /// Gives back all but `bytes`: what decoding turned out to need less than the estimate.
+    /// Returns all but `bytes`, when decoding needs less than the estimate.
     pub(crate) fn shrink(&mut self, bytes: u64) {
         let keep = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX).max(1);
         self.give_back(self.permit.num_permits().saturating_sub(keep));
@@ -128,7 +128,7 @@ impl Permit {
     }
 
     fn give_back(&mut self, units: usize) {
-        // In this order: what is booked was never granted twice.
+        // In this order, so that no byte is counted as granted twice.
         self.books.granted.fetch_sub(units as u32, SeqCst);
         drop(self.permit.split(units));
     }
@@ -157,7 +157,7 @@ mod tests {
 
     const KIB: u64 = 1 << 10;
 
-    /// What is granted without waiting.
+    /// A permit, where one is granted at once.
     fn take(budget: &Budget, bytes: u64) -> Option<Permit> {
         futures::FutureExt::now_or_never(budget.acquire(bytes)).flatten()
     }

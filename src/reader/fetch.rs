@@ -3,6 +3,9 @@
 //! Permits are taken one after the other, then several row groups are fetched at once and come out in plan order again
 //! (`buffered`, never `buffer_unordered`): order is planned, not restored. How many requests that makes at once is
 //! settled by the store, from what it measures.
+//!
+//! A footer that was not read yet is read before the permit is taken, which is for what it says; and some parts ahead, or
+//! each file would cost a round trip more.
 
 use std::ops::Range;
 use std::pin::Pin;
@@ -20,11 +23,11 @@ use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
-use crate::panics::caught_future;
+use crate::panics::{Panic, caught_future};
 use crate::shard::Part;
-use crate::source::Store;
+use crate::source::{FOOTERS_AT_ONCE, Store};
 
-/// What fetching needs to know.
+/// The input of fetching.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     pub(crate) store: Store,
@@ -33,11 +36,11 @@ pub(crate) struct Fetcher {
     pub(crate) budget: Budget,
     /// Whether the rows of a row group that cannot be read are to be skipped, each counted, instead of ending the epoch.
     pub(crate) lenient: bool,
-    /// Where rows are kept, and looked for first.
+    /// The cache of rows, which is looked up first.
     pub(crate) row_cache: Option<RowCache>,
 }
 
-/// How far fetching got: tells a wait for storage from a wait for memory.
+/// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
 #[derive(Debug)]
 pub(crate) struct Gauge {
     /// Parts that were granted their memory.
@@ -45,7 +48,7 @@ pub(crate) struct Gauge {
     /// The bytes that the next one waits for; 0 while none does.
     asked: AtomicU64,
     watch: Watch,
-    /// Who holds memory beside the epoch.
+    /// The writes that hold memory beside the epoch.
     behind: Option<Arc<WriteBehind>>,
 }
 
@@ -60,8 +63,8 @@ impl Gauge {
         Gauge { behind, ..self }
     }
 
-    /// Whether fetching waits for memory that `budget` does not have, while all that it was granted before, `arrived` parts,
-    /// has arrived. Rows that are being written then have to let theirs go.
+    /// Whether fetching waits for memory that `budget` does not have, after all parts that were granted memory, `arrived` of
+    /// them, have arrived. Rows that are being written then have to release theirs.
     pub(crate) fn is_stuck(&self, arrived: u64, budget: &Budget) -> bool {
         let asked = self.asked.load(Acquire);
         let is_stuck = asked > 0 && self.granted.load(Acquire) == arrived && !budget.has(asked);
@@ -72,25 +75,25 @@ impl Gauge {
     }
 }
 
-/// Column chunks: where they lie in their file, and their bytes.
+/// Column chunks: their ranges in the file, and their bytes.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
-/// What came of one part, and the permit that covers it and the rows it becomes.
+/// The result of fetching one part, and the permit that covers it and the rows that it becomes.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: FetchOutcome,
     pub(crate) permit: Permit,
-    /// Its place in the books.
+    /// Its record in the monitor.
     pub(crate) watch: RowGroupWatch,
 }
 
-/// What came of a part.
+/// The result of fetching a part.
 pub(crate) enum FetchOutcome {
-    /// The bytes of its row group's column chunks; and who keeps the rows that they become.
+    /// The bytes of its row group's column chunks, and the writer for their rows.
     Bytes(Chunks, Option<CacheWriter>),
-    /// The rows of its row group; and who keeps them in another form.
+    /// The rows of its row group, and the writer for another form of them.
     Rows(Kept, Option<CacheWriter>),
-    /// Nothing, and why: its rows are to be skipped.
+    /// Nothing, with the reason: its rows are to be skipped.
     Lost(Error),
 }
 
@@ -127,8 +130,8 @@ impl Fetcher {
         self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
     }
 
-    /// Fetches `parts`; hands each to `begin` as it comes, and what that makes of it to `pass_on`, in order, until that
-    /// says that nobody listens any more.
+    /// Fetches `parts`; passes each to `begin` as it comes, and the result to `pass_on`, in order, until that reports
+    /// that the receiver is gone.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
@@ -137,7 +140,9 @@ impl Fetcher {
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) {
         let fetched = parts
-            .then(|part| {
+            .map(|part| async move { (part, self.read_footer(part.group as usize).await) })
+            .buffered(FOOTERS_AT_ONCE)
+            .then(|(part, footer)| {
                 let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
                 let watch = gauge.watch.asks_for(part.group);
                 async move {
@@ -145,10 +150,12 @@ impl Fetcher {
                     let permit = budget.acquire(cost).await;
                     gauge.granted.fetch_add(1, AcqRel);
                     gauge.asked.store(0, Release);
-                    (part, permit, watch)
+                    (part, footer, permit, watch)
                 }
             })
-            .map(|(part, permit, watch)| UnderWay::start(self.clone(), part, permit, watch, begin.clone()))
+            .map(|(part, footer, permit, watch)| {
+                UnderWay::start(self.clone(), part, footer, permit, watch, begin.clone())
+            })
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some(result) = fetched.next().await {
@@ -159,8 +166,14 @@ impl Fetcher {
         }
     }
 
-    /// Reads the column chunks of a part's row group.
-    async fn fetch(&self, part: Part, permit: Option<Permit>, mut watch: RowGroupWatch) -> Result<Fetched> {
+    /// Reads the column chunks of a part's row group, if its footer was read.
+    async fn fetch(
+        &self,
+        part: Part,
+        footer: Result<()>,
+        permit: Option<Permit>,
+        mut watch: RowGroupWatch,
+    ) -> Result<Fetched> {
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
@@ -174,7 +187,11 @@ impl Fetcher {
             }
             Lookup::Miss(writer) => {
                 watch.go_on(Phase::Fetch);
-                match self.read(part.group as usize).await {
+                let read = match footer {
+                    Ok(()) => self.read(part.group as usize).await,
+                    Err(error) => Err(error),
+                };
+                match read {
                     Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
                     read => FetchOutcome::Bytes(read?, writer),
                 }
@@ -187,7 +204,7 @@ impl Fetcher {
         Ok(Fetched { part, found, permit, watch })
     }
 
-    /// Whose turn it is to fetch a row group.
+    /// Who is to fetch a row group.
     async fn turn(&self, group: usize) -> Lookup {
         let Some(row_cache) = self.row_cache.clone() else { return Lookup::Miss(None) };
         let Fetcher { store, catalog, projection, .. } = self.clone();
@@ -197,39 +214,46 @@ impl Fetcher {
     }
 
     /// Whether a failure costs no more than the rows of its row group: a file that is gone, or damage. A file with other
-    /// content never does.
+    /// content always costs more.
     pub(crate) fn may_lose(&self, error: &Error) -> bool {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
+    /// Reads the footer of a row group's file, unless it was read before.
+    async fn read_footer(&self, group: usize) -> Result<()> {
+        let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
+        caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
+    }
+
     /// Reads the column chunks of a row group, without a permit.
     pub(crate) async fn read(&self, group: usize) -> Result<Chunks> {
+        self.read_footer(group).await?;
         let group = &self.catalog.groups[group];
-        let ranges = self.catalog.byte_ranges(group, &self.projection);
+        let ranges = self.catalog.byte_ranges(group, &self.projection)?;
         let file = &self.catalog.files[group.file];
         // The store may be the user's own.
         let read = caught_future(self.store.read_ranges(file, &ranges)).await;
-        let read =
-            read.unwrap_or_else(|panic| Err(Error::panicked("forebay or in what it reads from", &panic)));
+        let read = read.unwrap_or_else(|panic| Err(panicked(&panic)));
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }
 }
 
-/// A row group on its way, by itself: it comes in while those before it wait to be decoded. What is not polled makes no
-/// headway, and would look like a store that is slow. Dropping it ends it.
+/// A row group that is fetched in a task of its own, while those before it wait to be decoded. A future that is not
+/// polled makes no progress, and would look like a slow store. Dropping it ends it.
 struct UnderWay<T>(JoinHandle<Result<T>>);
 
 impl<T: Send + 'static> UnderWay<T> {
     fn start<B: Future<Output = T> + Send>(
         fetcher: Fetcher,
         part: Part,
+        footer: Result<()>,
         permit: Option<Permit>,
         watch: RowGroupWatch,
         begin: impl Fn(Fetched) -> B + Send + 'static,
     ) -> Self {
         UnderWay(tokio::spawn(async move {
-            let fetched = fetcher.fetch(part, permit, watch).await?;
+            let fetched = fetcher.fetch(part, footer, permit, watch).await?;
             Ok(begin(fetched).await)
         }))
     }
@@ -241,7 +265,7 @@ impl<T> Future for UnderWay<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
         let ended = ready!(self.0.poll_unpin(context));
         Poll::Ready(ended.unwrap_or_else(|error| match error.is_cancelled() {
-            true => Err(Error::new(ErrorKind::Closed, "the loader was closed")),
+            true => Err(Error::closed()),
             false => Err(Error::new(ErrorKind::Internal, error.to_string())),
         }))
     }
@@ -251,4 +275,9 @@ impl<T> Drop for UnderWay<T> {
     fn drop(&mut self) {
         self.0.abort();
     }
+}
+
+/// The store may be the user's own.
+fn panicked(panic: &Panic) -> Error {
+    Error::panicked("forebay or in what it reads from", panic)
 }

@@ -1,18 +1,19 @@
-//! Which rows are wanted: a filter over columns, in the DNF lists that pyarrow, Petastorm and Hugging Face use.
+//! Filters over columns, in the DNF lists that pyarrow, Petastorm and Hugging Face use.
 //!
-//! A filter is used twice: on a row group's statistics, to leave out what cannot match, and on rows. The two must agree, so
-//! statistics only ever decide where no value, null or NaN could tell otherwise.
+//! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on rows. The two
+//! must agree, so statistics decide only where no value, null or NaN could contradict them.
 
 mod evaluate;
 mod op;
 mod prune;
 
-use arrow::array::RecordBatch;
-use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::DataType;
 use parquet::arrow::arrow_reader::RowSelection;
+use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 
+use crate::arrow::array::RecordBatch;
+use crate::arrow::buffer::BooleanBuffer;
+use crate::arrow::datatypes::DataType;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -20,9 +21,9 @@ pub use op::Op;
 
 /// Rows for which all terms of at least one of several lists hold.
 ///
-/// A comparison with null never holds, also not `!=` and `not in`; neither does one with NaN, except `!=` and `not in`.
-/// That is what pyarrow does, but for `not in`, which holds for null there alone. Narrow floats are compared as 64-bit
-/// ones: no stored 32-bit float equals 0.1.
+/// A comparison with null never holds, not even `!=` and `not in`; one with NaN holds for `!=` and `not in` alone.
+/// pyarrow does the same, except that `not in` holds for null there. Narrow floats are compared as 64-bit ones: no
+/// stored 32-bit float equals 0.1.
 ///
 /// ```
 /// use forebay::Filter;
@@ -52,12 +53,12 @@ pub struct Term {
     pub column: String,
     /// How to compare.
     pub op: Op,
-    /// What to compare with: a list for `in` and `not in`, one value for all others.
+    /// The value to compare with: a list for `in` and `not in`, one value for all others.
     pub value: Value,
 }
 
 impl Term {
-    /// A comparison; whether it makes sense is seen in [`Filter::validate`].
+    /// A comparison; [`Filter::validate`] checks it against a data set.
     pub fn new(column: impl Into<String>, op: Op, value: impl Into<Value>) -> Self {
         Term { column: column.into(), op, value: value.into() }
     }
@@ -123,14 +124,14 @@ impl<T: Into<Value>> From<Vec<T>> for Value {
     }
 }
 
-/// Which rows of a row group match, as far as its statistics say.
+/// The rows of a row group that match, as far as its statistics show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowGroupMatch {
     /// No row matches.
     None,
     /// Every row matches.
     All,
-    /// Some may: rows must be looked at.
+    /// Some may: the rows must be checked.
     Some,
 }
 
@@ -164,7 +165,7 @@ impl Filter {
     }
 
     /// Whether the filter makes sense for a data set: `UnknownColumn`, or `Invalid` for an empty list of terms, a value that
-    /// does not go with the column's type or the operator, NaN and infinity.
+    /// does not fit the column's type or the operator, NaN and infinity.
     #[doc(hidden)]
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
         if self.any_of.is_empty() || self.any_of.iter().any(Vec::is_empty) {
@@ -180,15 +181,15 @@ impl Filter {
         Ok(())
     }
 
-    /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its statistics say. The filter must be
-    /// valid for the catalogue.
+    /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its file's constants and `footer` say:
+    /// the whole footer, with statistics. The filter must be valid for the catalogue.
     #[doc(hidden)]
-    pub fn prune(&self, catalog: &Catalog, group: usize) -> RowGroupMatch {
+    pub fn prune(&self, catalog: &Catalog, group: usize, footer: Option<&ParquetMetaData>) -> RowGroupMatch {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
         };
         let lists = self.any_of.iter().map(|terms| {
-            let matches = terms.iter().map(|term| prune::term(catalog, group, term));
+            let matches = terms.iter().map(|term| prune::term(catalog, group, footer, term));
             matches.fold(RowGroupMatch::All, |all, one| match (all, one) {
                 (RowGroupMatch::None, _) | (_, RowGroupMatch::None) => RowGroupMatch::None,
                 (RowGroupMatch::All, RowGroupMatch::All) => RowGroupMatch::All,

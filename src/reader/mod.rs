@@ -5,9 +5,9 @@
 //!          async            async ║ sync, on the loader's pool
 //! ```
 //!
-//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works:
-//! it turns bytes into Arrow arrays. [`row_cache`] is where rows come from that were kept before. Which rows of a row group are wanted at all is the job of [`select`] and
-//! [`filter`].
+//! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works: it turns
+//! bytes into Arrow arrays. [`row_cache`] returns rows that were kept before. [`select`] and [`filter`] decide which rows of a
+//! row group are wanted.
 
 pub(crate) mod budget;
 pub(crate) mod fetch;
@@ -20,11 +20,12 @@ pub(crate) mod select;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::array::{
+use crate::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, new_null_array,
 };
-use arrow::datatypes::{DataType, Fields, Schema};
+use crate::arrow::datatypes::{DataType, Fields, Schema};
 
+use crate::batch::is_narrow;
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::samples::{PartRows, SampleIndex};
@@ -40,24 +41,29 @@ use row_cache::Kept;
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) part: Part,
-    /// Exchanged for others where their entry in the cache was changed.
+    /// Exchanged for others if their entry in the cache was changed.
     rows: Mutex<Arc<Rows>>,
-    /// Why none of the rows can be delivered; they are nulls then.
+    /// The reason why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
+    /// The row at each place of the part's deal; `None` where both are the same.
+    deal: Option<Box<[u32]>>,
+    /// Whether the columns that the collator brings into the order of the deal are in it.
+    is_dealt: bool,
     /// Shared with who writes the rows to disk.
     permit: Option<Arc<Permit>>,
-    /// Who gets mapped rows once more.
+    /// Gets mapped rows again if they were changed.
     renewer: Option<Arc<dyn Renew>>,
 }
 
-/// Rows where they are at present.
+/// The rows in their present place.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
-    /// Where they are mapped, and so take no memory of this process: who says whether others changed them.
+    /// Their entry, if they are mapped and so take no memory of this process: it knows whether another program changed
+    /// them.
     mapped: Option<Entry>,
-    /// What they take of the budget, if they came in the place of mapped ones.
+    /// Their memory of the budget, if they replaced mapped ones.
     permit: Option<Permit>,
 }
 
@@ -66,38 +72,38 @@ impl Rows {
         Arc::new(Rows { batch, mapped, permit: None })
     }
 
-    /// Whether others can change them.
+    /// Whether other programs can change them.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped.is_some()
     }
 
-    /// Whether all that was read of them up to now is what was kept.
+    /// Whether everything read from them so far is what was kept.
     pub(crate) fn is_intact(&self) -> bool {
         self.mapped.as_ref().is_none_or(Entry::is_intact)
     }
 }
 
-/// Gets the rows of a part once more, after their entry in the cache was changed while they were used.
+/// Gets the rows of a part again, after their entry in the cache was changed while they were used.
 pub(crate) trait Renew: fmt::Debug + Send + Sync {
-    /// The rows, in memory of their own, without a permit; and where they are kept now, if they are. Waits for the store
-    /// where it has to.
+    /// The rows, in private memory, without a permit; and their new entry, if they were kept again. Waits for the store
+    /// if it has to.
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)>;
 
-    /// Memory for rows that are not kept, if there is some.
+    /// Memory for rows that are not kept, if there is enough.
     fn room(&self, part: Part) -> Option<Permit>;
 }
 
-/// Which row of its row group each row is.
+/// The ordinals of rows in their row group.
 #[derive(Clone, Debug)]
 enum RowNumbers {
     /// Those of a part.
     Part(PartRows),
-    /// Of a few that were taken out of a part, in any order.
+    /// Those of a few rows that were taken from a part, in any order.
     Taken(Arc<[u32]>),
 }
 
-/// Decodes what was fetched. The bytes that its rows may take are bounded by `limit`, and a little more for a row group that
-/// passes alone.
+/// Decodes the fetched bytes. The bytes that the rows may take are bounded by `limit`, and a little more for a row group
+/// that passes alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
     samples: &SampleIndex,
@@ -125,7 +131,7 @@ impl Resident {
         rows: RecordBatch,
         mut permit: Permit,
     ) -> Self {
-        // The plan counts on the estimate, not on what this row group happens to take.
+        // The plan relies on the estimate, not on the actual bytes of this row group.
         permit.shrink(fetcher.held(part.group as usize));
         Resident { permit: Some(Arc::new(permit)), ..Resident::alone(samples, part, rows) }
     }
@@ -133,10 +139,10 @@ impl Resident {
     /// The same without a permit.
     pub(crate) fn alone(samples: &SampleIndex, part: Part, rows: RecordBatch) -> Self {
         let (rows, numbers) = (Mutex::new(Rows::new(rows, None)), RowNumbers::Part(samples.rows_of(&part)));
-        Resident { part, rows, lost: None, numbers, permit: None, renewer: None }
+        Resident { part, rows, lost: None, numbers, deal: None, is_dealt: false, permit: None, renewer: None }
     }
 
-    /// The rows that were kept of a part's row group; `renewer` gets them once more if they are mapped and changed.
+    /// The rows that were kept of a part's row group; `renewer` gets them again if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
         samples: &SampleIndex,
@@ -155,6 +161,32 @@ impl Resident {
         Resident { rows: Mutex::new(rows), renewer, ..self }
     }
 
+    /// The same, picked by places in a deal. Where it `is_dealt`, narrow columns are in that order, all others as stored.
+    pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
+        Resident { is_dealt: is_dealt && deal.is_some(), deal, ..self }
+    }
+
+    /// The same where all columns are in the order of the deal, and nobody asks which row one of them was.
+    pub(crate) fn without_deal(self) -> Self {
+        let deal = self.deal.filter(|_| !self.is_dealt);
+        Resident { deal, ..self }
+    }
+
+    /// The row at a place of the deal.
+    pub(crate) fn row_at(&self, place: u32) -> u32 {
+        self.deal.as_ref().map_or(place, |deal| deal[place as usize])
+    }
+
+    /// Whether narrow columns are in the order of the deal.
+    pub(crate) fn is_dealt(&self) -> bool {
+        self.is_dealt
+    }
+
+    /// Where the row at a place of the deal is in narrow columns.
+    pub(crate) fn dealt_row_at(&self, place: u32) -> u32 {
+        if self.is_dealt { place } else { self.row_at(place) }
+    }
+
     /// The rows where they are used: memory that they do not take is given back.
     pub(crate) fn at_hand(mut self) -> Self {
         let is_mapped = self.rows().is_mapped();
@@ -171,13 +203,13 @@ impl Resident {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The given rows in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
+    /// The rows at the given places in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
     /// for the rows from now on gets them from where they were kept anew, or from memory if there is some.
     pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
         let Some(renewer) = &self.renewer else {
             return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
         };
-        // Others who found the same wait here, so that one fetches.
+        // Other threads that found the same wait here, so that only one fetches.
         let mut rows = self.lock();
         if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
             drop(rows);
@@ -192,21 +224,22 @@ impl Resident {
                 *rows = Arc::new(Rows { batch, mapped: None, permit: Some(permit) });
             }
         }
-        resident.detach(wanted)
+        let wanted: Vec<u32> = wanted.iter().map(|&place| self.row_at(place)).collect();
+        resident.detach(&wanted)
     }
 
-    /// What the rows take of the budget.
+    /// The memory of the budget that the rows take.
     pub(crate) fn memory(&self) -> Option<Arc<Permit>> {
         self.permit.clone()
     }
 
-    /// The bytes of the budget that come back when it is let go.
+    /// The bytes of the budget that are returned when it is released.
     pub(crate) fn permitted(&self) -> u64 {
         let renewed = self.lock().permit.as_ref().map_or(0, Permit::bytes);
         renewed + self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
 
-    /// In the place of a part that cannot be read.
+    /// A placeholder for a part that cannot be read.
     pub(crate) fn lost(fetcher: &Fetcher, samples: &SampleIndex, part: Part, error: Error) -> Result<Self> {
         let fields = fetcher.projection.schema().fields().iter();
         let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
@@ -218,35 +251,43 @@ impl Resident {
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 
-    /// The ordinal of a row in its row group.
-    pub(crate) fn row_in_group(&self, row: u32) -> u64 {
+    /// The ordinal in its row group of the row at a place of the deal.
+    pub(crate) fn row_in_group(&self, place: u32) -> u64 {
+        let row = self.row_at(place);
         u64::from(match &self.numbers {
             RowNumbers::Part(rows) => rows.row_in_group(row),
             RowNumbers::Taken(rows) => rows[row as usize],
         })
     }
 
-    /// The given rows in memory of their own, so that the row group's can be given back. Not of mapped rows, which take none.
+    /// The rows at the given places in memory of their own, so that the row group's can be given back. Not of mapped rows,
+    /// which take none.
     pub(crate) fn detach(&self, wanted: &[u32]) -> Result<Resident> {
         let rows = self.rows();
-        let taken =
-            arrow::compute::take_record_batch(&rows.batch, &UInt32Array::from(wanted.to_vec())).or_fail()?;
-        let columns = taken.columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
-        let numbers = wanted.iter().map(|&row| self.row_in_group(row) as u32).collect::<Vec<_>>();
+        let stored = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.row_at(place)));
+        let dealt = UInt32Array::from_iter_values(wanted.iter().map(|&place| self.dealt_row_at(place)));
+        let take = |column: &ArrayRef| {
+            let rows = if is_narrow(column.data_type()) { &dealt } else { &stored };
+            compact(&crate::arrow::compute::take(column, rows, None).or_fail()?)
+        };
+        let columns = rows.batch.columns().iter().map(take).collect::<Result<Vec<_>>>()?;
+        let numbers = wanted.iter().map(|&place| self.row_in_group(place) as u32).collect::<Vec<_>>();
         let options = RecordBatchOptions::new().with_row_count(Some(wanted.len()));
-        let rows = RecordBatch::try_new_with_options(taken.schema(), columns, &options).or_fail()?;
+        let rows = RecordBatch::try_new_with_options(rows.batch.schema(), columns, &options).or_fail()?;
         Ok(Resident {
             part: self.part,
             rows: Mutex::new(Rows::new(rows, None)),
             lost: self.lost.clone(),
             numbers: RowNumbers::Taken(numbers.into()),
+            deal: None,
+            is_dealt: false,
             permit: None,
             renewer: None,
         })
     }
 }
 
-/// The rows of a part, of all that are selected of its row group.
+/// The rows of a part, from all selected rows of its row group.
 pub(crate) fn cut(rows: &RecordBatch, part: &Part) -> RecordBatch {
     rows.slice(part.start as usize, part.rows as usize)
 }
@@ -266,8 +307,8 @@ fn compact(array: &ArrayRef) -> Result<ArrayRef> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::Int64Array;
-    use arrow::datatypes::{Field, Int64Type};
+    use crate::arrow::array::Int64Array;
+    use crate::arrow::datatypes::{Field, Int64Type};
 
     use super::*;
     use crate::row_set::RowSet;

@@ -1,10 +1,10 @@
-//! A look at every page header of a column chunk before it is decoded: whether the pages are what the footer says, and how
-//! much memory the decoder will take.
+//! Reads every page header of a column chunk before it is decoded: whether the pages agree with the footer, and how much
+//! memory the decoder will take.
 //!
-//! The Parquet crate believes a page header's sizes and allocates, and its Gzip and Brotli decoders write as much as the
-//! stream gives. A few bytes can thus become gigabytes, so what the headers claim is added up first, and a stream that
-//! could break its claim is run once into nothing. No byte of a chunk is left out: the crate reads pages as long as there
-//! are any, whatever the footer says of their values.
+//! The Parquet crate trusts a page header's sizes and allocates, and its Gzip and Brotli decoders write as much as the
+//! stream gives. A few bytes can thus become gigabytes, so the sizes in the headers are added up first, and a stream that
+//! could exceed its claim is decompressed once without keeping the output. No byte of a chunk is left out: the crate
+//! reads pages as long as there are any, whatever the footer says about their values.
 
 mod header;
 mod lengths;
@@ -15,10 +15,9 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
-use parquet::file::metadata::ColumnChunkMetaData;
 
 use self::header::{Kind, Page};
-use crate::catalog::leaf_width;
+use crate::catalog::{ColumnChunk, leaf_width};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one byte of Deflate expands to at most.
@@ -30,7 +29,7 @@ const LZ4_RATIO: u64 = 255;
 /// The most bytes that a Snappy stream's length takes.
 const SNAPPY_LENGTH_BYTES: usize = 5;
 
-/// How a page of LZ4 in its frame format begins. Such a page's real size is not in its page header.
+/// The first bytes of a page of LZ4 in its frame format. Such a page's real size is not in its page header.
 const LZ4_FRAME: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
 /// Bytes that a decompressor is asked for at a time when its output is only counted.
@@ -43,57 +42,57 @@ const LEVEL_BYTES: u64 = 4;
 /// 32-bit number, or of the length of a string.
 const SMALLEST_DICTIONARY_VALUE: u64 = 4;
 
-/// What decoding one column chunk takes.
+/// The memory that decoding one column chunk takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Demand {
     /// Bytes of memory, if every value is as long as its page suggests.
     pub(super) bytes: u64,
     /// The longest that one value can be that repeats a part of the value before it (`DELTA_BYTE_ARRAY`), else 0. The
-    /// bytes of such values are not in `bytes`: pages do not tell them.
+    /// bytes of such values are not in `bytes`, because pages do not give them.
     pub(super) longest_repeated: u64,
 }
 
-/// The application that Arrow's C++ library called itself before 3.0, when it compressed all pages of version 2 and said
-/// of each that it is not compressed (ARROW-10353).
+/// The application name of Arrow's C++ library before 3.0, which compressed all pages of version 2 and flagged each as
+/// not compressed (ARROW-10353).
 const WRONG_FLAGS: &str = "parquet-cpp version";
 
 /// A column chunk that is to be decoded.
 pub(super) struct Chunk<'a> {
-    pub(super) about: &'a ColumnChunkMetaData,
+    pub(super) about: &'a ColumnChunk<'a>,
     pub(super) bytes: &'a Bytes,
     /// Rows of its row group.
     pub(super) group_rows: u64,
-    /// Who wrote the file.
+    /// The program that wrote the file.
     pub(super) created_by: Option<&'a str>,
     /// Whether only some of the rows are read.
     pub(super) skips: bool,
 }
 
-/// What came of the look at a chunk.
+/// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
-    /// The same chunk with flags that tell what is compressed, if some of its did not.
+    /// The same chunk with correct compression flags, if some of its own were wrong.
     pub(super) mended: Option<Bytes>,
 }
 
-/// What is added up over the pages of a chunk.
+/// Sums over the pages of a chunk.
 #[derive(Default)]
 struct Sum {
     demand: Demand,
     values: u64,
-    /// Rows, and whether all of its data pages tell theirs.
+    /// Rows, and whether all of its data pages give theirs.
     rows: u64,
     rows_known: bool,
     uncompressed: u64,
-    /// Where the flags are that say of a compressed page that it is not.
+    /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
-    /// Whether pages hold what must be looked at too: values stored as lengths first, or levels in front of rows that are
-    /// skipped.
+    /// Whether the content of pages must be checked too: values stored as lengths first, or levels in front of rows that
+    /// are skipped.
     looks_inside: bool,
 }
 
 impl Chunk<'_> {
-    /// Looks at the pages, and adds up what decoding `rows` rows takes.
+    /// Checks the pages, and adds up the memory that decoding `rows` rows takes.
     ///
     /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, with `Corrupt` for headers that contradict the
     /// bytes, the footer or themselves, and with `Unsupported` for kinds of pages that are not read.
@@ -104,7 +103,7 @@ impl Chunk<'_> {
             at = self.page(at, limit, &mut sum)?;
         }
         self.compare(&sum)?;
-        let descriptor = self.about.column_descr();
+        let descriptor = self.about.column;
         let mut each = leaf_width(descriptor);
         let mut decoded = rows.min(sum.values);
         if descriptor.max_rep_level() > 0 {
@@ -126,7 +125,7 @@ impl Chunk<'_> {
         Ok(Checked { demand, mended })
     }
 
-    /// Looks at the page that begins at a byte of the chunk, and says where the next one does.
+    /// Checks the page that begins at a byte of the chunk, and returns the offset of the next one.
     fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<usize> {
         let (page, header) = header::read(&self.bytes[at..])?;
         let start = at + header;
@@ -137,7 +136,7 @@ impl Chunk<'_> {
         let body = start..start + page.compressed as usize;
         let next = body.end;
         let compression = self.about.compression();
-        let max_repetition = self.about.column_descr().max_rep_level();
+        let max_repetition = self.about.column.max_rep_level();
         let counts_levels = self.skips && max_repetition > 0;
         if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
@@ -175,7 +174,7 @@ impl Chunk<'_> {
     }
 
     /// Whether a page's values are compressed. A page of version 2 may say that they are not although the column has a
-    /// codec: that is wrong if it takes fewer bytes than it has, or if its writer always said so.
+    /// codec: that is wrong if it takes fewer bytes than it has, or if its writer always wrote so.
     fn is_compressed(&self, at: usize, page: &Page, sum: &mut Sum) -> Result<bool> {
         if self.about.compression() == Compression::UNCOMPRESSED {
             return Ok(false);
@@ -192,7 +191,7 @@ impl Chunk<'_> {
     }
 
     fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {
-        let descriptor = self.about.column_descr();
+        let descriptor = self.about.column;
         let smallest = match descriptor.physical_type() {
             Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
             _ => SMALLEST_DICTIONARY_VALUE,
@@ -216,7 +215,7 @@ impl Chunk<'_> {
                 page.levels, page.uncompressed, page.compressed
             )));
         }
-        let is_nested = self.about.column_descr().max_rep_level() > 0;
+        let is_nested = self.about.column.max_rep_level() > 0;
         if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {
             return Err(corrupt(format!(
                 "a page of {} values with {} rows and {} nulls",
@@ -233,7 +232,7 @@ impl Chunk<'_> {
         let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
         let is_lengths = page.encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY as i32;
         sum.looks_inside |= is_delta || is_lengths;
-        if self.about.column_descr().physical_type() == Type::BYTE_ARRAY {
+        if self.about.column.physical_type() == Type::BYTE_ARRAY {
             let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
             sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
             if is_delta {
@@ -242,9 +241,9 @@ impl Chunk<'_> {
         }
     }
 
-    /// Whether the pages together are what the footer says.
+    /// Whether the pages together agree with the footer.
     fn compare(&self, sum: &Sum) -> Result<()> {
-        let values = u64::try_from(self.about.num_values()).unwrap_or(0);
+        let values = self.about.values;
         if sum.values != values {
             return Err(corrupt(format!("the pages hold {} values, the footer says {values}", sum.values)));
         }
@@ -255,9 +254,9 @@ impl Chunk<'_> {
             )));
         }
         // What a row group is granted of the memory budget counts on it.
-        let uncompressed = u64::try_from(self.about.uncompressed_size()).unwrap_or(0);
+        let uncompressed = self.about.uncompressed;
         let stored = self.bytes.len() as u64;
-        if self.about.column_descr().physical_type() == Type::BYTE_ARRAY
+        if self.about.column.physical_type() == Type::BYTE_ARRAY
             && sum.uncompressed > uncompressed.max(stored)
         {
             return Err(corrupt(format!(
@@ -269,13 +268,13 @@ impl Chunk<'_> {
     }
 }
 
-/// Makes sure that a stream gives no more than it claims, unless it is so short that this cannot matter; and no less,
-/// where the Parquet crate would take zeros for the rest.
+/// Checks that a stream gives no more than it claims, unless it is too short for this to matter; and no less, where
+/// the Parquet crate would take zeros for the rest.
 fn check_stream(compression: Compression, body: &[u8], claimed: u64, limit: u64) -> Result<()> {
     let length = body.len() as u64;
     let worst = |ratio| length.saturating_mul(ratio);
     let given = match compression {
-        // It begins with its length, which is all that the decoder goes by.
+        // It begins with its length, on which alone the decoder relies.
         Compression::SNAPPY if claimed > 0 => {
             let length = snappy_length(body).unwrap_or(0);
             if length < claimed {
@@ -313,7 +312,7 @@ fn snappy_length(stream: &[u8]) -> Option<u64> {
     None
 }
 
-/// How many bytes a stream gives, up to one more than `claimed`. A stream that breaks is left for the decoder to refuse.
+/// How many bytes a stream gives, up to one more than `claimed`. The decoder will refuse a stream that breaks off.
 fn counted(stream: impl Read, claimed: u64) -> u64 {
     let mut stream = stream.take(claimed + 1);
     let mut step = vec![0; COUNTING_STEP];
@@ -330,7 +329,7 @@ fn corrupt(cause: String) -> Error {
     Error::new(ErrorKind::Corrupt, cause)
 }
 
-/// The refusal of what would take more memory than allowed.
+/// The refusal of a chunk that would take more memory than allowed.
 pub(super) fn too_large(bytes: u64, limit: u64) -> Error {
     Error::new(ErrorKind::TooLarge, format!("decoding takes {bytes} bytes, {limit} are allowed"))
 }
@@ -341,6 +340,7 @@ mod tests {
     use std::sync::Arc;
 
     use parquet::basic::{BrotliLevel, GzipLevel, ZstdLevel};
+    use parquet::file::metadata::ColumnChunkMetaData;
     use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as SchemaType};
 
     use super::*;
@@ -361,11 +361,13 @@ mod tests {
             .unwrap()
     }
 
-    /// Looks at a chunk of texts: `values` of them, one a row.
+    /// Checks a chunk of texts: `values` of them, one a row.
     fn look(compression: Compression, values: i64, bytes: &[u8], limit: u64) -> Result<Checked> {
         let about = about(Type::BYTE_ARRAY, compression, values, 16 << 20);
         let bytes = Bytes::copy_from_slice(bytes);
         let rows = values as u64;
+        let column = about.column_descr_ptr();
+        let about = ColumnChunk::of(&column, &about);
         Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }
             .check(rows, limit)
     }
@@ -542,7 +544,8 @@ mod tests {
         let stream = [&[8, 7 << 2][..], &[1; 8]].concat();
         let mended = |bytes: &[u8], created_by| {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
-            let bytes = Bytes::copy_from_slice(bytes);
+            let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
+            let about = ColumnChunk::of(&column, &about);
             Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by, skips: false }
                 .check(1, u64::MAX)
                 .unwrap()
@@ -552,7 +555,7 @@ mod tests {
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
         assert_eq!(mended(&denied, None).as_deref(), Some(&right[..]));
         assert_eq!(mended(&right, None), None);
-        // Bytes that are as many as claimed are what they are said to be, but from that writer.
+        // As many bytes as claimed are taken as uncompressed, except from that writer.
         let same = page_v2(10, [1, 0, 1], FALSE, &[&[10, 7 << 2][..], &[1; 8]].concat());
         assert_eq!(mended(&same, Some("parquet-cpp-arrow version 3.0.0")), None);
         assert!(mended(&same, Some("parquet-cpp version 1.5.1-SNAPSHOT")).is_some());
@@ -565,6 +568,8 @@ mod tests {
         let bytes = Bytes::from(page(0, 1 << 20, 1, &[0; 8]));
         for (said, holds) in [(1 << 20, true), ((1 << 20) - 1, false), (0, false)] {
             let about = about(Type::BYTE_ARRAY, zstd, 1, said);
+            let column = about.column_descr_ptr();
+            let about = ColumnChunk::of(&column, &about);
             let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None, skips: false };
             assert_eq!(chunk.check(1, u64::MAX).is_ok(), holds, "{said}");
         }

@@ -1,16 +1,15 @@
 //! The row cache, as one loader uses it: under one selection of columns and rows.
 //!
-//! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. Which file a row group
-//! is in is known by its address, size, version and footer. Cells in them may have been brought into another
-//! [form](CacheForm); where rows are not kept in the form that is wanted, those with cells as they are stored are used to
-//! make it.
+//! Entries hold all selected rows of a row group, so that they serve every lane, rank and order. The file of a row group
+//! is identified by its address, size, version and footer. Cells in entries may have another [form](CacheForm); if rows
+//! are not kept in the wanted form, those with stored cells are used to make it.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
+use crate::arrow::array::RecordBatch;
 
 use super::budget::Permit;
 use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
@@ -19,23 +18,23 @@ use crate::column::CacheForm;
 use crate::shard::Part;
 use crate::source::Store;
 
-/// Of the memory for row groups, the share that rows may take which wait to be written and are used already. A disk that
-/// is slower than the epoch then keeps fewer, and holds up nothing.
+/// The share of the memory for row groups that rows may take while they are used and wait to be written. A disk that is
+/// slower than the epoch then keeps fewer rows, and holds up nothing.
 const BEHIND_SHARE: u64 = 4;
 
-/// A disk that takes so long for a piece of an entry gives memory back too late for an epoch that waits for it.
+/// A disk that takes this long for a piece of an entry releases memory too late for an epoch that waits for it.
 const LATE: Duration = Duration::from_millis(200);
 
-/// How long such a disk is left alone.
+/// How long nothing is written to such a disk.
 const REST: Duration = Duration::from_secs(60);
 
 /// Rows kept on local disk.
 #[derive(Clone)]
 pub(crate) struct RowCache {
     cache: DiskCache,
-    /// Which rows: the filter, where there is one.
+    /// The selection of rows: the filter, if there is one.
     content: Arc<str>,
-    /// How cells are kept; `None`: as they are stored.
+    /// The form in which cells are kept; `None`: as stored.
     form: Option<Arc<CacheForm>>,
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
@@ -50,7 +49,7 @@ pub(crate) struct WriteBehind {
     most: u64,
     /// How often the epoch asked for their memory.
     asked: AtomicU64,
-    /// Until when nothing is written behind an epoch.
+    /// The time until which nothing is written behind an epoch.
     resting: Mutex<Option<Instant>>,
 }
 
@@ -61,7 +60,7 @@ pub(crate) struct CacheWriter {
 }
 
 impl RowCache {
-    /// `filter` says which of the rows are kept; `memory` is what the loader has for row groups.
+    /// `filter` selects the rows that are kept; `memory` is the loader's memory for row groups.
     pub(crate) fn new(cache: DiskCache, filter: Option<&str>, counts: Arc<[u32]>, memory: u64) -> Self {
         let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
         let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
@@ -73,13 +72,13 @@ impl RowCache {
         RowCache { form, ..self.clone() }
     }
 
-    /// How cells are kept; `None`: as they are stored.
+    /// The form in which cells are kept; `None`: as stored.
     pub(crate) fn form(&self) -> Option<&CacheForm> {
         self.form.as_deref()
     }
 
-    /// Whose turn it is to fetch a row group. Waits for another thread or process that fetches it, so not to be called on
-    /// a runtime's own threads.
+    /// Who is to fetch a row group. Waits for another thread or process that fetches it, so it must not be called on a
+    /// runtime's own threads.
     pub(crate) fn turn(
         &self,
         store: &Store,
@@ -94,8 +93,8 @@ impl RowCache {
         }
     }
 
-    /// As [`turn`](Self::turn) for rows whose entry was changed while they were used: in memory of their own, so that these
-    /// are final. Waits for nobody, since those who fetch may wait for the same threads.
+    /// As [`turn`](Self::turn) for rows whose entry was changed while they were used: in private memory, so that these are
+    /// final. Does not wait, since those that fetch may wait for the same threads.
     pub(crate) fn turn_again(
         &self,
         store: &Store,
@@ -124,9 +123,9 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
-    /// It is ours to keep a row group: from the rows that are kept of it as they are stored, where cells are to be in another
-    /// form. Those are read into memory, since what is made of them gets a checksum of its own, which would seal a change
-    /// for good.
+    /// This process is to keep a row group. If cells are to be in another form, it is made from the rows that are kept as
+    /// stored. Those are read into memory, since the new entry gets a checksum of its own, which would make a changed byte
+    /// valid.
     fn ours(
         &self,
         guard: Guard,
@@ -147,7 +146,10 @@ impl RowCache {
     pub(crate) fn key(&self, store: &Store, catalog: &Catalog, projection: &Projection, group: usize) -> Key {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
-        let mut version = format!("{} footer:{:016x}", file.version, file.footer_hash);
+        let mut version = match file.footer_hash() {
+            Some(hash) => format!("{} footer:{hash:016x}", file.version),
+            None => file.version.to_string(),
+        };
         if let Some(hash) = file.table_hash {
             version += &format!(" table:{hash:016x}");
         }
@@ -166,24 +168,24 @@ impl RowCache {
         &self.cache
     }
 
-    /// All selected rows of a part's row group: what is kept.
+    /// All selected rows of a part's row group, which are kept together.
     pub(crate) fn whole(&self, part: &Part) -> Part {
         Part { group: part.group, start: 0, rows: self.counts[part.group as usize] }
     }
 }
 
-/// Whose turn it is.
+/// Who is to fetch a row group.
 pub(crate) enum Lookup {
-    /// The rows are here; and to be kept in the form that is wanted, if there is a [`CacheWriter`].
+    /// The rows are here, and are to be kept in the wanted form if there is a [`CacheWriter`].
     Hit(Kept, Option<CacheWriter>),
-    /// They are to be fetched by us, and kept if there is a [`CacheWriter`].
+    /// The caller is to fetch them, and to keep them if there is a [`CacheWriter`].
     Miss(Option<CacheWriter>),
 }
 
 /// All selected rows of a row group, from the cache.
 pub(crate) struct Kept {
     pub(crate) rows: RecordBatch,
-    /// Where they take none of this process's own memory: who says whether they were changed in their file.
+    /// Their entry, if they take no memory of this process: it knows whether they were changed in their file.
     pub(crate) mapped: Option<Entry>,
 }
 
@@ -194,13 +196,14 @@ impl Kept {
 }
 
 impl CacheWriter {
-    /// Keeps `rows`, and gives back what is kept; `None` where nothing is.
+    /// Keeps `rows`, and returns the kept ones; `None` if they were not kept.
     pub(crate) fn exchange(self, rows: &RecordBatch) -> Option<Kept> {
         self.guard.exchange(rows).map(Kept::new)
     }
 
-    /// A task that keeps `rows` while they are used already; `None` where the disk is too far behind. The memory of the
-    /// rows counts as used until it is done, which is soon where the epoch asks for it: then they are not kept.
+    /// A task that keeps `rows` while they are used; `None` if the disk is too far behind. The memory of the rows
+    /// counts as used until the task is done. If the epoch needs that memory, the task ends early, and the rows are not
+    /// kept.
     pub(crate) fn behind(
         self,
         rows: RecordBatch,
@@ -237,20 +240,20 @@ impl WriteBehind {
         WriteBehind { bytes: AtomicU64::new(0), most, asked: AtomicU64::new(0), resting: Mutex::new(None) }
     }
 
-    /// The epoch can go on with the memory of these rows alone.
+    /// The epoch needs the memory of these rows to continue.
     pub(crate) fn let_go(&self) {
         if self.bytes.load(Relaxed) > 0 {
             self.asked.fetch_add(1, Relaxed);
         }
     }
 
-    /// Counts rows that are to be written, if there is room for them.
+    /// Counts rows that are to be written, if the limit permits.
     fn admit(&self, bytes: u64) -> bool {
         if self.resting().is_some_and(|until| Instant::now() < until) {
             return false;
         }
         let before = self.bytes.fetch_add(bytes, Relaxed);
-        // One always may be, or large row groups would never be kept.
+        // One is always admitted, or large row groups would never be kept.
         let fits = before == 0 || before + bytes <= self.most;
         if !fits {
             self.bytes.fetch_sub(bytes, Relaxed);
@@ -273,7 +276,7 @@ impl WriteBehind {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Int64Array};
+    use crate::arrow::array::{ArrayRef, Int64Array};
 
     use super::*;
     use crate::reader::budget::Budget;
@@ -327,7 +330,7 @@ mod tests {
         assert!(budget.take(1 << 20).is_some(), "given back");
         let stats = cache.stats();
         assert_eq!((stats.written, stats.declined.behind), (0, 1), "and counted");
-        // A disk that was quick about it is used again.
+        // A disk that was fast enough is used again.
         writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
         assert_eq!(cache.stats().written, 1);
     }

@@ -3,18 +3,21 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array};
-use arrow::compute::{concat_batches, take};
-use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType};
 use bytes::Bytes;
 use parquet::DecodeResult;
-use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::Type;
 
 use super::pages;
-use crate::catalog::{Catalog, File, Group, Origin, Projection};
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
+};
+use crate::arrow::compute::{concat_batches, take};
+use crate::arrow::datatypes::{
+    DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
+};
+use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection, chunks};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
@@ -22,9 +25,9 @@ const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
 ///
-/// `group` is an index into [`Catalog::groups`]. `chunks` are the bytes of [`Catalog::byte_ranges`] for the same group and
-/// projection, exactly those. Rows outside of `selection` are not decoded; `None` takes all. Views into pages that are
-/// stored without compression point into `chunks`, and keep them alive.
+/// `group` is an index into [`Catalog::groups`]. `chunks` are exactly the bytes of [`Catalog::byte_ranges`] for the same
+/// group and projection. Rows outside of `selection` are not decoded; `None` takes all. Views into pages that are stored
+/// without compression point into `chunks`, and keep them alive.
 ///
 /// Fails with `TooLarge`, before it allocates, if decoding would take more than `limit_bytes`; with `Corrupt`, naming the
 /// column, if the bytes are damaged; with `Unsupported` for an encoding that is not read.
@@ -39,23 +42,19 @@ pub fn read_part(
     let about = catalog.groups.get(group).ok_or_else(|| {
         Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
     })?;
-    let reader = RowGroupReader {
-        catalog,
-        projection,
-        group: about,
-        file: &catalog.files[about.file],
-        selection,
-        chunks,
-    };
+    let file = &catalog.files[about.file];
+    let footer = file.footer()?;
+    let reader = RowGroupReader { catalog, projection, group: about, file, footer, selection, chunks };
     reader.read(limit_bytes).map_err(|error| error.at(catalog.place(about)))
 }
 
-/// One row group with all that is needed to read it.
+/// One row group with everything that is needed to read it.
 struct RowGroupReader<'a> {
     catalog: &'a Catalog,
     projection: &'a Projection,
     group: &'a Group,
     file: &'a File,
+    footer: &'a Footer,
     selection: Option<&'a RowSelection>,
     chunks: Vec<(Range<u64>, Bytes)>,
 }
@@ -71,7 +70,7 @@ impl RowGroupReader<'_> {
         if rows == 0 || self.projection.columns().is_empty() {
             return empty(self.projection, rows);
         }
-        let roots = self.file.columns.roots(self.projection.columns());
+        let roots = self.footer.columns.roots(self.projection.columns());
         let batch = match roots.is_empty() {
             true => without_columns(Arc::new(Schema::empty()), rows)?,
             false => self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?,
@@ -84,26 +83,25 @@ impl RowGroupReader<'_> {
         self.arrange(&batch, &roots)
     }
 
-    /// Looks at all pages, and says how many rows to decode at a time: all, unless values that repeat each other could then
-    /// exceed the limit. Chunks with wrong flags are exchanged for ones with right flags.
+    /// Checks all pages, and returns the number of rows to decode at a time: all, unless repeated values could then exceed
+    /// the limit. Chunks with wrong flags are exchanged for ones with right flags.
     fn check(&mut self, rows: usize, limit: u64) -> Result<usize> {
         let mut total = 0u64;
         let mut step = rows.max(1);
-        for (leaf, about) in self.catalog.leaves(self.group, self.projection) {
-            let (start, length) = about.byte_range();
-            let range = start..start + length;
+        for (leaf, about) in chunks(self.footer, self.group, self.projection) {
+            let range = about.range();
             let bytes = self.bytes(&range)?;
             let chunk = pages::Chunk {
-                about,
+                about: &about,
                 bytes: &bytes,
                 group_rows: self.group.rows,
-                created_by: self.file.metadata.file_metadata().created_by(),
+                created_by: self.footer.columns.created_by.as_deref(),
                 skips: self.selection.is_some(),
             };
             let checked =
                 chunk.check(rows as u64, limit).map_err(|error| error.at(self.column_place(leaf)))?;
             if let Some(mended) = checked.mended {
-                // In front of the chunk that it stands for: the first that has a range is taken.
+                // In front of the chunk that it replaces: the first one with a range is taken.
                 self.chunks.insert(0, (range, mended));
             }
             let demand = checked.demand;
@@ -120,18 +118,14 @@ impl RowGroupReader<'_> {
 
     /// Decodes the columns at `roots`, ascending, of the file.
     fn decode(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        guarded(|| self.decode_as(&self.file.columns.schema, roots, step, limit))
+        guarded(|| self.decode_as(&self.footer.columns.schema, roots, step, limit))
     }
 
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        let columns = &self.file.columns;
-        let options = ArrowReaderOptions::new().with_schema(schema.clone());
-        let metadata = ArrowReaderMetadata::try_new(self.file.metadata.clone(), options).or_fail()?;
-        let mask = ProjectionMask::roots(&columns.parquet, roots.iter().copied());
-        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata)
-            .with_projection(mask)
-            .with_row_groups(vec![self.group.index])
-            .with_batch_size(step);
+        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema.project(roots).or_fail()?));
+        let row_group = self.footer.row_group(self.group.index, roots)?;
+        let metadata = ArrowReaderMetadata::try_new(Arc::new(row_group), options).or_fail()?;
+        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata).with_batch_size(step);
         if let Some(selection) = self.selection {
             builder = builder.with_row_selection(selection.clone());
         }
@@ -163,17 +157,16 @@ impl RowGroupReader<'_> {
         }
     }
 
-    /// Refuses times in the old 96-bit form that nanoseconds in 64 bits cannot tell: the Parquet crate wraps them around.
+    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps them
+    /// around.
     ///
     /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and narrow.
     fn check_int96(&self, batch: &RecordBatch, roots: &[usize], step: usize, limit: u64) -> Result<()> {
-        let columns = &self.file.columns;
-        let is_int96 = |root: usize| {
-            let mut leaves = (0..columns.parquet.num_columns())
-                .filter(|&leaf| columns.parquet.get_column_root_idx(leaf) == root);
-            leaves.any(|leaf| columns.parquet.column(leaf).physical_type() == Type::INT96)
-        };
-        for (column, &root) in roots.iter().enumerate().filter(|(_, root)| is_int96(**root)) {
+        let columns = &self.footer.columns;
+        let leaves = columns.parquet.columns().iter().enumerate();
+        let int96 = leaves.filter(|(_, column)| column.physical_type() == Type::INT96);
+        let int96: Vec<usize> = int96.map(|(leaf, _)| columns.parquet.get_column_root_idx(leaf)).collect();
+        for (column, &root) in roots.iter().enumerate().filter(|(_, root)| int96.contains(root)) {
             let Some(nanoseconds) = batch.column(column).as_primitive_opt::<TimestampNanosecondType>() else {
                 continue;
             };
@@ -200,7 +193,7 @@ impl RowGroupReader<'_> {
         Ok(())
     }
 
-    /// The bytes of a range, which must lie in one of the chunks.
+    /// The bytes of a range, which must be in one of the chunks.
     fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
         let found = self.chunks.iter().find_map(|(have, bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
@@ -217,9 +210,9 @@ impl RowGroupReader<'_> {
     fn blame(&self, error: Error, step: usize, limit: u64) -> Error {
         let columns = self.projection.columns().iter();
         let columns =
-            columns.filter(|column| matches!(self.file.columns.origin(**column), Origin::Stored(_)));
+            columns.filter(|column| matches!(self.footer.columns.origin(**column), Origin::Stored(_)));
         let guilty = columns.copied().find_map(|column| {
-            let alone = self.decode(&self.file.columns.roots(&[column]), step, limit).err()?;
+            let alone = self.decode(&self.footer.columns.roots(&[column]), step, limit).err()?;
             let name = self.catalog.schema.field(column).name().as_str();
             Some(alone.at(Place::default().column(name)))
         });
@@ -227,7 +220,7 @@ impl RowGroupReader<'_> {
     }
 
     fn column_place(&self, leaf: usize) -> Place {
-        let parquet = &self.file.columns.parquet;
+        let parquet = &self.footer.columns.parquet;
         Place::default().column(parquet.get_column_root(leaf).name())
     }
 
@@ -235,7 +228,7 @@ impl RowGroupReader<'_> {
     fn arrange(&self, batch: &RecordBatch, roots: &[usize]) -> Result<RecordBatch> {
         let schema = self.projection.schema();
         let columns = self.projection.columns().iter().zip(schema.fields()).map(|(&column, field)| {
-            let root = match self.file.columns.origin(column) {
+            let root = match self.footer.columns.origin(column) {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
                     let value = repeated(&self.file.constants[constant].value, batch.num_rows())?;

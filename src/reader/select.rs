@@ -1,10 +1,13 @@
-//! Which rows of each row group are selected: those that the data set has, and of them those that a filter selects.
+//! Selects the rows of each row group: those that are not deleted, and of them those that a filter selects.
 //!
 //! Known before the first epoch begins, because the number of selected rows decides the plan: with it `len()` is exact
 //! and all ranks have equally many steps, whatever the filter. Row groups that statistics decide are not read; of the
-//! others the filter's columns are, once.
+//! others the filter's columns are, once. Statistics are not kept: the footers of files that their constants do not decide
+//! are read again for them.
 
-use futures::{StreamExt, TryStreamExt, stream};
+use std::collections::BTreeSet;
+
+use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
 use super::fetch::Fetcher;
 use super::filter::{Filter, RowGroupMatch};
@@ -13,6 +16,7 @@ use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
 use crate::shard::Part;
+use crate::source::{FOOTERS_AT_ONCE, Footers};
 
 /// The rows of each row group that are not deleted.
 pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
@@ -45,23 +49,46 @@ pub(crate) async fn matching(
     fetcher: &Fetcher,
     limit: u64,
 ) -> Result<Vec<RowSet>> {
-    stream::iter(live.into_iter().enumerate())
-        .map(|(group, live)| scan(filter, fetcher, group, live, limit))
+    let matches = prune(filter, fetcher).await?;
+    stream::iter(live.into_iter().zip(matches).enumerate())
+        .map(|(group, (live, matches))| async move {
+            match matches {
+                RowGroupMatch::None => Ok(RowSet::none(live.rows())),
+                RowGroupMatch::All => Ok(live),
+                RowGroupMatch::Some => scan(filter, fetcher, group, live, limit).await,
+            }
+        })
         .buffered(fetcher.store.row_groups_at_once())
         .try_collect()
         .await
 }
 
-/// Decides one row group.
+/// Decides row groups without their rows, as far as that goes: by the constants of their files, then by their statistics.
+async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<RowGroupMatch>> {
+    let Fetcher { catalog, store, .. } = fetcher;
+    let groups = 0..catalog.groups.len();
+    let mut matches: Vec<_> = groups.map(|group| filter.prune(catalog, group, None)).collect();
+    let open = catalog.groups.iter().zip(&matches).filter(|(_, matches)| **matches == RowGroupMatch::Some);
+    let files: BTreeSet<usize> = open.map(|(group, _)| group.file).collect();
+    if files.is_empty() {
+        return Ok(matches);
+    }
+    let footers = Footers::open(store, catalog).await?;
+    let reads = files.into_iter().map(|file| footers.read(file).map_ok(move |footer| (file, footer)).boxed());
+    let mut read = stream::iter(reads).buffered(FOOTERS_AT_ONCE);
+    while let Some((file, footer)) = read.try_next().await? {
+        for group in catalog.groups_of(file) {
+            matches[group] = filter.prune(catalog, group, Some(&footer));
+        }
+    }
+    Ok(matches)
+}
+
+/// Decides one row group by its rows.
 async fn scan(filter: &Filter, fetcher: &Fetcher, group: usize, live: RowSet, limit: u64) -> Result<RowSet> {
     let catalog = &fetcher.catalog;
-    match filter.prune(catalog, group) {
-        RowGroupMatch::None => return Ok(RowSet::none(live.rows())),
-        RowGroupMatch::All => return Ok(live),
-        RowGroupMatch::Some => {}
-    }
     let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // A budget of as much has room for it: batches take little of one that is so much larger.
+    // A budget of twice the bytes is enough: batches take little of it.
     fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
     let _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
     let chunks = fetcher.read(group).await?;

@@ -85,7 +85,7 @@ impl Bitmap {
         self.ranks[block] + whole + below.count_ones()
     }
 
-    /// The next run of rows from row `cursor` on, at most `most` rows of it. There must be one; `cursor` moves behind it.
+    /// The next run of rows from row `cursor` on, at most `most` rows of it. There must be one; `cursor` moves past it.
     pub(super) fn run(&self, cursor: &mut u32, most: u32) -> Range<u32> {
         let start = self.next(*cursor, |word| word);
         let end = self.next(start, |word| !word).min(start + most);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Rows by a mixture of what filters and deletions look like: long runs, single rows, and noise.
+/// Rows in a mixture of the patterns of filters and deletions: long runs, single rows, and noise.
 fn chosen() -> impl Strategy<Value = Vec<bool>> {
     let stretch = prop_oneof![
         (any::<bool>(), 1usize..900).prop_map(|(value, length)| vec![value; length]),

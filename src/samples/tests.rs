@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
-/// `length` consecutive rows, each sample beginning `step` rows behind the one before.
+/// `length` consecutive rows, each sample beginning `step` rows after the one before.
 #[derive(Debug)]
 struct Windows {
     length: u32,
@@ -50,7 +50,7 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     rows
 }
 
-/// The stored rows of every sample that all ranks of an epoch are handed, in the order of delivery.
+/// The stored rows of every sample that the ranks of an epoch receive, in the order of delivery.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<(u32, Vec<u32>)> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), &index.counts, world, 64);
     let order = EpochOrder::new(&index.counts, &spec, epoch);

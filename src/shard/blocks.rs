@@ -1,7 +1,7 @@
 //! A list that is read from its front, in blocks of equal size.
 //!
-//! The lists that mix a window may be larger than narrow rows are. A block is given back as soon as it was read, and is what
-//! the next list takes: in one piece each, such lists would leave holes that fit no other, which an allocator keeps.
+//! The lists that mix a window can be larger than narrow rows themselves. A block is freed as soon as it was read, and
+//! reused by the next list: lists of one piece each would leave holes of odd sizes, which an allocator keeps.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use super::draw::Draws;
 /// Items of a block: 1 MiB of rows that are packed into 4 bytes.
 const BLOCK: usize = 1 << 18;
 
-/// A list of which the front is taken.
+/// A list that is read from its front.
 #[derive(Debug)]
 pub(super) struct Blocks<T> {
     /// All full but the last one.
@@ -19,12 +19,12 @@ pub(super) struct Blocks<T> {
     taken: usize,
     /// Items that are left.
     len: usize,
-    /// Items that it is made for.
+    /// Items that it was made for.
     capacity: usize,
 }
 
 impl<T: Copy> Blocks<T> {
-    /// An empty list for so many items.
+    /// An empty list for this many items.
     pub(super) fn with_capacity(capacity: usize) -> Self {
         Blocks { blocks: VecDeque::new(), taken: 0, len: 0, capacity }
     }
@@ -74,19 +74,6 @@ impl<T: Copy> Blocks<T> {
             }
         }
     }
-
-    /// Passes the next `count` items over.
-    pub(super) fn pass(&mut self, count: usize) {
-        self.take(count, |_| ());
-    }
-}
-
-/// The numbers `0..n`, mixed.
-pub(super) fn permutation(n: u32, draws: Draws) -> Blocks<u32> {
-    let mut numbers = Blocks::with_capacity(n as usize);
-    numbers.extend(0..n);
-    numbers.shuffle(draws);
-    numbers
 }
 
 #[cfg(test)]
@@ -96,6 +83,13 @@ mod tests {
 
     fn draws() -> Draws {
         Draws::keyed(3, Purpose::Rows, &[1])
+    }
+
+    fn permutation(n: u32, draws: Draws) -> Blocks<u32> {
+        let mut numbers = Blocks::with_capacity(n as usize);
+        numbers.extend(0..n);
+        numbers.shuffle(draws);
+        numbers
     }
 
     #[test]
@@ -114,15 +108,5 @@ mod tests {
             }
             assert!(taken == expected && numbers.blocks.is_empty(), "{n}");
         }
-    }
-
-    #[test]
-    fn items_that_are_passed_over_are_gone() {
-        let mut numbers = Blocks::with_capacity(2 * BLOCK);
-        numbers.extend(0..2 * BLOCK);
-        numbers.pass(BLOCK + 3);
-        let mut next = 0;
-        numbers.take(1, |run| next = run[0]);
-        assert_eq!((next, numbers.len()), (BLOCK + 3, BLOCK - 4));
     }
 }

@@ -1,25 +1,25 @@
 //! A place in a lane's order, and the rows that come next.
 //!
-//! A slot's rows have to be listed to be mixed, and a part's to be permuted; of narrow rows such lists would be larger than
-//! the rows. So a row is packed into 4 bytes where part and row fit, it stands either in its part's list or in the
-//! slot's, and either list gives back [what was taken](Blocks) from it.
+//! A pick names a part and a place in its [deal](super::deal). A slot's rows have to be listed to be mixed, and of narrow rows
+//! such lists would be larger than the rows: so part and place are packed into 4 bytes where they fit, and a list gives back
+//! [what was taken](Blocks) from it.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::blocks::{Blocks, permutation};
-use super::draw::{Draws, Purpose};
+use super::blocks::Blocks;
+use super::deal::{Deals, Sources, slot_draws};
+use super::draw::Draws;
 use super::lane::{Lane, Pick, Rule};
 
 /// A place in a lane's order that moves forward.
 #[derive(Debug)]
 pub(super) struct Cursor {
     lane: Arc<Lane>,
+    /// Which lane of the order it is.
+    number: u32,
     at: u64,
     /// The slot that was dealt last; `None` before the first, and where rows are computed one by one.
     slot: Option<Slot>,
-    /// Of each part that is in the pool, oldest first, the permuted rows that were not dealt yet.
-    permuted: VecDeque<(usize, Blocks<u32>)>,
 }
 
 /// A slot of a lane, with its rows that were not taken yet.
@@ -28,24 +28,39 @@ struct Slot {
     number: usize,
     /// The lane's row after its last.
     end: u64,
-    /// The part that packed ones are counted from.
-    first: usize,
-    /// Bits of a row in its part.
-    row_bits: u32,
-    rows: Packed,
+    /// The ordinal of its first resident.
+    first: u32,
+    rows: SlotRows,
 }
 
-/// Part and row, side by side.
 #[derive(Debug)]
-enum Packed {
+enum SlotRows {
+    /// Of one part, the places from the first on.
+    Run { next: u32, rows: usize },
+    /// Of several parts, each of which is dealt in order: the next place of each.
+    Ordered { sources: Sources, next: Vec<u32> },
+    /// Resident and place, mixed.
+    Mixed(Packed),
+}
+
+/// A list of residents of a slot, each with a place in its deal, side by side.
+#[derive(Debug)]
+pub(super) struct Packed {
+    /// Bits of a place.
+    bits: u32,
+    list: PackedList,
+}
+
+#[derive(Debug)]
+enum PackedList {
     Narrow(Blocks<u32>),
     Wide(Blocks<u64>),
 }
 
 impl Cursor {
     /// At the beginning of the lane. Nothing is computed before rows are taken.
-    pub(super) fn new(lane: Arc<Lane>) -> Self {
-        Cursor { lane, at: 0, slot: None, permuted: VecDeque::new() }
+    pub(super) fn new(lane: Arc<Lane>, number: u32) -> Self {
+        Cursor { lane, number, at: 0, slot: None }
     }
 
     pub(super) fn lane(&self) -> &Arc<Lane> {
@@ -57,8 +72,8 @@ impl Cursor {
         self.at = at;
     }
 
-    /// Appends the next rows, up to the lane's row `to`.
-    pub(super) fn take(&mut self, to: u64, picks: &mut Vec<Pick>) {
+    /// Appends the next rows, up to the lane's row `to`: of a pool as places in the parts' deals, else as stored rows.
+    pub(super) fn take(&mut self, deals: &Deals, to: u64, picks: &mut Vec<Pick>) {
         debug_assert!(to <= self.lane.rows());
         while self.at < to {
             let lane = &*self.lane;
@@ -78,10 +93,11 @@ impl Cursor {
                 }
                 Rule::Pool { .. } => {
                     let at = self.at;
-                    let slot = self.slot();
-                    slot.rows.keep((slot.end - at) as usize);
+                    let slot = self.slot(deals);
+                    let left = (slot.end - at) as usize;
+                    slot.take(slot.rows.len() - left, |_| ());
                     let until = to.min(slot.end);
-                    slot.take((until - at) as usize, picks);
+                    slot.take((until - at) as usize, |pick| picks.push(pick));
                     self.at = until;
                 }
             }
@@ -89,7 +105,7 @@ impl Cursor {
     }
 
     /// The slot that holds the row `at`, with this row and those after it.
-    fn slot(&mut self) -> &mut Slot {
+    fn slot(&mut self, deals: &Deals) -> &mut Slot {
         let (lane, at) = (&self.lane, self.at);
         let number = match &self.slot {
             Some(slot) if (slot.end - slot.rows.len() as u64..slot.end).contains(&at) => None,
@@ -97,104 +113,118 @@ impl Cursor {
             Some(slot) if at == slot.end => Some(
                 (slot.number + 1..).find(|next| lane.slot_start(next + 1) > at).unwrap_or(slot.number + 1),
             ),
-            slot => {
-                // What was taken is gone.
-                if slot.as_ref().is_some_and(|slot| at < slot.end) {
-                    self.permuted.clear();
-                }
-                Some(lane.slot_of(at))
-            }
+            _ => Some(lane.slot_of(at)),
         };
         let present = self.slot.take();
         self.slot.insert(match (number, present) {
             (None, Some(slot)) => slot,
-            (number, _) => deal(lane, number.unwrap_or(0), &mut self.permuted),
+            (number, _) => Slot::deal(deals, lane, self.number, number.unwrap_or(0)),
         })
     }
 }
 
-/// Deals a slot.
-fn deal(lane: &Lane, number: usize, permuted: &mut VecDeque<(usize, Blocks<u32>)>) -> Slot {
-    let (ticks, residents) = (lane.ticks(number), lane.residents(number));
-    let (start, end) = (lane.slot_start(number), lane.slot_start(number + 1));
-    let longest = residents.clone().map(|part| lane.parts()[part].rows).max().unwrap_or(1);
-    let bits = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
-    let row_bits = bits(u64::from(longest));
-    let is_narrow = row_bits + bits(residents.len() as u64) <= u32::BITS;
-    let rows = (end - start) as usize;
-    let rows = match is_narrow {
-        true => Packed::Narrow(Blocks::with_capacity(rows)),
-        false => Packed::Wide(Blocks::with_capacity(rows)),
-    };
-    let mut slot = Slot { number, end, first: residents.start, row_bits, rows };
-    let Rule::Pool { seed, epoch, lane: lane_number, .. } = lane.rule else { return slot };
-    permuted.retain(|(part, _)| residents.contains(part));
-    if permuted.front().is_some_and(|(part, _)| *part != residents.start) {
-        permuted.clear();
+impl Slot {
+    fn deal(deals: &Deals, lane: &Lane, lane_number: u32, number: usize) -> Self {
+        let residents = lane.residents(number);
+        let begin = |part: usize| lane.share(part, number).start as u32;
+        let rows = if residents.len() == 1 {
+            SlotRows::Run { next: begin(residents.start), rows: lane.share(residents.start, number).len() }
+        } else if lane.is_ordered(number) {
+            let sources = deals.sources(lane, lane_number, number);
+            SlotRows::Ordered { sources, next: residents.clone().map(begin).collect() }
+        } else {
+            let mut rows = Packed::of(lane, number);
+            rows.shuffle(slot_draws(lane, number));
+            SlotRows::Mixed(rows)
+        };
+        Slot { number, end: lane.slot_start(number + 1), first: residents.start as u32, rows }
     }
-    for part in residents.clone() {
-        let (at, all) = (part - residents.start, lane.parts()[part].rows);
-        let from = lane.dealt(part, ticks.start.saturating_sub(part)) as usize;
-        let to = lane.dealt(part, ticks.end.saturating_sub(part)) as usize;
-        if at == permuted.len() {
-            let draws = Draws::keyed(seed, Purpose::Rows, &[epoch, lane_number, part as u64]);
-            permuted.push_back((part, permutation(all, draws)));
+
+    /// Takes the next `count` rows.
+    fn take(&mut self, count: usize, mut each: impl FnMut(Pick)) {
+        let first = self.first;
+        match &mut self.rows {
+            SlotRows::Run { next, rows } => {
+                (*next..*next + count as u32).for_each(|row| each(Pick { part: first, row }));
+                *next += count as u32;
+                *rows -= count;
+            }
+            SlotRows::Ordered { sources, next } => sources.take(count, |resident| {
+                let row = &mut next[resident as usize];
+                each(Pick { part: first + resident, row: *row });
+                *row += 1;
+            }),
+            SlotRows::Mixed(rows) => {
+                rows.take(count, |resident, row| each(Pick { part: first + resident, row }))
+            }
         }
-        let rows = &mut permuted[at].1;
-        // Of a slot that was passed over.
-        rows.pass(rows.len() - (all as usize - from));
-        rows.take(to - from, |run| slot.rows.extend((at as u64) << row_bits, run));
     }
-    slot.rows.shuffle(Draws::keyed(seed, Purpose::Slot, &[epoch, lane_number, number as u64]));
-    slot
 }
 
-impl Slot {
-    /// Appends the next `count` rows.
-    fn take(&mut self, count: usize, picks: &mut Vec<Pick>) {
-        let (first, bits) = (self.first as u64, self.row_bits);
-        let unpacked = |packed: u64| Pick {
-            part: (first + (packed >> bits)) as u32,
-            row: (packed & ((1 << bits) - 1)) as u32,
-        };
-        match &mut self.rows {
-            Packed::Narrow(rows) => {
-                rows.take(count, |run| picks.extend(run.iter().map(|packed| unpacked(u64::from(*packed)))));
-            }
-            Packed::Wide(rows) => {
-                rows.take(count, |run| picks.extend(run.iter().map(|packed| unpacked(*packed))))
-            }
+impl SlotRows {
+    fn len(&self) -> usize {
+        match self {
+            SlotRows::Run { rows, .. } => *rows,
+            SlotRows::Ordered { sources, .. } => sources.len(),
+            SlotRows::Mixed(rows) => rows.len(),
         }
     }
 }
 
 impl Packed {
-    fn len(&self) -> usize {
-        match self {
-            Packed::Narrow(rows) => rows.len(),
-            Packed::Wide(rows) => rows.len(),
+    /// The shares of all residents of a slot, one after the other.
+    pub(super) fn of(lane: &Lane, slot: usize) -> Self {
+        let residents = lane.residents(slot);
+        let longest = residents.clone().map(|part| lane.parts()[part].rows).max().unwrap_or(1);
+        let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
+        let bits = bits_of(u64::from(longest));
+        let rows = (lane.slot_start(slot + 1) - lane.slot_start(slot)) as usize;
+        let list = match bits + bits_of(residents.len() as u64) <= u32::BITS {
+            true => PackedList::Narrow(Blocks::with_capacity(rows)),
+            false => PackedList::Wide(Blocks::with_capacity(rows)),
+        };
+        let mut packed = Packed { bits, list };
+        for (resident, part) in residents.enumerate() {
+            let share = lane.share(part, slot);
+            match &mut packed.list {
+                PackedList::Narrow(list) => {
+                    list.extend(share.map(|place| (resident << bits) as u32 | place as u32));
+                }
+                PackedList::Wide(list) => {
+                    list.extend(share.map(|place| (resident as u64) << bits | place as u64));
+                }
+            }
+        }
+        packed
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match &self.list {
+            PackedList::Narrow(list) => list.len(),
+            PackedList::Wide(list) => list.len(),
         }
     }
 
-    /// Passes rows over, but for the last `rest`.
-    fn keep(&mut self, rest: usize) {
-        match self {
-            Packed::Narrow(rows) => rows.pass(rows.len().saturating_sub(rest)),
-            Packed::Wide(rows) => rows.pass(rows.len().saturating_sub(rest)),
+    pub(super) fn shuffle(&mut self, draws: Draws) {
+        match &mut self.list {
+            PackedList::Narrow(list) => list.shuffle(draws),
+            PackedList::Wide(list) => list.shuffle(draws),
         }
     }
 
-    fn extend(&mut self, part: u64, rows: &[u32]) {
-        match self {
-            Packed::Narrow(list) => list.extend(rows.iter().map(|row| part as u32 | row)),
-            Packed::Wide(list) => list.extend(rows.iter().map(|row| part | u64::from(*row))),
-        }
-    }
-
-    fn shuffle(&mut self, draws: Draws) {
-        match self {
-            Packed::Narrow(rows) => rows.shuffle(draws),
-            Packed::Wide(rows) => rows.shuffle(draws),
+    /// Takes the next `count`: resident and place.
+    pub(super) fn take(&mut self, count: usize, mut each: impl FnMut(u32, u32)) {
+        let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);
+        match &mut self.list {
+            PackedList::Narrow(list) => {
+                let mask = mask as u32;
+                list.take(count, |run| run.iter().for_each(|one| each(one >> bits, one & mask)));
+            }
+            PackedList::Wide(list) => {
+                list.take(count, |run| {
+                    run.iter().for_each(|one| each((one >> bits) as u32, (one & mask) as u32))
+                });
+            }
         }
     }
 }

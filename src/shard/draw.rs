@@ -5,7 +5,7 @@
 //! pseudorandom number generators", OOPSLA 2014) for the stream, Lemire's multiply-shift ("Fast random integer
 //! generation in an interval", 2019) for bounded integers, Fisher-Yates for permutations.
 
-/// What a stream of numbers is for: keeps streams of one seed independent of each other.
+/// The purpose of a stream of numbers, which keeps the streams of one seed independent.
 #[derive(Clone, Copy)]
 #[repr(u64)]
 pub(super) enum Purpose {
@@ -61,7 +61,7 @@ impl Draws {
         self.shuffle_places(items.len(), |i, j| items.swap(i, j));
     }
 
-    /// The same for whatever has so many places, of which `swap` exchanges two.
+    /// The same for any sequence of `places` items, of which `swap` exchanges two.
     pub(super) fn shuffle_places(&mut self, places: usize, mut swap: impl FnMut(usize, usize)) {
         for i in (1..places).rev() {
             swap(i, self.below(i as u64 + 1) as usize);

@@ -60,8 +60,8 @@ const GROWTH: usize = 8;
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
-    /// As a whole, before the first row is dealt: the best mixing, and nobody waits for it where the window was fetched
-    /// while the epoch before was under way.
+    /// As a whole, before the first row is dealt: the best mixing, without a wait if the window was fetched during the
+    /// previous epoch.
     Full,
     /// While it deals.
     Growing,
@@ -193,8 +193,31 @@ impl Lane {
         self.left(ticks.start)..ticks.end.min(self.parts.len())
     }
 
+    /// The places of a part's deal that a slot takes.
+    pub(super) fn share(&self, part: usize, slot: usize) -> Range<usize> {
+        let ticks = self.ticks(slot);
+        let dealt = |tick: usize| self.dealt(part, tick.saturating_sub(part)) as usize;
+        dealt(ticks.start)..dealt(ticks.end)
+    }
+
+    /// Whether a part's deal has its rows in the order in which the slot delivers them: where ticks are merged, or nothing
+    /// of another part comes in between.
+    pub(super) fn is_ordered(&self, slot: usize) -> bool {
+        self.ticks(slot).len() > 1 || self.residents(slot).len() == 1
+    }
+
+    /// The ordered slots that a part gives rows to. A slot of one tick has one resident only where this has just entered.
+    pub(super) fn ordered_slots(&self, part: usize) -> impl Iterator<Item = usize> {
+        let (parts, opening) = (self.parts.len(), self.opening());
+        let entry = if parts <= opening { 0 } else { (part + 1).saturating_sub(opening) };
+        let closing = (parts > opening && part + self.stay(part) > parts).then(|| 1 + parts - opening);
+        std::iter::once(entry)
+            .chain(closing.filter(|slot| *slot < self.slots()))
+            .filter(|slot| self.is_ordered(*slot))
+    }
+
     /// Rows of a part that are dealt in its first `age` ticks.
-    pub(super) fn dealt(&self, part: usize, age: usize) -> u32 {
+    fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
         let stay = self.stay(part);
         match &self.rule {

@@ -12,12 +12,13 @@
 //! ```
 //!
 //! * [`draw`] makes the random numbers, [`lane`] the order of one lane, through which a [`cursor`] goes, [`order`] the lanes
-//!   of an epoch,
+//!   of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
 //! * [`position`] says how far an epoch got.
 
 mod blocks;
 mod cursor;
+mod deal;
 mod draw;
 mod exact;
 mod lane;
@@ -27,10 +28,13 @@ mod spec;
 mod split;
 mod walk;
 
+pub use deal::Deals;
 pub use draw::row_key;
 pub use lane::{Part, Pick};
 pub use order::{EpochOrder, OrderSpec};
+pub(crate) use position::LAST_EPOCH;
 pub use position::{OrderId, Position};
+pub(crate) use spec::Mixing;
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};
 pub use walk::{PlannedStep, Walk};

@@ -7,7 +7,7 @@ use super::exact::Permutation;
 use super::lane::{ExactParts, Lane, Part};
 use super::spec::{Mixing, Shuffle};
 
-/// All that the order of every epoch depends on, with nothing left open.
+/// Everything that the order of an epoch depends on, beside the epoch itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrderSpec {
     pub(crate) mixing: Mixing,

@@ -4,16 +4,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::order::OrderSpec;
-use super::spec::Mixing;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
 const POSITION_VERSION: u32 = 2;
 
+/// The largest number of an epoch: the one after it has a number too, by which a position says that it is complete.
+pub(crate) const LAST_EPOCH: u64 = u64::MAX - 1;
+
 /// How far an epoch got: in JSON types only, and the same on every rank.
 ///
-/// A position resumes on any number of processes: it counts rows of the global order, which does not depend on who reads
-/// them. Save it with the model, as JSON for example, and give it to [`Loader::restore`](crate::Loader::restore):
+/// A position resumes on any number of processes: it counts rows of the global order, which does not depend on the ranks
+/// that read them. Save it with the model, as JSON for example, and give it to
+/// [`Loader::restore`](crate::Loader::restore):
 ///
 /// ```
 /// # let json = r#"{"version":2,"fingerprint":"00","epoch":3,"row":640,
@@ -41,12 +44,13 @@ pub struct Position {
     pub epoch: u64,
     /// Rows of it that were handed over, all ranks together.
     pub row: u64,
-    /// In which form a cache kept images, where there was one: it decides no order, but may change pixels by a little.
+    /// The form in which a cache kept images, if there was one: it does not change the order, but may change pixels
+    /// slightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_tier: Option<String>,
 }
 
-/// A position as it is read: its version, and the rest not yet looked at, since another version has other fields.
+/// A position as it is read: its version, and the rest unparsed, since another version has other fields.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -81,7 +85,7 @@ impl TryFrom<Versioned> for Position {
     }
 }
 
-/// An order by name: all that decides it beside the data set.
+/// An order by name: everything that decides it beside the data set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OrderId {
@@ -101,12 +105,14 @@ pub struct OrderId {
 
 impl OrderId {
     pub(crate) fn new(spec: &OrderSpec, rows: u64, filter: Option<String>) -> Self {
-        let shuffle = match spec.mixing {
-            Mixing::Stored => "stored",
-            Mixing::Window => "window",
-            Mixing::Exact => "exact",
-        };
-        OrderId { shuffle: shuffle.into(), seed: spec.seed, pool: spec.pool, lanes: spec.lanes, rows, filter }
+        OrderId {
+            shuffle: spec.mixing.name().into(),
+            seed: spec.seed,
+            pool: spec.pool,
+            lanes: spec.lanes,
+            rows,
+            filter,
+        }
     }
 }
 
@@ -150,6 +156,15 @@ impl Position {
             return Err(Error::new(
                 ErrorKind::StateMismatch,
                 "the state is damaged: its numbers contradict each other",
+            ));
+        }
+        if self.epoch > LAST_EPOCH && self.row > 0 {
+            return Err(Error::new(
+                ErrorKind::StateMismatch,
+                format!(
+                    "the state is damaged: it is in epoch {}, and the last one is {LAST_EPOCH}",
+                    self.epoch
+                ),
             ));
         }
         Ok(())

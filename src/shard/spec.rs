@@ -21,7 +21,7 @@ pub struct Shard {
     world: u32,
 }
 
-/// A share as it was written, which may be one that cannot exist.
+/// A share as it was written, before it is checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Unchecked {
@@ -84,6 +84,17 @@ pub(crate) enum Mixing {
     Exact,
 }
 
+impl Mixing {
+    /// Its name: in Rust, in Python and in saved positions.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Mixing::Stored => "stored",
+            Mixing::Window => "window",
+            Mixing::Exact => "exact",
+        }
+    }
+}
+
 /// The order of an epoch: as stored, shuffled within a window, or a uniform permutation. Default: as stored.
 ///
 /// ```
@@ -106,6 +117,10 @@ pub struct Shuffle {
 }
 
 impl Shuffle {
+    /// The ways to mix rows, by name.
+    #[doc(hidden)]
+    pub const MIXINGS: [&str; 3] = [Mixing::Window.name(), Mixing::Exact.name(), Mixing::Stored.name()];
+
     /// Row groups in random order, and their rows shuffled within a window of [`window_rows`](Self::window_rows): a shuffle
     /// buffer whose draws are planned.
     ///
@@ -147,7 +162,7 @@ impl Shuffle {
         self.seed
     }
 
-    /// The same order, with what it left open filled in.
+    /// The same order, with open values filled in.
     pub(crate) fn settled(self, lanes: u32, window_rows: u64) -> Self {
         let default = (self.mixing == Mixing::Window).then_some(window_rows.max(1));
         Shuffle { lanes: Some(lanes), window_rows: self.window_rows.or(default), ..self }
@@ -170,5 +185,19 @@ impl Default for Shuffle {
     /// The stored order.
     fn default() -> Self {
         Shuffle::stored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mixing_has_one_name_in_text_and_json() {
+        for name in Shuffle::MIXINGS {
+            let mixing: Mixing = serde_json::from_str(&format!("{name:?}")).unwrap();
+            assert_eq!(mixing.name(), name);
+            assert_eq!(serde_json::to_string(&mixing).unwrap(), format!("{name:?}"));
+        }
     }
 }

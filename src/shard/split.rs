@@ -1,4 +1,4 @@
-//! Who gets what of each step.
+//! The share of each rank in each step.
 //!
 //! A step is the next `world × batch` rows of the global order. Sorted by lane, it is cut into `world` equal shares, so
 //! that a rank keeps to the same lanes in every step: to its own lanes alone where the numbers divide, and to as few
@@ -16,7 +16,7 @@ pub struct Split {
     pub rows: u64,
     /// Lanes of its order.
     pub lanes: u32,
-    /// Whose share.
+    /// The rank and the world.
     pub shard: Shard,
     /// Rows of a rank's batch.
     pub batch: u64,
@@ -35,7 +35,7 @@ pub struct LaneSpan {
     pub to: u64,
 }
 
-/// What one rank gets of one step.
+/// The rows of one step that one rank gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Share {
     /// Rows of the lanes, in this order.
@@ -92,7 +92,7 @@ impl Split {
             let mine = rank * self.batch..(rank + 1) * self.batch;
             return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
         }
-        // The last, short step. By whole lanes where they divide, so that nobody opens a neighbour's lane for a row.
+        // The last, short step. By whole lanes where they divide, so that no rank opens a neighbour's lane for a row.
         let lanes = u64::from(self.lanes);
         let before =
             |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
@@ -114,6 +114,11 @@ impl Split {
             });
         }
         Some(Share { spans: self.cut(start, end, mine), padded: 0, end })
+    }
+
+    /// How many of the global rows before `global` are rows of `lane`.
+    pub(super) fn lane_position(&self, lane: u64, global: u64) -> u64 {
+        lane_position(lane, self.lanes.into(), global)
     }
 
     fn lane_rows(&self, lane: u64, start: u64, end: u64) -> u64 {
@@ -143,7 +148,7 @@ impl Split {
     }
 }
 
-/// The last of `0..lanes` of which something is true, where it is true of all before.
+/// The last of `0..lanes` for which `is_true` holds, if it holds for all before.
 fn last_below(lanes: u64, is_true: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, lanes);
     while high - low > 1 {

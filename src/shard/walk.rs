@@ -1,9 +1,10 @@
-//! The steps of one rank through an epoch, with what has to be at hand for each.
+//! The steps of one rank through an epoch, with the parts that each needs.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
+use super::deal::Deals;
 use super::lane::{Lane, Part, Pick};
 use super::order::EpochOrder;
 use super::split::Split;
@@ -15,7 +16,8 @@ pub struct PlannedStep {
     pub entering: Vec<Part>,
     /// Parts that rows of the batch come from, in the order of first use.
     pub parts: Vec<Part>,
-    /// The rows of the batch: an index into `parts`, and a row in that part.
+    /// The rows of the batch: an index into `parts`, and a row in that part, or a place in its deal where the walk is one of
+    /// [`Deals::walk`].
     pub picks: Vec<(u32, u32)>,
     /// Parts that no later step needs.
     pub leaving: Vec<Part>,
@@ -38,10 +40,24 @@ pub struct Walk {
     lanes: Vec<LaneState>,
     /// How many lanes hold a part at present: an exact shuffle's lanes share theirs.
     holders: HashMap<Part, u32>,
-    draw_rows: bool,
+    deals: Arc<Deals>,
+    draw: Draw,
     scratch: Vec<Pick>,
     /// Where a lane's parts are among the step's, from the span's first resident on.
     places: Vec<u32>,
+}
+
+/// What a walk draws, beside the parts.
+#[derive(Debug)]
+enum Draw {
+    /// Nothing.
+    Parts,
+    /// Nothing, and notes the parts that enter.
+    NotedParts,
+    /// Places in the deals of parts.
+    Places,
+    /// Rows of parts, through the deals of those that are resident, by lane and ordinal.
+    Rows(HashMap<(u32, u32), Option<Box<[u32]>>>),
 }
 
 #[derive(Debug)]
@@ -55,22 +71,39 @@ struct LaneState {
 impl Walk {
     /// From the global row `start` on.
     pub fn new(order: &EpochOrder, split: Split, start: u64) -> Self {
-        let state =
-            |lane: &Arc<Lane>| LaneState { cursor: Cursor::new(lane.clone()), slot: None, slot_end: 0 };
-        Walk {
-            split,
-            start,
-            lanes: order.lanes().iter().map(state).collect(),
-            holders: HashMap::new(),
-            draw_rows: true,
-            scratch: Vec::new(),
-            places: Vec::new(),
-        }
+        let order = order.clone();
+        Walk::over(Deals::new(move || order.clone()), split, start, Draw::Rows(HashMap::new()))
     }
 
     /// The same walk with the `picks` of every step left empty: enough to know what to read.
     pub fn scout(order: &EpochOrder, split: Split, start: u64) -> Self {
-        Walk { draw_rows: false, ..Walk::new(order, split, start) }
+        Walk { draw: Draw::Parts, ..Walk::new(order, split, start) }
+    }
+
+    pub(super) fn dealt(deals: Arc<Deals>, split: Split, start: u64) -> Self {
+        Walk::over(deals, split, start, Draw::Places)
+    }
+
+    pub(super) fn noting(deals: Arc<Deals>, split: Split, start: u64) -> Self {
+        Walk::over(deals, split, start, Draw::NotedParts)
+    }
+
+    fn over(deals: Arc<Deals>, split: Split, start: u64, draw: Draw) -> Self {
+        let state = |(number, lane): (usize, &Arc<Lane>)| LaneState {
+            cursor: Cursor::new(lane.clone(), number as u32),
+            slot: None,
+            slot_end: 0,
+        };
+        Walk {
+            split,
+            start,
+            lanes: deals.order().lanes().iter().enumerate().map(state).collect(),
+            holders: HashMap::new(),
+            deals,
+            draw,
+            scratch: Vec::new(),
+            places: Vec::new(),
+        }
     }
 
     fn release(holders: &mut HashMap<Part, u32>, part: Part, leaving: &mut Vec<Part>) {
@@ -109,18 +142,31 @@ impl Iterator for Walk {
                     *holders += 1;
                     if *holders == 1 {
                         step.entering.push(parts[part]);
+                        if let Draw::NotedParts = self.draw {
+                            self.deals.enters(parts[part], span.lane, part as u32);
+                        }
                     }
                 }
                 for part in old.filter(|part| !new.contains(part)) {
                     Walk::release(&mut self.holders, parts[part], &mut step.leaving);
+                    if let Draw::Rows(deals) = &mut self.draw {
+                        deals.remove(&(span.lane, part as u32));
+                    }
                 }
                 state.slot = Some(next);
                 state.slot_end = lane.slot_start(next + 1);
             }
-            if self.draw_rows {
+            if matches!(self.draw, Draw::Places | Draw::Rows(_)) {
                 self.scratch.clear();
                 state.cursor.seek(span.from);
-                state.cursor.take(span.to, &mut self.scratch);
+                state.cursor.take(&self.deals, span.to, &mut self.scratch);
+                if let Draw::Rows(deals) = &mut self.draw {
+                    for pick in &mut self.scratch {
+                        let deal = deals.entry((span.lane, pick.part));
+                        let deal = deal.or_insert_with(|| self.deals.deal(span.lane, pick.part));
+                        pick.row = deal.as_ref().map_or(pick.row, |deal| deal[pick.row as usize]);
+                    }
+                }
                 list(&self.scratch, parts, &mut self.places, &mut step);
             }
         }

@@ -1,7 +1,7 @@
-//! Buffers of large reads, used again.
+//! Reused buffers for large reads.
 //!
-//! A column chunk of images is tens of megabytes. Taken from the allocator each time, its pages are faulted in and cleared
-//! once per read, which costs more than copying the bytes; kept, they are written and nothing else.
+//! A column chunk of images is tens of megabytes. If it is allocated each time, its pages are faulted in and cleared once
+//! per read, which costs more than copying the bytes; if it is kept, they are only written.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,12 +17,12 @@ const MAX_KEPT_BYTES: usize = 32 << 20;
 /// How many times larger than its read a buffer may be.
 const MAX_SIZE_RATIO: usize = 2;
 
-/// Buffers that nobody uses, the longest unused first.
+/// Unused buffers, the longest unused first.
 #[derive(Debug, Default)]
 pub(super) struct Buffers(Mutex<Vec<Vec<u8>>>);
 
 impl Buffers {
-    /// A buffer with room for `bytes`, and nothing in it.
+    /// An empty buffer with capacity for `bytes`.
     ///
     /// # Errors
     /// The machine does not have the memory.
@@ -43,7 +43,7 @@ impl Buffers {
     }
 }
 
-/// A buffer that goes back when its last user drops it.
+/// A buffer that is returned when its last user drops it.
 #[derive(Debug)]
 pub(super) struct Lent {
     pub(super) buffer: Vec<u8>,

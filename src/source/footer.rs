@@ -1,35 +1,36 @@
-//! Footers: read side by side and checked.
+//! Footers: read side by side and checked. What plans and reads need of them is kept ([`Footer`]).
 
 mod assemble;
+mod later;
 mod structure;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::{
-    ColumnChunkMetaData, FileMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions,
-    ParquetMetaDataReader, ParquetStatisticsPolicy, RowGroupMetaData,
+    ColumnChunkMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
+    ParquetStatisticsPolicy, RowGroupMetaData,
 };
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::clouds::MetadataCache as MetadataCacheChoice;
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
-use crate::catalog::FileColumns;
+use crate::catalog::{FileColumns, Footer, KnownColumns};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
-use crate::snapshot::DataFile;
+use crate::snapshot::{DataFile, Pin};
 
 pub(super) use assemble::assemble;
+pub(super) use later::FooterTurns;
+pub use later::Footers;
 
 /// Footers that are read at the same time. More hides the latency of a slow disk, and costs a thread each.
-const FOOTERS_AT_ONCE: usize = 16;
+pub(crate) const FOOTERS_AT_ONCE: usize = 16;
 
-/// Bytes read at a file's end in the hope that the whole footer is among them. Most are smaller; a larger one costs a
-/// second read.
+/// Bytes read at a file's end, which usually hold the whole footer; a larger one costs a second read.
 pub(super) const TAIL: u64 = 64 << 10;
 
 /// The end of every Parquet file: the length of its metadata, and the magic.
@@ -37,159 +38,146 @@ const ENDING: u64 = 8;
 const MAGIC: &[u8; 4] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
 
-/// How many bytes of a file that is not Parquet the message shows.
+/// Bytes of a file that is not Parquet that the message shows.
 const BYTES_SHOWN: u64 = 8;
 
-/// The longest footer that is read. The widest of real data sets take tens of megabytes; one that claims more is a reason
-/// to doubt it, not to allocate.
+/// The longest footer that is read. Those of the widest real data sets take tens of megabytes; one that claims more is
+/// suspicious, and is not allocated.
 const LONGEST_FOOTER: u64 = 128 << 20;
 
-/// The most rows that a row group may have whatever it takes, and for each of its bytes beyond that. A plan takes memory
-/// for each row long before the pages are seen; real row groups have a few rows in a byte at best.
+/// The most rows that a row group of any size may have, and for each of its bytes beyond that. A plan takes memory for
+/// each row long before the pages are read; real row groups have a few rows per byte at best.
 const ROWS_FOR_NOTHING: u64 = 1 << 24;
 const ROWS_A_BYTE: u64 = 1024;
 
 /// Bytes of large footers that are read and parsed at the same time, by all files together.
 const FOOTER_BYTES_AT_ONCE: u32 = LONGEST_FOOTER as u32;
 
-/// The key under which Arrow writers keep their schema.
-const ARROW_SCHEMA: &str = "ARROW:schema";
-
 const ENCRYPTED: &str = "the file is encrypted, which is not read";
 
-/// A file with its footer.
-pub(super) struct Footer {
+/// A file with its footer, unless that is read later.
+pub(super) struct Opened {
     file: DataFile,
-    hash: u64,
-    metadata: ParquetMetaData,
-    columns: Arc<FileColumns>,
+    footer: Option<Footer>,
     /// Key-value metadata, of the first file only.
     key_values: Option<Vec<KeyValue>>,
 }
 
-/// Reads the footers of all files, in their order; fails with the first that cannot be read. `kept` says where those of
-/// remote files are kept from one time to the next.
+/// A footer that was parsed and checked.
+struct Parsed {
+    hash: u64,
+    metadata: ParquetMetaData,
+    /// Those of the file by itself.
+    columns: Arc<FileColumns>,
+}
+
+/// Reads the footers of files, in their order; fails with the first that cannot be read. Not those of files whose rows and
+/// columns are declared, once there is one whose costs stand for theirs.
 pub(super) async fn read_all(
     store: &Store,
     files: Vec<DataFile>,
-    kept: Option<MetadataCacheChoice>,
-) -> Result<Vec<Footer>> {
-    let (files, kept) = match store.is_local() {
-        true => (files, None),
-        false => {
-            let load = move || {
-                let kept = MetadataCache::load(kept, &files);
-                Ok((files, kept))
-            };
-            store.blocking(load).await?
-        }
-    };
-    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(&files));
-    let known_columns = Arc::new(KnownColumns::default());
-    let large = Semaphore::new(FOOTER_BYTES_AT_ONCE as usize);
-    let large = &large;
+    known: &Arc<KnownColumns>,
+) -> Result<Vec<Opened>> {
+    let first = files.first().map(|file| (file.whole.clone(), file.relative.clone()));
+    let kept = kept(store, first).await?;
+    let is_late = are_late(&files);
+    let key = |file: &DataFile| metadata_cache::key(&file.whole, &file.pin);
+    let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
+    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(read_now().map(key)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
-    let mut footers = Vec::with_capacity(files.len());
-    let mut is_first = true;
-    let reads = files.into_iter().map(|file| {
-        let known = kept.as_ref().and_then(|kept| kept.get(&file));
-        let (known_columns, key) = (known_columns.clone(), metadata_cache::key(&file));
-        let first = std::mem::take(&mut is_first);
+    let mut opened = Vec::with_capacity(files.len());
+    let reads = files.into_iter().zip(is_late).enumerate().map(|(at, (mut file, is_late))| {
+        let key = key(&file);
+        let bytes = kept.as_ref().and_then(|kept| kept.get(key));
+        let (known, tail) = (known.clone(), file.tail.take());
         async move {
+            if is_late {
+                return Ok((Opened { file, footer: None, key_values: None }, key, bytes));
+            }
             let place = file.place();
             let read = async {
-                let (bytes, _permit) = match known {
-                    Some(known) => (known, None),
-                    None => fetch(store, &file, large).await?,
+                let (bytes, _permit) = match bytes {
+                    Some(bytes) => (bytes, None),
+                    None => fetch(store, file.volume, &file.pin, tail).await?,
                 };
-                let parsed = bytes.clone();
-                // By the few threads of the runtime, not by the many that wait for disks: each thread has a heap of its own,
-                // which the footers would be strewn over.
-                let parsing = tokio::spawn(async move { parse(file, &parsed, &known_columns, first) });
-                let footer = parsing.await.unwrap_or_else(|error| match error.is_cancelled() {
-                    true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
-                    false => Err(Error::new(ErrorKind::Internal, error.to_string())),
-                })?;
-                Ok((footer, key, bytes))
+                let (size, parsed) = (file.pin.size, bytes.clone());
+                let (footer, key_values) = on_runtime(move || {
+                    let Parsed { hash, metadata, columns } = parse(&parsed, size, &known)?;
+                    let key_values = metadata.file_metadata().key_value_metadata().filter(|_| at == 0);
+                    Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
+                })
+                .await?;
+                Ok((Opened { file, footer: Some(footer), key_values }, key, Some(bytes)))
             };
             read.await.map_err(|error: Error| error.at(place))
         }
         .boxed()
     });
     let mut read = stream::iter(reads).buffered(at_once);
-    while let Some((footer, key, bytes)) = read.try_next().await? {
-        if let Some(renewal) = &mut renewal {
+    while let Some((file, key, bytes)) = read.try_next().await? {
+        if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes) {
             renewal.add(key, &bytes);
         }
-        footers.push(footer);
+        opened.push(file);
     }
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    Ok(footers)
+    Ok(opened)
 }
 
-/// The columns seen so far: files that were written alike share one, which is most of what a footer weighs.
-#[derive(Default)]
-struct KnownColumns {
-    known: Mutex<Vec<(Option<String>, Arc<FileColumns>)>>,
+/// Which files are planned with before their footers are read: those that are declared, behind the first that may hold rows.
+fn are_late(files: &[DataFile]) -> Vec<bool> {
+    let may_hold_rows =
+        |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));
+    let first = files.iter().position(may_hold_rows).unwrap_or(files.len());
+    files.iter().enumerate().map(|(at, file)| at > first && file.is_declared()).collect()
 }
 
-impl KnownColumns {
-    fn intern(&self, metadata: &FileMetaData) -> Result<Arc<FileColumns>> {
-        let pairs = metadata.key_value_metadata();
-        let hint = pairs.and_then(|pairs| pairs.iter().find(|pair| pair.key == ARROW_SCHEMA)).cloned();
-        let hint_text = hint.as_ref().and_then(|pair| pair.value.clone());
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let alike = known
-            .iter()
-            .find(|(text, columns)| *text == hint_text && *columns.parquet == *metadata.schema_descr());
-        if let Some((_, columns)) = alike {
-            return Ok(columns.clone());
-        }
-        let columns =
-            Arc::new(FileColumns::new(metadata.schema_descr_ptr(), hint.map(|pair| vec![pair]).as_ref())?);
-        known.push((hint_text, columns.clone()));
-        Ok(columns)
-    }
+/// The footers that are kept of a data set, of which the first file's address and path are given. Local ones are not kept.
+async fn kept(store: &Store, first: Option<(String, String)>) -> Result<Option<MetadataCache>> {
+    let Some((whole, relative)) = first.filter(|_| !store.is_local()) else { return Ok(None) };
+    let choice = store.metadata_cache.clone();
+    store.blocking(move || Ok(MetadataCache::load(choice, &whole, &relative))).await
 }
 
-fn parse(file: DataFile, bytes: &[u8], known_columns: &KnownColumns, is_first: bool) -> Result<Footer> {
+/// Runs work on the few threads of the runtime, and not on the many that wait for disks: each thread has a heap of its own,
+/// which the footers would be strewn over.
+async fn on_runtime<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::spawn(async move { work() }).await.unwrap_or_else(|error| match error.is_cancelled() {
+        true => Err(Error::new(ErrorKind::Closed, "the runtime was shut down")),
+        false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+    })
+}
+
+fn parse(bytes: &[u8], size: u64, known: &KnownColumns) -> Result<Parsed> {
     structure::check(bytes)?;
-    let decoded = caught(|| decode(bytes, known_columns));
+    let decoded = caught(|| {
+        // Nobody asks for histograms of levels, which are two allocations for each column chunk.
+        let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
+        let metadata =
+            ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
+        let columns = known.of_file(metadata.file_metadata())?;
+        Ok((metadata, columns))
+    });
     let (metadata, columns) =
         decoded.unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))?;
-    check(&metadata, file.pin.size)?;
-
-    let about = metadata.file_metadata();
-    let key_values = if is_first { about.key_value_metadata().cloned() } else { None };
-    // The key-value metadata (pandas, Spark, Hugging Face) can outweigh all else, and is the same in every file.
-    // The rows are counted afresh: some writers leave the total at 0, and the decoder stops where it says.
-    let rows = metadata.row_groups().iter().map(RowGroupMetaData::num_rows).fold(0, i64::saturating_add);
-    let slim = FileMetaData::new(
-        about.version(),
-        rows,
-        about.created_by().map(str::to_owned),
-        None,
-        columns.parquet.clone(),
-        about.column_orders().cloned(),
-    );
-    let row_groups = metadata.into_builder().take_row_groups();
-    let hash = xxh3_64(bytes);
-    Ok(Footer { file, hash, metadata: ParquetMetaData::new(slim, row_groups), columns, key_values })
+    check(&metadata, size)?;
+    Ok(Parsed { hash: xxh3_64(bytes), metadata, columns })
 }
 
 /// The footer's bytes, without its ending; and the permit to hold them, if they are more than the end of a file that is
-/// read at once.
+/// read at once. `tail` is that end, where it is there already.
 async fn fetch<'a>(
-    store: &Store,
-    file: &DataFile,
-    large: &'a Semaphore,
+    store: &'a Store,
+    volume: usize,
+    pin: &Pin,
+    tail: Option<Bytes>,
 ) -> Result<(Bytes, Option<SemaphorePermit<'a>>)> {
-    let size = file.pin.size;
-    let read = |range| read_one(store, file, range);
-    let tail = match &file.tail {
-        Some(tail) => tail.clone(),
+    let size = pin.size;
+    let read = |range| read_one(store, volume, pin, range);
+    let tail = match tail {
+        Some(tail) => tail,
         None => read(size.saturating_sub(TAIL)..size).await?,
     };
     let tail_start = size - tail.len() as u64;
@@ -215,16 +203,16 @@ async fn fetch<'a>(
     }
     if start < tail_start {
         // Fits: the longest footer is no longer than what is read at once.
-        let permit = large.acquire_many(length as u32).await;
+        let permit = store.footer_turns.large.acquire_many(length as u32).await;
         let permit = permit.map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))?;
         return Ok((read(start..end).await?, Some(permit)));
     }
-    // In bounds: both lie in the tail.
+    // In bounds: both are in the tail.
     Ok((tail.slice((start - tail_start) as usize..before.len()), None))
 }
 
-async fn read_one(store: &Store, file: &DataFile, range: Range<u64>) -> Result<Bytes> {
-    let mut read = store.read(file.volume, &file.pin, &[range]).await?;
+async fn read_one(store: &Store, volume: usize, pin: &Pin, range: Range<u64>) -> Result<Bytes> {
+    let mut read = store.read(volume, pin, &[range]).await?;
     read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
 }
 
@@ -238,21 +226,6 @@ fn not_parquet(head: &[u8]) -> Error {
     let shown: String =
         head.iter().flat_map(|&byte| std::ascii::escape_default(byte)).map(char::from).collect();
     Error::new(ErrorKind::Corrupt, format!("not a Parquet file: starts with \"{shown}\""))
-}
-
-fn decode(bytes: &[u8], known_columns: &KnownColumns) -> Result<(ParquetMetaData, Arc<FileColumns>)> {
-    // Nobody asks for histograms of levels, which are two allocations for each column chunk.
-    let options = ParquetMetaDataOptions::new().with_size_stats_policy(ParquetStatisticsPolicy::SkipAll);
-    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-    let columns = known_columns.intern(metadata.file_metadata())?;
-    if Arc::ptr_eq(&columns.parquet, &metadata.file_metadata().schema_descr_ptr()) {
-        return Ok((metadata, columns));
-    }
-    // Once more, with the shared schema: each column chunk points into its schema, and would keep this one alive.
-    drop(metadata);
-    let options = options.with_schema(columns.parquet.clone());
-    let metadata = ParquetMetaDataReader::decode_metadata_with_options(bytes, Some(&options)).or_fail()?;
-    Ok((metadata, columns))
 }
 
 /// Whether what the footer says can be: every later room relies on it.
@@ -290,7 +263,7 @@ fn check_chunks(group: &RowGroupMetaData, size: u64) -> Result<()> {
         let cause = format!("a row group of {rows} rows in {stored} bytes");
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("rewrite the file with smaller row groups"));
     }
-    // Memory is allowed by what is stored: bytes that many columns share would count for each.
+    // Memory is granted by stored bytes: bytes that many columns share would count for each.
     if stored > size {
         let cause = format!("the column chunks are said to be {stored} bytes, in a file of {size}");
         return Err(Error::new(ErrorKind::Corrupt, cause));
@@ -313,7 +286,7 @@ fn check_chunk(chunk: &ColumnChunkMetaData, rows: i64, size: u64) -> Result<()> 
     if values < 0 || chunk.uncompressed_size() < 0 {
         return corrupt("the column chunk has a negative size".into());
     }
-    // A row has one value, be it null; of a nested column at least one.
+    // A row has one value, which may be null; of a nested column at least one.
     let is_nested = chunk.column_descr().max_rep_level() > 0;
     if values < rows || values > rows && !is_nested {
         return corrupt(format!("the column chunk has {values} values for {rows} rows"));

@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// The characters that make a name a pattern.
+/// The characters that turn a name into a pattern.
 pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
 /// A pattern below a base folder, one element a path segment.
@@ -42,12 +42,18 @@ impl Glob {
         Some(Glob { base, segments })
     }
 
+    /// The pattern as it was written.
+    pub(super) fn path(&self) -> PathBuf {
+        self.base
+            .join(self.segments.iter().map(|segment| segment.iter().collect::<String>()).collect::<PathBuf>())
+    }
+
     /// The folder that the pattern begins at: `.` if its first segment has a wildcard already.
     pub(super) fn base(&self) -> &Path {
         &self.base
     }
 
-    /// Whether a segment names the key of `key=value` folders.
+    /// Whether a segment spells out the key of `key=value` folders.
     pub(super) fn spells(&self, key: &str) -> bool {
         let spelled =
             |segment: &Vec<char>| segment.starts_with(&key.chars().chain(['=']).collect::<Vec<_>>());
@@ -66,6 +72,26 @@ impl Glob {
         }
     }
 
+    /// Whether the pattern may match something below the folder `relative`, a path with `/`, or matches the folder.
+    pub(super) fn may_reach_below(&self, relative: &str) -> bool {
+        let mut segments = self.segments.iter();
+        for name in relative.split('/') {
+            match segments.next() {
+                // `**` stands for any folders, and a folder that is matched is reached with all that is in it.
+                None => return true,
+                Some(segment) if segment[..] == ANY_DEPTH => return true,
+                Some(segment) if !name_matches(segment, &name.chars().collect::<Vec<_>>()) => return false,
+                Some(_) => {}
+            }
+        }
+        true
+    }
+
+    /// How many folders deep names alone tell what the pattern may reach into: up to `**`, or to its end.
+    pub(super) fn named_depth(&self) -> usize {
+        self.segments.iter().take_while(|segment| segment[..] != ANY_DEPTH).count()
+    }
+
     /// Whether the pattern's last segment spells out a suffix: then that, not `.parquet`, is what is asked for.
     pub(super) fn names_a_suffix(&self) -> bool {
         let last = self.segments.last().map_or(&[][..], |last| &last[..]);
@@ -81,7 +107,7 @@ impl Glob {
 pub(super) enum Reach {
     /// It matches the file itself.
     Whole,
-    /// It matches the folder that is the first so many segments.
+    /// It matches the folder of this many leading segments.
     Folder(usize),
     /// It does not match.
     No,
@@ -130,7 +156,7 @@ fn name_matches(pattern: &[char], name: &[char]) -> bool {
     pattern[p..].iter().all(|&c| c == '*')
 }
 
-/// Where the pattern goes on if its element at `p` matches `c`.
+/// The position after the element at `p`, if that matches `c`.
 fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
     if pattern[p] == '?' {
         return Some(p + 1);
@@ -140,7 +166,7 @@ fn one_matches(pattern: &[char], p: usize, c: char) -> Option<usize> {
     }
     let negated = matches!(pattern.get(p + 1), Some('!' | '^'));
     let from = p + 1 + usize::from(negated);
-    // A bracket that closes at once stands for itself, and so does one that never closes.
+    // A bracket that closes at once is literal, and so is one that never closes.
     let Some(length) = pattern.get(from + 1..).and_then(|rest| rest.iter().position(|&c| c == ']')) else {
         return (c == '[').then_some(p + 1);
     };
@@ -173,6 +199,7 @@ mod tests {
     fn a_path_splits_at_its_first_wildcard() {
         let glob = Glob::split(Path::new("/data/a=1/part-*.parquet")).unwrap();
         assert_eq!(glob.base(), Path::new("/data/a=1"));
+        assert_eq!(glob.path(), Path::new("/data/a=1/part-*.parquet"));
         assert!(glob.names_a_suffix());
         assert!(Glob::split(Path::new("/data/plain")).is_none());
         assert!(!Glob::split(Path::new("x/*")).unwrap().names_a_suffix());
@@ -198,5 +225,38 @@ mod tests {
             assert_eq!(reach(pattern, path), Reach::No, "{pattern} {path}");
         }
         assert_eq!(reach("year=*", "year=1/x/a.parquet"), Reach::Folder(1));
+    }
+
+    #[test]
+    fn only_folders_that_the_pattern_may_reach_into_are_entered() {
+        let enters =
+            |pattern: &str, folder: &str| Glob::split(Path::new(pattern)).unwrap().may_reach_below(folder);
+        for (pattern, folder) in [
+            ("*/2024-*/part-?.parquet", "a"),
+            ("*/2024-*/part-?.parquet", "a/2024-01"),
+            ("*/2024-*", "a/2024-01/deep/deeper"),
+            ("**/x.parquet", "a/b/c"),
+            ("a*/**/x.parquet", "ab/c/d"),
+            ("a*/b/*.parquet", "ab/b"),
+        ] {
+            assert!(enters(pattern, folder), "{pattern} {folder}");
+        }
+        for (pattern, folder) in [
+            ("*.parquet", "a"),
+            ("*/2024-*/part-?.parquet", "a/2023-12"),
+            ("a*/**/x.parquet", "b"),
+            ("a*/b/*.parquet", "ab/c"),
+        ] {
+            assert!(!enters(pattern, folder), "{pattern} {folder}");
+        }
+    }
+
+    #[test]
+    fn names_tell_what_is_reached_up_to_any_depth() {
+        let depth = |pattern: &str| Glob::split(Path::new(pattern)).unwrap().named_depth();
+        assert_eq!(depth("t/*.parquet"), 1);
+        assert_eq!(depth("*/2024-*/part-?.parquet"), 3);
+        assert_eq!(depth("*/**/x"), 1);
+        assert_eq!(depth("**/*/x"), 0);
     }
 }

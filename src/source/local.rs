@@ -1,14 +1,16 @@
-//! Positioned reads of local files.
+//! Positioned reads of local files, which stay open for the next ones.
 
 use std::fmt;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use lru::LruCache;
+use rustix::buffer::spare_capacity;
 
 use super::buffers::Buffers;
 use super::remote::{Pin, changed};
@@ -19,52 +21,172 @@ use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
-/// What distinguishes one version of a local file from the next.
+/// Distinguishes one version of a local file from the next.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     let seconds = i128::from(metadata.mtime()) * NANOSECONDS_A_SECOND;
     FileVersion::Modified(seconds + i128::from(metadata.mtime_nsec()))
 }
 
-/// Reads ranges, then makes sure that they came from the pinned writing.
-///
-/// Fails with `DatasetChanged` if the file has another size or time of change after the read, with `NotFound` if it is
-/// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
-/// clock, to the same size, goes unnoticed here.
-pub(super) fn read(pin: &Pin, ranges: &[Range<u64>], buffers: &Arc<Buffers>) -> Result<Vec<Bytes>> {
-    let (path, size) = (filesystem_path(&pin.path), pin.size);
-    if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
-        let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
-        return Err(Error::new(ErrorKind::Internal, cause));
+/// Files that are kept open. More would be opened less often, and take handles from the rest of the process.
+const OPEN_FILES: NonZeroUsize = NonZeroUsize::new(64).expect("not zero");
+
+/// Ranges that lie next to each other, or nearly so, are read together, up to so many bytes: a call of the system costs as
+/// much as copying some ten thousand bytes.
+const JOINED_BYTES: u64 = 256 << 10;
+const JOINED_GAP: u64 = 16 << 10;
+
+/// The local disk: files that are open, and buffers of large reads.
+#[derive(Debug)]
+pub(super) struct Local {
+    buffers: Arc<Buffers>,
+    open: Mutex<LruCache<String, Arc<OpenFile>>>,
+}
+
+/// An open file, and which one it is of those that its path was a name of.
+#[derive(Debug)]
+struct OpenFile {
+    file: fs::File,
+    /// Device and inode.
+    identity: (u64, u64),
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Local { buffers: Arc::default(), open: Mutex::new(LruCache::new(OPEN_FILES)) }
     }
-    let file = fs::File::open(path).or_fail()?;
-    let read = ranges.iter().map(|range| read_range(&file, range, buffers)).collect::<Result<Vec<_>>>();
-    // After the read, so that a change during it is seen as well.
-    let metadata = file.metadata().or_fail()?;
-    if metadata.len() != size {
-        return Err(changed(&format!("{size} bytes then, {} now", metadata.len())));
+}
+
+impl Local {
+    /// Reads ranges, then makes sure that they came from the pinned writing.
+    ///
+    /// Fails with `DatasetChanged` if the file has another size or time of change after the read, with `NotFound` if it is
+    /// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
+    /// clock, to the same size, goes unnoticed here.
+    pub(super) fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let (path, size) = (filesystem_path(&pin.path), pin.size);
+        if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
+            let cause =
+                format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
+            return Err(Error::new(ErrorKind::Internal, cause));
+        }
+        let name = pin.path.as_ref();
+        let known = self.lock().get(name).cloned();
+        if let Some(known) = known {
+            let read = self.read_from(&known.file, ranges);
+            // After the read, so that a change during it is seen as well.
+            let metadata = fs::metadata(&path).or_fail()?;
+            if identity(&metadata) == known.identity {
+                return check(pin, &metadata).and(read);
+            }
+            // Another file has taken the name since this one was opened.
+            drop(self.lock().pop(name));
+        }
+        let file = fs::File::open(&path).or_fail()?;
+        let read = self.read_from(&file, ranges);
+        let metadata = file.metadata().or_fail()?;
+        check(pin, &metadata)?;
+        let opened = Arc::new(OpenFile { file, identity: identity(&metadata) });
+        // What makes room is closed after the lock is free.
+        let closed = self.lock().push(name.to_owned(), opened);
+        drop(closed);
+        read
     }
-    let now = version(&metadata);
+
+    fn lock(&self) -> MutexGuard<'_, LruCache<String, Arc<OpenFile>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the ranges, neighbours together.
+    fn read_from(&self, file: &fs::File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let mut read = Vec::with_capacity(ranges.len());
+        let mut scratch = Vec::new();
+        let mut rest = ranges;
+        while let Some(first) = rest.first() {
+            let joined = neighbours(rest);
+            let (together, others) = rest.split_at(joined);
+            rest = others;
+            if joined == 1 {
+                read.push(self.read_range(file, first)?);
+                continue;
+            }
+            let end = together.iter().map(|range| range.end).max().unwrap_or(first.end);
+            scratch.clear();
+            read_exactly(file, &(first.start..end), &mut scratch)?;
+            // Each in memory of its own: what is kept of one does not keep its neighbours.
+            let own = |range: &Range<u64>| {
+                Bytes::copy_from_slice(
+                    &scratch[(range.start - first.start) as usize..(range.end - first.start) as usize],
+                )
+            };
+            read.extend(together.iter().map(own));
+        }
+        Ok(read)
+    }
+
+    fn read_range(&self, file: &fs::File, range: &Range<u64>) -> Result<Bytes> {
+        let length = range.end.saturating_sub(range.start);
+        let length = usize::try_from(length)
+            .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
+        let mut lent = self.buffers.take(length)?;
+        read_exactly(file, range, &mut lent.buffer)?;
+        Ok(lent.into_bytes())
+    }
+}
+
+/// Whether it is the pinned writing of a file.
+fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
+    if metadata.len() != pin.size {
+        return Err(changed(&format!("{} bytes then, {} now", pin.size, metadata.len())));
+    }
+    let now = version(metadata);
     if now != pin.version {
         return Err(changed(&format!("{} then, {now} now", pin.version)));
     }
-    read
+    Ok(())
 }
 
-fn read_range(mut file: &fs::File, range: &Range<u64>, buffers: &Arc<Buffers>) -> Result<Bytes> {
-    let length = range.end.saturating_sub(range.start);
-    let length = usize::try_from(length)
-        .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{length} bytes in one read")))?;
+/// How many reads the ranges take.
+pub(super) fn reads(mut ranges: &[Range<u64>]) -> u64 {
+    let mut reads = 0;
+    while !ranges.is_empty() {
+        ranges = &ranges[neighbours(ranges)..];
+        reads += 1;
+    }
+    reads
+}
+
+/// How many of the first ranges are read together: one at least.
+fn neighbours(ranges: &[Range<u64>]) -> usize {
+    let start = ranges[0].start;
+    let follows = |pair: &[Range<u64>]| {
+        let gap = pair[1].start.checked_sub(pair[0].end);
+        gap.is_some_and(|gap| gap <= JOINED_GAP) && pair[1].end - start <= JOINED_BYTES
+    };
+    1 + ranges.windows(2).take_while(|pair| follows(pair)).count()
+}
+
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
+}
+
+/// Appends the bytes of a range, into room that is not zeroed first: this is every byte of the data set.
+fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<()> {
     let failed = |error: &dyn fmt::Display| {
         Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
     };
-    // Into room that is not zeroed first: this is every byte of the data set.
-    let mut lent = buffers.take(length)?;
-    file.seek(SeekFrom::Start(range.start)).map_err(|error| failed(&error))?;
-    file.take(length as u64).read_to_end(&mut lent.buffer).map_err(|error| failed(&error))?;
-    if lent.buffer.len() < length {
-        return Err(failed(&format!("the file ends after {} of them", lent.buffer.len())));
+    let length = (range.end - range.start.min(range.end)) as usize;
+    buffer.reserve_exact(length);
+    while buffer.len() < length {
+        let (have, at) = (buffer.len(), range.start + buffer.len() as u64);
+        match rustix::io::pread(file, spare_capacity(buffer), at) {
+            Ok(0) => return Err(failed(&format!("the file ends after {have} of them"))),
+            // The room may be larger than what was asked for.
+            Ok(_) => buffer.truncate(length),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(&error)),
+        }
     }
-    Ok(lent.into_bytes())
+    Ok(())
 }
 
 /// The path on disk of a catalogued file.
@@ -75,6 +197,10 @@ fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
 /// An absolute path as an object store names it: with `/`, without a root.
 pub(super) fn object_path(absolute: &Path) -> Result<object_store::path::Path> {
     paths::text(absolute).map_err(|error| error.at(place(absolute)))?;
+    if absolute.to_string_lossy().contains(|c: char| c.is_ascii_control()) {
+        let error = Error::invalid("the path holds a control character").at(place(absolute));
+        return Err(error.hint("rename it, or open it by a link"));
+    }
     object_store::path::Path::from_absolute_path(absolute)
         .map_err(|error| Error::invalid(error.to_string()).at(place(absolute)))
 }

@@ -1,8 +1,8 @@
 //! Footers of remote files, kept on local disk: a data set opens the second time with a listing and no other request.
 //!
 //! One file for each folder that was opened, shared by all processes of the user. An entry is found by the file's URL,
-//! size and version, and proven by a checksum: what is stale, damaged or cut off is read from the store again. A file is
-//! written under another name and renamed, so that readers see all of it or nothing. Whatever fails here only costs the
+//! size and version, and proven by a checksum: a stale, damaged or truncated entry is read from the store again. A file
+//! is written under another name and renamed, so that readers see all of it or nothing. A failure here only costs the
 //! requests that it would have saved.
 
 use std::collections::HashMap;
@@ -16,18 +16,18 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::clouds::MetadataCache as Choice;
-use crate::snapshot::DataFile;
+use crate::snapshot::Pin;
 
-/// What a file begins with: names the form of what follows.
+/// The first bytes of a file, which name its format.
 const MAGIC: &[u8; 8] = b"FBMETA01";
 
 /// The folder below the user's folder for caches.
 const FOLDER: &str = "forebay/metadata";
 
-/// Bytes that the folder may take; the oldest files make room.
+/// Bytes that the folder may take; the oldest files are removed first.
 const MAX_BYTES: u64 = 2 << 30;
 
-/// A file that is being written is left behind by a process that ended if it is this old.
+/// An unfinished file of this age is an orphan.
 const ABANDONED_AFTER: Duration = Duration::from_secs(3600);
 
 const SUFFIX: &str = "footers";
@@ -41,8 +41,9 @@ pub(super) struct MetadataCache {
 }
 
 impl MetadataCache {
-    /// Reads what is kept for the data set that consists of `found`; `None` where nothing is to be kept.
-    pub(super) fn load(choice: Option<Choice>, found: &[DataFile]) -> Option<Self> {
+    /// Reads what is kept for a data set, of which `whole` is the first file's address and `relative` its path; `None` where
+    /// nothing is to be kept.
+    pub(super) fn load(choice: Option<Choice>, whole: &str, relative: &str) -> Option<Self> {
         let folder = match choice {
             Some(Choice::Off) => return None,
             Some(Choice::Folder(folder)) => folder,
@@ -51,21 +52,20 @@ impl MetadataCache {
         if !is_private(&folder) {
             return None;
         }
-        let first = found.first()?;
-        let root = first.whole.strip_suffix(&first.relative)?;
+        let root = whole.strip_suffix(relative)?;
         let path = folder.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
         let known = fs::read(&path).map(|bytes| entries(bytes.into())).unwrap_or_default();
         Some(MetadataCache { path, known })
     }
 
-    /// The footer of a file as it is now, if it is known.
-    pub(super) fn get(&self, found: &DataFile) -> Option<Bytes> {
-        self.known.get(&key(found)).cloned()
+    /// The footer that has a key, if it is known.
+    pub(super) fn get(&self, key: u64) -> Option<Bytes> {
+        self.known.get(&key).cloned()
     }
 
-    /// Begins to write anew what is kept; `None` if all of `found` is known already.
-    pub(super) fn renew(&self, found: &[DataFile]) -> Option<Renewal> {
-        if found.iter().all(|found| self.known.contains_key(&key(found))) {
+    /// Begins to write anew what is kept; `None` if the footers of all `keys` are known already.
+    pub(super) fn renew(&self, mut keys: impl Iterator<Item = u64>) -> Option<Renewal> {
+        if keys.all(|key| self.known.contains_key(&key)) {
             return None;
         }
         let writing = self.path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
@@ -91,13 +91,13 @@ impl Renewal {
         self.bytes += footer.len() as u64;
         let Some(file) = &mut self.file else { return };
         let written = entry(file, key, footer);
-        // A full disk is no reason to fail: what was kept so far stays.
+        // A full disk is no reason to fail: the footers kept so far stay.
         if written.is_err() || self.bytes > MAX_BYTES {
             self.file = None;
         }
     }
 
-    /// Puts it in the place of what was kept before.
+    /// Replaces the footers that were kept before.
     pub(super) fn keep(mut self) {
         let Some(file) = self.file.take() else { return };
         if file.into_inner().is_ok() && fs::rename(&self.writing, &self.path).is_ok() {
@@ -112,9 +112,9 @@ impl Drop for Renewal {
     }
 }
 
-/// What a footer is found by: which file, and which writing of it.
-pub(super) fn key(found: &DataFile) -> u64 {
-    xxh3_64(format!("{}\0{}\0{}", found.whole, found.pin.size, found.pin.version).as_bytes())
+/// What a footer is found by: the address of its file, and which writing of it.
+pub(super) fn key(whole: &str, pin: &Pin) -> u64 {
+    xxh3_64(format!("{whole}\0{}\0{}", pin.size, pin.version).as_bytes())
 }
 
 fn entry(file: &mut impl Write, key: u64, footer: &[u8]) -> std::io::Result<()> {
@@ -156,17 +156,18 @@ fn user_folder() -> Option<PathBuf> {
     folder.is_absolute().then_some(folder)
 }
 
-/// Makes the folder; says whether nobody else can put anything into it. Footers hold values, so nobody else reads it.
+/// Creates the folder; returns whether no other user can write to it. Footers hold values, so no other user may read
+/// them.
 fn is_private(folder: &Path) -> bool {
     let _ = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     let probe = |path: &Path| fs::symlink_metadata(path).ok();
     let Some(about) = probe(folder) else { return false };
-    // A file of one's own says who one is.
+    // The owner of our own file is our user.
     let own = probe(Path::new("/proc/self")).map(|own| own.uid());
     about.is_dir() && about.mode() & 0o022 == 0 && own.is_none_or(|own| own == about.uid())
 }
 
-/// Removes the oldest files of the folder until the rest is small enough, and what dead processes left.
+/// Removes the oldest files of the folder until the rest is small enough, and the orphans of dead processes.
 fn make_room(kept: &Path) {
     let Some(items) = kept.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
     let now = SystemTime::now();
@@ -197,22 +198,22 @@ fn make_room(kept: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::snapshot::{FileVersion, Pin};
+    use crate::snapshot::FileVersion;
 
-    fn found(name: &str, tag: &str) -> DataFile {
-        let whole = format!("s3://acme/train/{name}");
-        let pin =
-            Pin { path: format!("train/{name}").into(), size: 100, version: FileVersion::ETag(tag.into()) };
-        DataFile { relative: name.into(), ..DataFile::plain(whole.as_str().into(), whole, 0, pin) }
+    fn key_of(name: &str, tag: &str) -> u64 {
+        let version = FileVersion::ETag(tag.into());
+        key(&format!("s3://acme/train/{name}"), &Pin { path: name.into(), size: 100, version })
     }
 
-    fn load(folder: &Path, found: &[DataFile]) -> MetadataCache {
-        MetadataCache::load(Some(Choice::Folder(folder.into())), found).unwrap()
+    fn load(folder: &Path) -> MetadataCache {
+        let choice = Some(Choice::Folder(folder.into()));
+        MetadataCache::load(choice, "s3://acme/train/a.parquet", "a.parquet").unwrap()
     }
 
-    fn fill(folder: &Path, found: &[DataFile]) {
-        let mut renewal = load(folder, found).renew(found).unwrap();
-        found.iter().for_each(|one| renewal.add(key(one), one.relative.as_bytes()));
+    fn fill(folder: &Path, names: &[String]) {
+        let keys = names.iter().map(|name| key_of(name, "1"));
+        let mut renewal = load(folder).renew(keys).unwrap();
+        names.iter().for_each(|name| renewal.add(key_of(name, "1"), name.as_bytes()));
         renewal.keep();
     }
 
@@ -220,14 +221,14 @@ mod tests {
     fn a_footer_is_known_until_its_file_is_written_again() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("metadata");
-        let files = [found("a.parquet", "1"), found("b.parquet", "1")];
-        fill(&folder, &files);
-        let cache = load(&folder, &files);
-        assert_eq!(cache.get(&files[1]).as_deref(), Some(&b"b.parquet"[..]));
-        assert!(cache.renew(&files).is_none(), "nothing is new");
-        let rewritten = [found("a.parquet", "1"), found("b.parquet", "2")];
-        assert_eq!(cache.get(&rewritten[1]), None);
-        assert!(cache.renew(&rewritten).is_some());
+        fill(&folder, &["a.parquet".into(), "b.parquet".into()]);
+        let cache = load(&folder);
+        let (a, b, rewritten) =
+            (key_of("a.parquet", "1"), key_of("b.parquet", "1"), key_of("b.parquet", "2"));
+        assert_eq!(cache.get(b).as_deref(), Some(&b"b.parquet"[..]));
+        assert!(cache.renew([a, b].into_iter()).is_none(), "nothing is new");
+        assert_eq!(cache.get(rewritten), None);
+        assert!(cache.renew([a, rewritten].into_iter()).is_some());
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "what is not kept leaves nothing");
     }
 
@@ -235,21 +236,21 @@ mod tests {
     fn damage_is_a_miss() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("metadata");
-        let files: Vec<DataFile> = (0..20).map(|i| found(&format!("{i:02}.parquet"), "1")).collect();
-        fill(&folder, &files);
-        let path = load(&folder, &files).path;
+        let names: Vec<String> = (0..20).map(|i| format!("{i:02}.parquet")).collect();
+        fill(&folder, &names);
+        let path = load(&folder).path;
         let whole = fs::read(&path).unwrap();
         for at in 0..whole.len() {
             let mut flipped = whole.clone();
             flipped[at] ^= 0x10;
             fs::write(&path, &flipped).unwrap();
-            let cache = load(&folder, &files);
-            for file in &files {
-                let footer = cache.get(file);
-                assert!(footer.is_none_or(|footer| footer == file.relative.as_bytes()), "byte {at}");
+            let cache = load(&folder);
+            for name in &names {
+                let footer = cache.get(key_of(name, "1"));
+                assert!(footer.is_none_or(|footer| footer == name.as_bytes()), "byte {at}");
             }
             fs::write(&path, &whole[..at]).unwrap();
-            assert!(load(&folder, &files).get(&files[19]).is_none(), "cut at {at}");
+            assert!(load(&folder).get(key_of(&names[19], "1")).is_none(), "cut at {at}");
         }
     }
 
@@ -259,6 +260,6 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o777)).unwrap();
         let choice = Some(Choice::Folder(scratch.path().into()));
-        assert!(MetadataCache::load(choice, &[found("a.parquet", "1")]).is_none());
+        assert!(MetadataCache::load(choice, "s3://acme/a.parquet", "a.parquet").is_none());
     }
 }

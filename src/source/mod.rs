@@ -1,9 +1,9 @@
-//! Where the bytes live: from a path or URL to files, and from files to a catalogue. Async.
+//! Stores: from a path or URL to files, and from files to a catalogue. Async.
 //!
-//! Nothing here decodes rows. There is no runtime here either: who awaits these functions brings one.
+//! Nothing here decodes rows, and there is no runtime here: the caller brings one.
 //!
 //! ```text
-//! locations ─ url ─► what to look for ─ list, tables ─► Snapshot ─ footer ─► Catalog
+//! locations ─ url ─► targets ───────── list, tables ─► Snapshot ─ footer ─► Catalog
 //!                                                            File ─ store ─► bytes
 //! ```
 //!
@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, KnownColumns};
 use crate::error::Result;
 use crate::snapshot::Snapshot;
 use clouds::{Address, MetadataCache, Options};
@@ -39,18 +39,21 @@ use remote::Remote;
 use store::Volume;
 use url::Target;
 
+pub(crate) use footer::FOOTERS_AT_ONCE;
+pub use footer::Footers;
 pub use shown::shown;
 pub use store::Store;
 pub use traffic::TrafficStats;
+pub use url::absolute;
 
 /// Opens a data set: finds its files and reads their footers.
 ///
 /// A location is a file, a folder (searched at every depth), a URL, or a glob with `*`, `?`, `[...]` and `**`. A name that
-/// exists is taken as it is, whatever characters it has; what is percent-encoded in a URL is never a wildcard. `~/` is the
-/// user's home. The files are ordered by their path relative to the folder that was opened, or to the deepest folder that
-/// all locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and files
-/// that are not called `*.parquet` are passed over. A folder without any `*.parquet` is read if its files have no suffix at
-/// all, as Spark and others write them.
+/// exists is taken literally, whatever characters it has; percent-encoded characters in a URL are never wildcards. `~/` is
+/// the user's home. The files are ordered by their path relative to the folder that was opened, or to the deepest folder
+/// that all locations share; the order of the locations does not matter. In folders, names that begin with `_` or `.` and
+/// files that are not called `*.parquet` are skipped. A folder without any `*.parquet` is read if its files have no
+/// suffix, as Spark and others can write them.
 ///
 /// The keys of `key=value` folders are not read as columns. A location that reaches into such folders without naming their
 /// keys is refused, unless the files hold columns of those names; one that names them (`t/day=2024-01-01`, `t/day=*`) is read
@@ -59,10 +62,9 @@ pub use traffic::TrafficStats;
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
 /// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
-/// option that is not known; `Denied` where the credentials do not suffice; `Unsupported` for another scheme, an encrypted
-/// file, files that differ in their columns, partition keys that would be lost, and the folder of a Delta, Iceberg, Hudi or
-/// Lance table; `Corrupt` for a file that
-/// is damaged or not Parquet; `Io` for a store that is out of reach.
+/// unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an encrypted file, files that
+/// differ in their columns, partition keys that would be lost, and the folder of a Delta, Iceberg, Hudi or Lance table;
+/// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
     options.check()?;
@@ -93,28 +95,26 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
     if volumes.iter().all(|(address, _)| address.is_none()) {
         options.refuse_theirs()?;
     }
-    let store = Store::new(volumes.into_iter().map(|(_, volume)| volume).collect(), traffic);
+    let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
+    let store = Store::new(volumes, traffic, options.metadata_cache()?);
     let snapshot = list::find(&store, targets).await?;
-    catalogue(store, snapshot, options.metadata_cache()?).await
+    catalogue(store, snapshot).await
 }
 
-/// As [`open`], for what lies below `prefix` (a key, a folder or a glob) of a store that is already connected.
+/// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.
 pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(Store, Catalog)> {
     let traffic = Arc::default();
     let remote = Remote::of_user(client, Arc::clone(&traffic));
-    let store = Store::new(vec![Volume::Remote(remote)], traffic);
-    let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     // Without a URL there is nothing to know the store by the next time.
-    catalogue(store, snapshot, Some(MetadataCache::Off)).await
+    let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
+    let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    catalogue(store, snapshot).await
 }
 
-async fn catalogue(
-    store: Store,
-    snapshot: Snapshot,
-    kept: Option<MetadataCache>,
-) -> Result<(Store, Catalog)> {
-    let footers = footer::read_all(&store, snapshot.files, kept).await?;
-    let catalog = footer::assemble(footers, &snapshot.identities)?;
+async fn catalogue(store: Store, snapshot: Snapshot) -> Result<(Store, Catalog)> {
+    let known = Arc::new(KnownColumns::default());
+    let files = footer::read_all(&store, snapshot.files, &known).await?;
+    let catalog = footer::assemble(files, known, &snapshot.identities)?;
     snapshot.unread_keys.iter().try_for_each(|keys| list::refuse_lost(keys, &catalog))?;
     Ok((store, catalog))
 }

@@ -1,14 +1,14 @@
-//! What is shown of a location that a user wrote: everything but its secrets.
+//! Shows a user's location without its secrets.
 //!
-//! Only the text is looked at, and nothing is assumed of it: a URL that is mistyped, and so taken for a path, holds its
-//! password all the same. Where a text can be read in two ways, the one with a secret counts.
+//! Only the text is parsed, without assumptions: a mistyped URL, which is taken for a path, holds its password all the
+//! same. If a text can be read in two ways, the one with a secret counts.
 
 use super::clouds::is_scheme;
 
-/// What replaces a secret.
+/// The text that replaces a secret.
 const HIDDEN: &str = "***";
 
-/// What the name of a query's field has in it if its value signs a request or logs in.
+/// Parts of the names of query fields whose values are signatures or credentials.
 const SECRET_NAMES: [&str; 13] = [
     "sig",
     "token",
@@ -28,14 +28,14 @@ const SECRET_NAMES: [&str; 13] = [
 /// The characters that begin a query, a fragment or a field of either.
 const BEGIN_FIELD: [char; 4] = ['?', '#', '&', ';'];
 
-/// The times that a text is percent-decoded to look for secrets: once for each layer of encoding, with some to spare.
+/// How often a text is percent-decoded to look for secrets: once for each layer of encoding, and some more.
 const LAYERS: usize = 4;
 
-/// A location fit to be shown: as it was written, with `***` for a user and password, and for the query of an `http://` or
-/// `https://` URL or any query that signs.
+/// A location that is safe to show: as it was written, with `***` for a user and password, and for the query of an
+/// `http://` or `https://` URL or any query that signs.
 ///
-/// A text need not be a valid URL: a password is found in `https:/user:password@host` and `s3:key:secret@bucket` too. What
-/// can only be a path, an object's key or a glob is left as it is.
+/// A text need not be a valid URL: a password is found in `https:/user:password@host` and `s3:key:secret@bucket` too. A
+/// text that can only be a path, an object's key or a glob is unchanged.
 ///
 /// ```
 /// use forebay::internals::source::shown;
@@ -55,7 +55,7 @@ pub fn shown(location: &str) -> String {
     shown
 }
 
-/// Percent-decodes what can be, and leaves the rest.
+/// Percent-decodes what it can, and leaves the rest.
 fn leniently_decoded(text: &str) -> String {
     let mut pieces = text.split('%');
     let mut bytes = pieces.next().unwrap_or_default().as_bytes().to_vec();
@@ -97,7 +97,7 @@ fn hidden(text: &str) -> Option<String> {
     Some(shown)
 }
 
-/// A known scheme in lower case, and what follows its colon and slashes, as many as there are of either.
+/// A known scheme in lower case, and the text after its colon and slashes, in any number.
 fn split_scheme(text: &str) -> (Option<String>, &str) {
     let trimmed =
         text.trim_start_matches(|c: char| c.is_whitespace() || c.is_control() || "'\"<\u{feff}".contains(c));
@@ -124,25 +124,25 @@ fn without_login(scheme: &str, place: &str) -> Option<String> {
         return Some(format!("{HIDDEN}{}{path}", &host[at..]));
     }
     if has_odd_port(host) {
-        // A password with a slash in it, or with an encoded `@`: where it ends, nobody knows.
+        // A password with a slash in it, or with an encoded `@`: its end is unknown.
         let kept = place.rfind('@').map_or("", |at| &place[at..]);
         return Some(format!("{HIDDEN}{kept}"));
     }
     without_password_in_url(path).map(|path| format!("{host}{path}"))
 }
 
-/// Whether what follows the host's colon can be no port.
+/// Whether the text after the host's colon cannot be a port.
 fn has_odd_port(host: &str) -> bool {
     let after = host.rsplit_once(']').map_or(host, |(_, after)| after);
     after.split_once(':').is_some_and(|(_, port)| !port.is_empty() && port.parse::<u16>().is_err())
 }
 
-/// A path in which another URL stands, without the password of that.
+/// A path that contains another URL, without that URL's password.
 fn without_password_in_url(path: &str) -> Option<String> {
     path.contains("://").then(|| without_password(path)).flatten()
 }
 
-/// A text of no known form without what stands between a colon and an `@`, and before that colon in the same name.
+/// A text of unknown form, without the part between a colon and an `@`, and before that colon in the same name.
 fn without_password(text: &str) -> Option<String> {
     let colon = text.find(':')?;
     let at = text.rfind('@').filter(|&at| at > colon)?;
@@ -150,8 +150,8 @@ fn without_password(text: &str) -> Option<String> {
     Some(format!("{}{HIDDEN}{}", &text[..start], &text[at..]))
 }
 
-/// Where a query begins that is not shown. That of a web address never is; elsewhere a `?` is a wildcard, unless a field
-/// signs.
+/// The offset of a query that is hidden. That of a web address always is; elsewhere a `?` is a wildcard, unless a field
+/// is a signature.
 fn query(rest: &str, is_web: bool) -> Option<usize> {
     if is_web {
         return rest.find(BEGIN_FIELD);
@@ -159,7 +159,7 @@ fn query(rest: &str, is_web: bool) -> Option<usize> {
     let begins = rest.match_indices(BEGIN_FIELD).map(|(at, _)| at);
     let secret = begins.into_iter().find(|&at| {
         let field = rest[at + 1..].split(BEGIN_FIELD).next().unwrap_or_default();
-        // A folder `token=1` behind a wildcard is no field.
+        // A folder `token=1` after a wildcard is not a field.
         field.split_once('=').is_some_and(|(name, _)| !name.contains('/') && is_secret(name))
     })?;
     Some(rest[..secret].find('?').unwrap_or(secret))
@@ -265,7 +265,7 @@ mod tests {
         ];
         for start in starts {
             for login in logins {
-                // A name alone is no secret where nobody says that a login is meant.
+                // A name alone is not a secret without a sign of a login.
                 let is_bare = !login.contains(':') && !start.trim().to_ascii_lowercase().starts_with("http");
                 let encoded = if login.contains('@') { "@host" } else { "%40host/x" };
                 for end in ["@host/x.parquet", "@host", encoded, "@host:9000/x?a=b"] {

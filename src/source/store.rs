@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::buffers::Buffers;
-use super::local;
+use super::clouds::MetadataCache;
+use super::footer::FooterTurns;
+use super::local::{self, Local};
 use super::remote::{Pin, Remote};
 use super::traffic::{Traffic, TrafficStats};
 use crate::catalog::File;
@@ -16,13 +17,16 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
 const LOCAL_AT_ONCE: usize = 4;
 
-/// Where the bytes of a data set are. Cheap to clone.
+/// The stores that hold the bytes of a data set. Cheap to clone.
 #[derive(Clone)]
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
-    /// For reads of the local disk.
-    buffers: Arc<Buffers>,
+    local: Arc<Local>,
+    /// Where footers of remote files are kept.
+    pub(super) metadata_cache: Option<MetadataCache>,
+    /// Who reads footers.
+    pub(super) footer_turns: Arc<FooterTurns>,
 }
 
 /// One of the places that hold files.
@@ -35,8 +39,13 @@ pub(super) enum Volume {
 }
 
 impl Store {
-    pub(super) fn new(volumes: Vec<Volume>, traffic: Arc<Traffic>) -> Self {
-        Store { volumes: volumes.into(), traffic, buffers: Arc::default() }
+    pub(super) fn new(
+        volumes: Vec<Volume>,
+        traffic: Arc<Traffic>,
+        metadata_cache: Option<MetadataCache>,
+    ) -> Self {
+        let (local, footer_turns) = (Arc::default(), Arc::default());
+        Store { volumes: volumes.into(), traffic, local, metadata_cache, footer_turns }
     }
 
     /// The same stores over new connections.
@@ -45,7 +54,8 @@ impl Store {
             Volume::Local => Ok(Volume::Local),
             Volume::Remote(remote) => remote.connect_again().map(Volume::Remote),
         });
-        Ok(Store::new(volumes.collect::<Result<_>>()?, self.traffic.clone()))
+        let volumes = volumes.collect::<Result<_>>()?;
+        Ok(Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone()))
     }
 
     pub(super) fn volume(&self, volume: usize) -> Result<&Volume> {
@@ -54,12 +64,11 @@ impl Store {
 
     /// Reads the byte ranges of a file, in the order given.
     ///
-    /// Every range has its full length, and all are of the writing that was catalogued. Fails with `DatasetChanged` if
-    /// the file is another one now, with `NotFound` if it is gone, and with `Io` if it cannot be read. An object store
-    /// that is out of reach is asked for three minutes before that is an error.
+    /// Every range has its full length, and all are of the catalogued version. Fails with `DatasetChanged` if the file
+    /// is another one now, with `NotFound` if it is gone, and with `Io` if it cannot be read. An unreachable object
+    /// store is retried for three minutes before that is an error.
     pub async fn read_ranges(&self, file: &File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let pin = Pin { path: file.path.clone(), size: file.size, version: file.version.clone() };
-        let read = self.read(file.volume as usize, &pin, ranges).await;
+        let read = self.read(file.volume as usize, &file.pin(), ranges).await;
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
@@ -68,10 +77,10 @@ impl Store {
             Volume::Remote(remote) => remote.read(pin, ranges).await,
             Volume::Local => {
                 let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
-                self.traffic.requests.add(ranges.len() as u64);
+                self.traffic.requests.add(local::reads(ranges));
                 self.traffic.wanted.add(bytes);
-                let (pin, ranges, buffers) = (pin.clone(), ranges.to_vec(), self.buffers.clone());
-                let read = self.blocking(move || local::read(&pin, &ranges, &buffers)).await?;
+                let (pin, ranges, local) = (pin.clone(), ranges.to_vec(), self.local.clone());
+                let read = self.blocking(move || local.read(&pin, &ranges)).await?;
                 self.traffic.received.add(bytes);
                 Ok(read)
             }
@@ -91,7 +100,7 @@ impl Store {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 
-    /// Row groups that may be in flight at once; how many requests a store gets at once, it settles by itself.
+    /// Row groups that may be in flight at once; the number of concurrent requests is set for each store.
     pub(crate) fn row_groups_at_once(&self) -> usize {
         let at_once = |volume: &Volume| match volume {
             Volume::Local => LOCAL_AT_ONCE,
@@ -110,7 +119,7 @@ impl Store {
         self.traffic.ahead.take_off(bytes);
     }
 
-    /// What went to and fro so far.
+    /// The requests and bytes so far.
     pub(crate) fn traffic(&self) -> TrafficStats {
         self.traffic.read()
     }

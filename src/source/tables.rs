@@ -2,8 +2,8 @@
 //!
 //! Reading every Parquet file in such a folder would bring back rows that were removed. Even its live files alone are not
 //! the table: rows can be deleted and columns renamed outside of them, and partition keys are in the list. So the format
-//! is asked for the table's [`Snapshot`], and one that is only recognised refuses. A table is read where its own folder
-//! is opened; a folder above or inside of it is refused. Files that are named one by one are read as they are.
+//! returns the table's [`Snapshot`], or refuses the table if it is only recognised. A table is read if its own folder is
+//! opened; a folder above or inside it is refused. Files that are named one by one are read as they are.
 
 mod refused;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use super::store::{Store, Volume};
 use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 use crate::snapshot::{DataFile, Snapshot};
 
-/// The formats that are recognised, in the order in which they are asked.
+/// The formats that are recognised, in order of precedence.
 const FORMATS: &[&dyn TableFormat] = &[
     &refused::DELTA,
     &refused::HUDI,
@@ -32,26 +32,26 @@ const FORMATS: &[&dyn TableFormat] = &[
 
 /// A table format.
 pub(super) trait TableFormat: Sync {
-    /// What a table of this format is recognised by.
+    /// The sign by which a table of this format is recognised.
     fn sign(&self) -> &Sign;
 
-    /// The table as it is now.
+    /// The present state of the table.
     fn snapshot<'a>(&'a self, table: &'a TableFolder<'a>) -> BoxFuture<'a, Result<Snapshot>>;
 
-    /// What to do where the table's files are about to be read as plain ones.
+    /// The next move in the refusal to read the table's files as plain ones.
     fn advice(&self) -> String {
         "open the folder of the table by itself".to_string()
     }
 }
 
-/// What a table is recognised by: a folder with its list.
+/// The sign of a table: a folder with its list.
 #[derive(Debug)]
 pub(super) struct Sign {
     /// The format as people call it.
     pub(super) format: &'static str,
     /// The folder in the table's own that its list is in.
     pub(super) folder: &'static str,
-    /// What a file in that folder ends with; without it the folder is a sign by itself, empty or not.
+    /// The suffix of a file in that folder; if it is `None`, the folder alone is the sign, even if it is empty.
     pub(super) suffix: Option<&'static str>,
     /// Whether such tables hold Parquet, so that a folder in one could be read by mistake.
     pub(super) holds_parquet: bool,
@@ -74,7 +74,7 @@ impl Sign {
     }
 }
 
-/// Where a table is, in its volume.
+/// The place of a table in its volume.
 pub(super) enum TableRoot {
     /// A local folder.
     Folder(PathBuf),
@@ -90,7 +90,7 @@ pub(super) struct TableFolder<'a> {
 }
 
 impl TableFolder<'_> {
-    /// Where it is, for messages.
+    /// Its place, for messages.
     pub(super) fn place(&self) -> Place {
         match (&self.root, self.store.volume(self.volume)) {
             (TableRoot::Folder(folder), _) => place(folder),
@@ -136,6 +136,11 @@ pub(super) fn shown_by(path: &str) -> Option<(&str, &'static dyn TableFormat)> {
     None
 }
 
+/// Whether a folder of this name may show that the one it is in is a table.
+pub(super) fn is_sign(name: &str) -> bool {
+    FORMATS.iter().any(|format| format.sign().folder == name)
+}
+
 /// The refusal to read files of a table as plain ones.
 pub(super) fn refusal(format: &dyn TableFormat, folder: Place) -> Error {
     let Sign { format: name, folder: list, .. } = format.sign();
@@ -152,7 +157,7 @@ pub(super) fn of_folder(folder: &Path) -> Option<&'static dyn TableFormat> {
     FORMATS.iter().copied().find(is_here)
 }
 
-/// Refuses a local `folder` if `names`, what it holds, are those of a table.
+/// Refuses a local `folder` if `names`, its contents, are those of a table.
 pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>) -> Result<()> {
     let found = names.find_map(|name| FORMATS.iter().find(|format| format.sign().is_at(folder, name)));
     match found {
@@ -161,7 +166,7 @@ pub(super) fn refuse<'a>(folder: &Path, mut names: impl Iterator<Item = &'a str>
     }
 }
 
-/// Refuses a local folder that lies inside of a table, however deep.
+/// Refuses a local folder inside a table, at any depth.
 pub(super) fn refuse_above(folder: &Path) -> Result<()> {
     let absolute = std::path::absolute(folder).map_err(|error| error.into_error().at(place(folder)))?;
     for ancestor in absolute.ancestors().skip(1) {

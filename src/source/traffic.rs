@@ -47,6 +47,13 @@ impl Count {
 }
 
 /// Requests and bytes since the data set was opened, footers included.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let traffic = loader.stats().traffic;
+/// println!("{} requests, {:.2} bytes read for each needed", traffic.requests, traffic.amplification());
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct TrafficStats {
@@ -100,7 +107,7 @@ impl TrafficStats {
         TrafficStats {
             requests: self.requests - earlier.requests,
             bytes_read: self.bytes_read - earlier.bytes_read,
-            // What an epoch did not need yet is needed when it begins, and may then have been counted earlier.
+            // Bytes that were fetched ahead count as needed when their epoch begins, and may have been read earlier.
             bytes_needed: self.bytes_needed.saturating_sub(earlier.bytes_needed),
             retries: self.retries - earlier.retries,
             hedges: self.hedges - earlier.hedges,

@@ -1,14 +1,14 @@
-//! From what a user wrote to where to look: paths, URLs and globs.
+//! Parses the locations that a user writes: paths, URLs and globs.
 
 use std::path::{Path, PathBuf};
 
-use super::clouds::{Address, decoded, is_scheme};
-use super::glob::Glob;
+use super::clouds::{Address, decoded, glob_of, has_query, is_scheme};
+use super::glob::{Glob, WILDCARDS};
 use super::shown::shown;
-use crate::error::{Error, ErrorKind, Result};
-use crate::paths::expanded;
+use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::paths::{expanded, text};
 
-/// What one location asks for.
+/// The meaning of one location.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
     /// A local file or folder, as the user wrote it.
@@ -19,7 +19,7 @@ pub(super) enum Target {
     Remote(Address),
 }
 
-/// Reads one location. `Invalid` for what can never be one, `Unsupported` for a scheme that is not read.
+/// Reads one location. `Invalid` for a text that can never be one, `Unsupported` for an unknown scheme.
 ///
 /// A `file:` URL may have one slash, as Spark and Hadoop print it. No sentence repeats a secret.
 pub(super) fn parse(location: &str) -> Result<Target> {
@@ -35,7 +35,7 @@ pub(super) fn parse(location: &str) -> Result<Target> {
         return Ok(Target::Path(path));
     }
     if let Some(rest) = without_prefix(location, "file:") {
-        return file_url(location, rest).map(local);
+        return file_url(location, rest);
     }
     if let Some(rest) = without_prefix(location, "dbfs:") {
         let mounted = shown(&format!("/dbfs/{}", rest.trim_start_matches('/')));
@@ -47,6 +47,22 @@ pub(super) fn parse(location: &str) -> Result<Target> {
     }
     refuse_mistyped(location)?;
     expanded(path).map(local)
+}
+
+/// The same location for a process that works in another folder: a path of this machine is absolute then.
+///
+/// A glob stays relative where the working folder's own name has wildcards, which it would not mean literally.
+pub fn absolute(location: &str) -> Result<String> {
+    let (path, is_glob) = match parse(location)? {
+        Target::Path(path) => (path, false),
+        Target::Glob(glob) => (glob.path(), true),
+        Target::Remote(_) => return Ok(location.to_owned()),
+    };
+    let folder = std::path::absolute(".").or_fail()?;
+    if is_glob && path.is_relative() && folder.to_string_lossy().contains(WILDCARDS) {
+        return Ok(location.to_owned());
+    }
+    Ok(text(&std::path::absolute(path).or_fail()?)?.to_owned())
 }
 
 fn exists(path: &Path) -> bool {
@@ -61,31 +77,46 @@ fn local(path: PathBuf) -> Target {
     }
 }
 
-/// What follows a prefix, in any case.
+/// The text after a prefix, whose case does not matter.
 fn without_prefix<'a>(location: &'a str, prefix: &str) -> Option<&'a str> {
     let (start, rest) = location.split_at_checked(prefix.len())?;
     start.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// The path of a `file:` URL: percent-decoded, or as it was written if there is a file of that name alone.
-fn file_url(url: &str, rest: &str) -> Result<PathBuf> {
+/// The path or glob of a `file:` URL: percent-decoded, or as it was written if there is a file of that name alone. What is
+/// percent-encoded is never a wildcard.
+fn file_url(url: &str, rest: &str) -> Result<Target> {
+    let invalid = |cause: &str| Error::invalid(format!("{:?} {cause}", shown(url)));
     let path = match rest.strip_prefix("//") {
         Some(rest) => rest.strip_prefix("localhost").unwrap_or(rest),
         None => rest,
     };
     if !path.starts_with('/') {
-        return Err(Error::invalid(format!("{:?} has a host, or its path is not absolute", shown(url)))
+        return Err(invalid("has a host, or its path is not absolute")
             .hint("a file URL has three slashes: file:///data"));
     }
     let written = PathBuf::from(path);
-    match decoded(path).filter(|path| !path.contains('\0')).map(PathBuf::from) {
-        Some(plain) if exists(&plain) || !exists(&written) => Ok(plain),
-        None if !exists(&written) => Err(Error::invalid(format!("{:?} is malformed", shown(url)))),
-        _ => Ok(written),
+    let plain = decoded(path).filter(|path| !path.contains('\0')).map(PathBuf::from);
+    if exists(&written) && !plain.as_deref().is_some_and(exists) {
+        return Ok(Target::Path(written));
+    }
+    let plain = plain.ok_or_else(|| invalid("is malformed"))?;
+    if exists(&plain) {
+        return Ok(Target::Path(plain));
+    }
+    if has_query(path) {
+        return Err(invalid("holds a query, and there is no file of that name")
+            .hint("write a ? that is part of a name as %3F"));
+    }
+    match glob_of(path) {
+        Some(glob) => Ok(Target::Glob(glob)),
+        None if path.contains('#') => Err(invalid("holds a fragment, and there is no file of that name")
+            .hint("write a # that is part of a name as %23")),
+        None => Ok(Target::Path(plain)),
     }
 }
 
-/// Refuses what begins as a URL does and is none: with a blank, or another number of slashes than two.
+/// Refuses a text that begins like a URL but is not one: with a blank, or with another number of slashes than two.
 fn refuse_mistyped(location: &str) -> Result<()> {
     let trimmed = location.trim_start();
     let Some(end) = trimmed.find([':', '/']) else { return Ok(()) };
@@ -139,6 +170,27 @@ mod tests {
     }
 
     #[test]
+    fn a_location_is_made_absolute_and_a_url_stays() {
+        let folder = std::env::current_dir().unwrap();
+        let below = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+        for (location, expected) in [
+            ("src", below("src")),
+            ("src/", below("src/")),
+            ("./no/such", below("no/such")),
+            ("src/*/[a-c]?.parquet", below("src/*/[a-c]?.parquet")),
+            ("/data/a b", "/data/a b".to_owned()),
+            ("file:///data/a%20b", "/data/a b".to_owned()),
+            ("file:///data/*.parquet", "/data/*.parquet".to_owned()),
+            ("s3://bucket/x/*.parquet", "s3://bucket/x/*.parquet".to_owned()),
+            ("https://ann:hunter2@host/x", "https://ann:hunter2@host/x".to_owned()),
+        ] {
+            assert_eq!(absolute(location).unwrap(), expected, "{location}");
+            assert_eq!(absolute(&expected).unwrap(), expected, "{location}");
+        }
+        assert_eq!(absolute("~/x").unwrap(), std::env::home_dir().unwrap().join("x").to_str().unwrap());
+    }
+
+    #[test]
     fn a_tilde_is_the_users_home_and_no_one_elses() {
         let home = std::env::home_dir().unwrap();
         assert_eq!(path("~/no/such/folder"), home.join("no/such/folder"));
@@ -181,6 +233,28 @@ mod tests {
         assert!(sentence("file:///x%zz").contains("malformed"));
         assert!(sentence("file:///x%00").contains("malformed"));
         assert!(sentence("a\0b").contains("NUL"));
+    }
+
+    #[test]
+    fn a_file_url_has_no_query_and_what_is_encoded_in_it_is_no_wildcard() {
+        for url in ["file:///nothing?x=y", "file:/no/part-?.parquet?x=y", "file:///no/such?sig=hunter2#a"] {
+            let error = parse(url).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{url}: {error}");
+            let text = error.to_string();
+            assert!(text.ends_with("holds a query, and there is no file of that name (write a ? that is part of a name as %3F)"), "{text}");
+            assert!(!text.contains("hunter2"), "{text}");
+        }
+        let error = parse("file:///nothing#x").unwrap_err().to_string();
+        assert!(error.contains("holds a fragment") && error.contains("%23"), "{error}");
+        assert_eq!(path("file:///nothing%3Fx=y%23z"), PathBuf::from("/nothing?x=y#z"));
+        assert_eq!(path("file:///no/%5Ba%5D%2A"), PathBuf::from("/no/[a]*"));
+        for (url, base) in [("file:///no/a%20b/part-?.parquet", "/no/a b"), ("file:///no/%5B/day=*/x", "/no")]
+        {
+            assert!(
+                matches!(parse(url).unwrap(), Target::Glob(glob) if glob.base() == Path::new(base)),
+                "{url}"
+            );
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The wire: how every store that is reached by HTTP sends its requests.
+//! The wire: sends the requests of all stores that are reached by HTTP.
 //!
-//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls
-//! with the machine's certificates; redirects only within the server. There is no time limit on a request here, and no
-//! retry: both are for the caller, who knows what the request is part of. The outcome of each is reported to [`EXCHANGE`].
+//! One kind of connection for all: HTTP/1.1, since a connection of its own per read is what brings throughput; rustls with
+//! the machine's certificates; redirects only within the server. There is no time limit on a request here, and no retry:
+//! both are for the caller, which knows the purpose of the request. The outcome of each is reported to [`EXCHANGE`].
 #![cfg_attr(
     not(feature = "http"),
     allow(dead_code, reason = "other redirects, queries and logins are of http://")
@@ -38,10 +38,10 @@ use super::clouds::{Secret, is_loopback, metadata_service};
 use listing::Listing;
 use settings::Settings;
 
-/// How long a metadata service may take, which is one hop away where there is one.
+/// How long a metadata service may take to answer; it is one hop away, if there is one.
 const LAST_RESORT: Duration = Duration::from_secs(1);
 
-/// Makes the HTTP clients of stores. Clones share their connections and their count of requests.
+/// Creates the HTTP clients of stores. Clones share their connections and their count of requests.
 #[derive(Clone, Default)]
 pub(super) struct Wire {
     shared: Arc<Shared>,
@@ -54,9 +54,9 @@ pub(super) struct Wire {
 #[derive(Default)]
 struct Shared {
     requests: AtomicU64,
-    /// Whether a metadata service gave an answer, so that there is one here.
+    /// Whether a metadata service answered before, so that there is one.
     served: AtomicBool,
-    /// A store is built afresh when its credentials are; its connections are kept.
+    /// A store is built again when its credentials change; its connections are kept.
     clients: Mutex<Vec<(Settings, reqwest::Client)>>,
 }
 
@@ -85,7 +85,7 @@ impl Wire {
         Wire { redirects, ..self.clone() }
     }
 
-    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is good for one method alone.
+    /// The same wire, with a `HEAD` sent as the `GET` of one byte: a presigned URL is valid for one method only.
     pub(super) fn with_head_by_get(&self) -> Self {
         Wire { head_by_get: true, ..self.clone() }
     }
@@ -96,8 +96,14 @@ impl Wire {
     }
 
     fn line(&self, options: &ClientOptions) -> crate::error::Result<Line> {
-        let malformed =
-            |key: ClientConfigKey| super::clouds::malformed(key.as_ref(), "a value that it can have");
+        let malformed = |key: ClientConfigKey| {
+            let what = match key {
+                ClientConfigKey::ProxyUrl => "the URL of a proxy, such as http://proxy.example.com:3128",
+                ClientConfigKey::ProxyCaCertificate => "a certificate in PEM",
+                _ => "a value that it can have",
+            };
+            super::clouds::malformed(key.as_ref(), what)
+        };
         let settings = Settings::read(options, self.redirects).map_err(malformed)?;
         let mut clients = self.shared.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let client = match clients.iter().find(|(known, _)| *known == settings) {
@@ -131,7 +137,7 @@ impl HttpConnector for Wire {
     }
 }
 
-/// A client with what its requests get.
+/// A client, with the additions to its requests.
 struct Line {
     client: reqwest::Client,
     allow_http: bool,
@@ -168,7 +174,8 @@ impl Line {
         let mut request = self.prepare(request, &host).map_err(failed)?;
         self.wire.shared.requests.fetch_add(1, Ordering::Relaxed);
         let served = &self.wire.shared.served;
-        // Asked last, and on most machines without success. One that has answered before has an outage like any other's.
+        // The last source of credentials, which most machines do not have. If it has answered before, a failure is an
+        // outage like any other.
         let is_last_resort = metadata_service(&host).is_some() && !served.load(Ordering::Relaxed);
         if is_last_resort {
             *request.timeout_mut() = Some(LAST_RESORT);
@@ -194,7 +201,7 @@ impl Line {
         let Some(listing) = listing else {
             return Ok(HttpResponse::from_parts(parts, HttpResponseBody::new(body)));
         };
-        // object_store holds all of a page as well.
+        // object_store also holds a whole page in memory.
         let page = body.collect().await?.to_bytes();
         listing.check(&page).map_err(|words| failed(Failure::listing(words)))?;
         Ok(HttpResponse::from_parts(parts, page.into()))
@@ -230,7 +237,7 @@ impl Line {
     }
 }
 
-/// The answer to a `HEAD`, from that to the `GET` of the first byte: what it says of the whole is in `Content-Range`.
+/// The answer to a `HEAD`, from that to the `GET` of the first byte: the size of the whole is in `Content-Range`.
 fn as_head(answer: HttpResponse) -> HttpResponse {
     let (mut parts, _) = answer.into_parts();
     let range = parts.headers.remove(CONTENT_RANGE);

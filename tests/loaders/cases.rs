@@ -24,7 +24,7 @@ const SAME_WORDS: usize = 30;
 /// How the failure of a case that hangs begins.
 const HANGING: &str = "it hangs";
 
-/// One in so many cases at least must not be refused, or nothing is tested.
+/// At least one in this many cases must not be refused, or nothing is tested.
 const RUNS: u64 = 2;
 
 #[test]
@@ -46,7 +46,7 @@ fn whole_loaders_keep_the_laws() {
     assert!(seeds.end - seeds.start < FEW || ran * RUNS > FEW, "only {ran} cases were not refused");
 }
 
-/// Runs a case on a thread of its own, which is given up where it hangs.
+/// Runs a case on a thread of its own, which is abandoned if it hangs.
 fn watched(case: &Case) -> Result<Outcome, String> {
     let (tell, told) = channel();
     let own = case.clone();

@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::sync::Arc;
 
-use arrow::array::*;
-use arrow::compute::{cast, interleave};
-use arrow::datatypes::{DataType, TimeUnit};
+use forebay::arrow::array::*;
+use forebay::arrow::buffer::Buffer;
+use forebay::arrow::compute::interleave;
+use forebay::arrow::datatypes::{DataType, TimeUnit, i256};
 use forebay::internals::batch::{Selection, gather};
 use forebay::{Dataset, Shuffle};
 use parquet::data_type::{FixedLenByteArrayType, Int64Type};
@@ -63,15 +64,11 @@ fn values_of_every_width_are_gathered_with_their_nulls() {
 }
 
 fn stretch(numbers: &Int64Array, data_type: &DataType) -> ArrayRef {
-    let numbers: ArrayRef = Arc::new(numbers.clone());
-    match data_type {
-        DataType::Int64 => numbers,
-        // What has no cast from 64 bits has one from 32.
-        DataType::Date32 | DataType::Time32(_) => {
-            cast(&cast(&numbers, &DataType::Int32).unwrap(), data_type).unwrap()
-        }
-        _ => cast(&numbers, data_type).unwrap(),
-    }
+    let width = data_type.primitive_width().unwrap();
+    let bits = numbers.values().iter().map(|&number| i256::from_i128(number.into()).to_le_bytes());
+    let bits = Buffer::from_iter(bits.flat_map(|bits| bits.into_iter().take(width)));
+    let data = ArrayData::builder(data_type.clone()).len(numbers.len()).nulls(numbers.nulls().cloned());
+    make_array(data.add_buffer(bits).align_buffers(true).build().unwrap())
 }
 
 /// The default window is part of the order: as many rows as 1 GiB of memory holds. Here a row takes 1 MiB, by its type,

@@ -1,4 +1,4 @@
-//! What is repeated, dropped and left out is counted, and where it is is said.
+//! Rows that are repeated, dropped and left out are counted, and bad rows are reported with their place.
 
 use forebay::{Loader, OnBadRow, Shard, Shuffle};
 

@@ -362,7 +362,7 @@ impl Trial<'_> {
             [(0, OnBadRow::Raise), (most - 1, OnBadRow::skip(most - 1)), (most, OnBadRow::skip(most))]
         {
             let loader = self.build(&How { on_bad_row, ..self.ample(rank as u32) });
-            // Each epoch counts anew.
+            // Each epoch counts from zero.
             for _ in 0..2 {
                 let mut left = allowed;
                 let mut epoch = loader.epoch(0);

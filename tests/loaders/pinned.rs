@@ -1,11 +1,11 @@
-//! Orders and pixels that never change. `FOREBAY_BLESS=1` writes `pinned.txt` anew.
+//! Orders and pixels that never change. `FOREBAY_BLESS=1` rewrites `pinned.txt`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::Int64Type;
+use forebay::arrow::array::{Array, AsArray};
+use forebay::arrow::datatypes::Int64Type;
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::internals::shard::{EpochOrder, OrderSpec, Split, Walk};
 use forebay::{Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::AsArray;
-use arrow::datatypes::Int64Type;
+use forebay::arrow::array::AsArray;
+use forebay::arrow::datatypes::Int64Type;
 use forebay::{Image, Shuffle};
 
 use crate::table::{Layout, Table};

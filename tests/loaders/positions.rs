@@ -1,7 +1,7 @@
-//! What a saved position brings along, and which ones are refused.
+//! The content of a saved position, and the positions that are refused.
 
-use arrow::array::AsArray;
-use arrow::datatypes::Int64Type;
+use forebay::arrow::array::AsArray;
+use forebay::arrow::datatypes::Int64Type;
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::{ErrorKind, Filter, Loader, LoaderBuilder, Position, Shard, Shuffle};
 

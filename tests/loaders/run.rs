@@ -3,10 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, Int32Array, RecordBatch, Scalar};
-use arrow::compute::is_not_null;
-use arrow::compute::kernels::zip::zip;
-use arrow::datatypes::Int64Type;
+use forebay::arrow::array::{Array, AsArray, BooleanArray, Int32Array, RecordBatch, Scalar};
+use forebay::arrow::compute::zip;
+use forebay::arrow::datatypes::Int64Type;
 use forebay::internals::decode::{PixelType, RowKey, decode_into};
 use forebay::internals::shard::row_key;
 use forebay::{DiskCache, Epoch, Image, Loader, LoaderBuilder, OnBadRow, Result, Shard, Shuffle};
@@ -140,12 +139,17 @@ fn compare(case: &Case, table: &Table, epoch: u64, batch: &RecordBatch) -> Vec<u
         let filled = case.fill && name == "small";
         if filled {
             let fill = Scalar::new(Int32Array::from(vec![FILL]));
-            expected = zip(&is_not_null(&expected).unwrap(), &expected, &fill).unwrap();
+            expected = zip(&present(&expected), &expected, &fill).unwrap();
         }
         assert_eq!(field.is_nullable(), name != "id" && !filled, "whether column {name:?} may hold nulls");
         assert_eq!(column, &expected, "column {name:?} of rows {ids:?}");
     }
     ids
+}
+
+/// Where a column has values.
+fn present(column: &dyn Array) -> BooleanArray {
+    (0..column.len()).map(|row| Some(column.is_valid(row))).collect()
 }
 
 /// Each image is the one that its own key makes of it: seed, epoch, and the row's place in the data set.

@@ -1,12 +1,12 @@
-//! The data set of a test: what each row holds is a function of its id, which is its ordinal.
+//! The data set of a test: the content of each row is a function of its id, which is its ordinal.
 
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::*;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema, SchemaRef, TimeUnit};
+use forebay::arrow::array::*;
+use forebay::arrow::buffer::OffsetBuffer;
+use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int32Type, Schema, SchemaRef};
 use forebay::internals::decode::encode_jpeg;
 use forebay::{Dataset, Place};
 use parquet::arrow::ArrowWriter;
@@ -29,7 +29,7 @@ const STRETCH: u64 = 30;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Nulls {
     None,
-    /// One in so many, all over.
+    /// One in this many, scattered.
     OneIn(u64),
     /// All of some stretches of rows.
     Stretches,
@@ -50,7 +50,7 @@ pub(crate) struct Layout {
     pub(crate) nulls: Nulls,
     /// Length of the longest blob.
     pub(crate) blob: u64,
-    /// One image in so many is broken or null.
+    /// One image in this many is broken or null.
     pub(crate) bad: Option<u64>,
 }
 
@@ -214,7 +214,8 @@ impl Table {
                 Arc::new(Decimal128Array::from_iter(values).with_precision_and_scale(20, 2).unwrap())
             }
             "wide" => {
-                let wide = |draw: u64| arrow::datatypes::i256::from_i128(i128::from(draw) * -(1 << 60));
+                let wide =
+                    |draw: u64| forebay::arrow::datatypes::i256::from_i128(i128::from(draw) * -(1 << 60));
                 let values = ids.map(|id| self.some(5, id, wide));
                 Arc::new(Decimal256Array::from_iter(values).with_precision_and_scale(50, 5).unwrap())
             }
@@ -253,7 +254,21 @@ impl Table {
     /// A column as a batch of these rows has it, where it is not decoded.
     pub(crate) fn delivered(&self, name: &str, ids: &[u64]) -> ArrayRef {
         let stored = self.stored(name, ids);
-        cast(&stored, &delivered_type(stored.data_type())).unwrap()
+        match stored.data_type() {
+            DataType::Utf8 => Arc::new(LargeStringArray::from_iter(stored.as_string::<i32>())),
+            DataType::Binary => Arc::new(LargeBinaryArray::from_iter(stored.as_binary::<i32>())),
+            DataType::Dictionary(_, _) => {
+                let texts = stored.as_dictionary::<Int32Type>().downcast_dict::<StringArray>().unwrap();
+                Arc::new(LargeStringArray::from_iter(texts))
+            }
+            DataType::List(item) => {
+                let list = stored.as_list::<i32>();
+                let offsets = list.offsets().iter().map(|offset| i64::from(*offset)).collect();
+                let (values, nulls) = (list.values().clone(), list.nulls().cloned());
+                Arc::new(LargeListArray::new(item.clone(), OffsetBuffer::new(offsets), values, nulls))
+            }
+            _ => stored,
+        }
     }
 }
 
@@ -268,20 +283,6 @@ fn schema() -> SchemaRef {
     };
     let field = |name: &&str| Field::new(*name, none.stored(name, &[]).data_type().clone(), *name != "id");
     Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
-}
-
-/// Offsets of 64 bits, and values in the place of dictionaries.
-fn delivered_type(stored: &DataType) -> DataType {
-    match stored {
-        DataType::Utf8 => DataType::LargeUtf8,
-        DataType::Binary => DataType::LargeBinary,
-        DataType::List(item) => DataType::LargeList(item.clone()),
-        DataType::Dictionary(_, value) => delivered_type(value),
-        DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-            DataType::Timestamp(TimeUnit::Microsecond, zone.clone())
-        }
-        other => other.clone(),
-    }
 }
 
 /// A small image, without symmetry, that is like no other row's: every second one a JPEG, the others PNG.

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use fault_server::{FaultServer, Latency, Link};
+use forebay::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
 use forebay::internals::cache::Tier;
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::{Dataset, DiskCache, Epoch, ErrorKind, Filter, Image, Loader, LoaderBuilder, Shard, Shuffle};
@@ -41,7 +41,7 @@ fn warm(loader: &Loader) {
     panic!("not all rows are kept: {}", loader.stats().cache.unwrap());
 }
 
-/// The files of entries: all that are larger than what else lies in a cache. A cache in use may take one away meanwhile.
+/// The files of entries: all that are larger than the other files of a cache. A cache in use may remove one meanwhile.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     files_below(folder)
         .into_iter()

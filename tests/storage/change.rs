@@ -1,10 +1,10 @@
-//! Files that change under a reader: written anew, or deleted.
+//! Files that change under a reader: rewritten, or deleted.
 
 use std::collections::HashSet;
 use std::fs;
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::Int64Type;
+use forebay::arrow::array::{AsArray, RecordBatch};
+use forebay::arrow::datatypes::Int64Type;
 use forebay::{Dataset, ErrorKind, LoaderBuilder, OnBadRow, Shard, Shuffle};
 
 use crate::data::{FILES, GROUPS, PREFIX, copy, name_of, rewrite, rows, rows_of};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use crate::kit::ALONE;
-use arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
+use forebay::arrow::array::{ArrayRef, BinaryArray, Float32Array, Int64Array, RecordBatch};
+use forebay::arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter, RowGroupMetaData,

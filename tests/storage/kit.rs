@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{Float32Type, Int64Type};
 use fault_server::{Builder, FaultServer};
+use forebay::arrow::array::{AsArray, RecordBatch};
+use forebay::arrow::datatypes::{Float32Type, Int64Type};
 use forebay::{Dataset, Epoch, Error, LoaderBuilder, Shuffle};
 use xxhash_rust::xxh3::Xxh3;
 
@@ -42,7 +42,7 @@ pub(crate) fn server() -> FaultServer {
     serving().start().unwrap()
 }
 
-/// A server of the data set, to be told more.
+/// A builder of a server of the data set.
 pub(crate) fn serving() -> Builder {
     FaultServer::builder().folder("bucket", &*BUCKET)
 }

@@ -1,4 +1,4 @@
-//! Lists of what lies in a store: a page that is not there is never the end of a data set.
+//! Lists of a store: a missing page is never the end of a data set.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -75,7 +75,7 @@ fn a_list_resumes_with_its_token_at_the_page_that_failed() {
     assert_eq!(lists, 5);
 }
 
-/// Opens what lies below `bucket` at a location, in the store and as a plain web server.
+/// Opens a location below `bucket`, in the store and as a plain web server.
 fn opened(server: &FaultServer, location: &str) -> Result<Dataset, Error> {
     match location.starts_with("http") {
         true => {
@@ -169,6 +169,74 @@ fn what_is_missing_is_told_from_what_holds_no_parquet() {
     let error = opened(&server, &url).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
     assert!(error.to_string().contains("the file is empty"), "{error}");
+}
+
+/// A folder with copies of a Parquet file under these names.
+fn copies(names: impl IntoIterator<Item = String>) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for name in names {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::copy(BUCKET.join(PREFIX).join(name_of(1)), path).unwrap();
+    }
+    folder
+}
+
+/// The relative paths of a glob's files below `bucket`, and the requests for lists that finding them took.
+fn matched(folder: &tempfile::TempDir, glob: &str) -> (Vec<String>, usize) {
+    let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
+    let dataset =
+        opened(&server, &format!("s3://bucket/{glob}")).unwrap_or_else(|error| panic!("{glob}: {error}"));
+    let files = dataset.catalog().files.iter().map(|file| file.relative.to_string()).collect();
+    (files, server.log().iter().filter(|asked| asked.operation == Operation::List).count())
+}
+
+#[test]
+fn a_glob_lists_few_of_many_folders_one_by_one_and_finds_what_a_local_one_does() {
+    let months = |city: usize| (1..=6).map(move |month| format!("lake/{city}/2024-0{month}/part-0.parquet"));
+    let noise = (0..60).map(|n| format!("lake/0/raw/{n:02}.parquet"));
+    let folder = copies((0..3).flat_map(months).chain(noise));
+    for glob in [
+        "lake/*/2024-0[12]/part-?.parquet",
+        "lake/[01]/2024-03",
+        "lake/?/2024-06/*",
+        "lake/*/2024-01/**/*0.parquet",
+    ] {
+        let (files, lists) = matched(&folder, glob);
+        let local = Dataset::open(folder.path().join(glob).to_str().unwrap()).unwrap();
+        let expected: Vec<String> =
+            local.catalog().files.iter().map(|file| file.relative.to_string()).collect();
+        assert_eq!(files, expected, "{glob}");
+        // All of it is 26 pages, and each folder above the base is asked whether it is a table.
+        assert!(lists < 26, "{glob}: {lists} requests");
+    }
+    let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
+    let error = opened(&server, "s3://bucket/lake/*/2025-*/x.parquet").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("(it has 0/2024-01/, "), "{error}");
+    fs::create_dir(folder.path().join("lake/1/_delta_log")).unwrap();
+    fs::write(folder.path().join("lake/1/_delta_log/00.json"), "{}").unwrap();
+    let server = FaultServer::builder().folder("bucket", folder.path()).page(3).start().unwrap();
+    let error = opened(&server, "s3://bucket/lake/*/2024-01/*.parquet").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(
+        error.to_string().starts_with("s3://bucket/lake/1: this is the folder of a Delta table"),
+        "{error}"
+    );
+    assert!(opened(&server, "s3://bucket/lake/[02]/2024-01/*.parquet").is_ok());
+}
+
+#[test]
+fn a_glob_over_many_folders_or_few_objects_takes_no_request_for_each() {
+    let folder = copies((0..40).map(|n| format!("wide/{n:02}/x.parquet")));
+    let (files, lists) = matched(&folder, "wide/*/x.parquet");
+    assert_eq!(files.len(), 40);
+    // Four pages, then all folders by page, then all objects by page; and whether it is in a table.
+    assert!(lists <= 4 + 14 + 14 + 3, "{lists} requests");
+    let folder = copies((0..6).map(|n| format!("few/{n:02}/x.parquet")));
+    let (files, lists) = matched(&folder, "few/*/x.parquet");
+    assert_eq!(files.len(), 6);
+    assert!(lists <= 2 + 3, "{lists} requests");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Storage that fails in every way that storage does: what `Dataset::open` and a loader make of it, over a real socket.
+//! Failing storage, as `Dataset::open` and a loader handle it, over a real socket.
 //!
 //! RIGHT is the same rows, in the same order, with the same bytes as the local folder gives. LOUD is a typed error that
 //! names the place, after nothing but right rows. The runs are few, so that the suite is quick; `FOREBAY_LONG=1` makes

@@ -1,4 +1,4 @@
-//! A store of the user's own that panics: the panic is an error, at the place where it struck, and nobody waits for ever.
+//! A user's own store that panics: the panic is an error with its place, and no thread waits for ever.
 
 use std::fmt;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What must not be said: keys, tokens, passwords and signatures, in whatever is shown, saved or logged.
+//! Keys, tokens, passwords and signatures do not appear in anything that is shown, saved or logged.
 
 use std::collections::BTreeMap;
 use std::fmt::{Debug, Write};
@@ -14,7 +14,7 @@ use tracing::{Event, Metadata};
 use crate::data::{PREFIX, name_of};
 use crate::kit::*;
 
-/// Words that nobody may see. The marks make them easy to find, also where they are encoded.
+/// Words that must not be shown. The marks make them easy to find, also where they are encoded.
 const KEY: &str = "CANARYsecretkey0001";
 const TOKEN: &str = "CANARYsessiontoken0002";
 const PASSWORD: &str = "CANARYpassword0003";

@@ -18,7 +18,7 @@ fn link() -> Link {
     }
 }
 
-/// Reads so many epochs and checks the first; how long that took, and what was asked.
+/// Reads `count` epochs and checks the first; returns the time and the requests.
 fn epochs(server: &FaultServer, count: u64, case: &str) -> (Duration, TrafficStats) {
     let loader = shuffled(&open(server, &[("max_concurrency", "8")]).unwrap()).build().unwrap();
     let started = Instant::now();

@@ -1,10 +1,11 @@
-//! What is asked of a store: as much as needed, and when; and the same rows wherever they lie.
+//! The requests to a store, their bytes and times; and the same rows on every store.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fault_server::{Fault, Latency, Link, Match, Operation};
-use forebay::{Dataset, LoaderBuilder, Shard, Shuffle};
+use forebay::filter::{Op, Term};
+use forebay::{Dataset, Filter, LoaderBuilder, Shard, Shuffle};
 
 use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
 use crate::kit::*;
@@ -60,6 +61,25 @@ fn a_footer_is_one_request_and_none_once_it_is_known() {
     rewrite(bucket.path(), 3);
     assert_eq!(gets(), 1, "the file that is new");
     assert_eq!(server.log().iter().filter(|asked| asked.operation == Operation::Head).count(), 0);
+}
+
+#[test]
+fn statistics_are_read_from_footers_that_are_kept() {
+    let server = server();
+    let cache = tempfile::tempdir().unwrap();
+    let folder = cache.path().join("metadata");
+    let gets = |metadata_cache: &str| {
+        let dataset = open(&server, &[("metadata_cache", metadata_cache)]).unwrap();
+        server.reset();
+        let nothing = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
+        let refused = dataset.loader().filter(nothing).build().unwrap_err();
+        assert!(refused.to_string().contains("no row is selected"), "{refused}");
+        server.stats().gets
+    };
+    // They have none, so that all row groups are read as well.
+    let groups = (FILES * GROUPS) as u64;
+    assert_eq!(gets(folder.to_str().unwrap()), groups);
+    assert_eq!(gets("off"), groups + FILES as u64);
 }
 
 #[test]

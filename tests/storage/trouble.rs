@@ -1,4 +1,4 @@
-//! Storage that answers badly: errors, an outage, answers that are cut off or not what was asked for.
+//! Storage that answers badly: errors, an outage, answers that are truncated or wrong.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

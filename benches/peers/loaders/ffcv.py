@@ -1,4 +1,4 @@
-"""FFCV's Loader over .beton files: JPEG that its writer encodes anew, or arrays."""
+"""FFCV's Loader over .beton files: JPEG that its writer re-encodes, or arrays."""
 
 import pixels
 from cells import cells
@@ -14,7 +14,7 @@ PIXELS = "libjpeg-turbo: the whole frame decoded, area averaging by OpenCV"
 
 
 class Rows:
-    """What the writer asks for row by row."""
+    """The rows that the writer reads, one by one."""
 
     def __init__(self, work):
         import pyarrow.parquet as pq

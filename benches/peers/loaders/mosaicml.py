@@ -30,7 +30,7 @@ def convert(work, converted):
 
 
 class Decoded:
-    """What a worker does with the rows that it fetched."""
+    """The work of a worker on the rows that it fetched."""
 
     def __init__(self, work):
         self.decode = pixels.Pixels(work)

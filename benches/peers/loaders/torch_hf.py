@@ -47,7 +47,7 @@ class Decoded:
 
 
 class Images:
-    """Rows of the data set, decoded as they are asked for."""
+    """Rows of the data set, decoded as they are requested."""
 
     def __init__(self, rows, decode):
         self.rows, self.decode = rows, decode

@@ -1,4 +1,4 @@
-//! A value that replaces nulls as JSON and its like have it: a number, a text, or what neither can say in an object.
+//! The serialised form of a value that replaces nulls: a number, a text, or an object for values that are neither.
 
 use std::fmt;
 

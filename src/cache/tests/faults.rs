@@ -1,4 +1,4 @@
-//! A disk that fails turns the cache off, never the loader; healed, it is used again.
+//! A disk that fails turns the cache off, never the loader; when it recovers, it is used again.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use super::*;
 
 const RETRY: Duration = Duration::from_millis(300);
 
-/// A cache that tries again soon, and does not look how much of the disk is free.
+/// A cache that tries again soon, and does not check the free disk.
 fn impatient(folder: &Path) -> DiskCache {
     let mut space = Space::new(Folder::open(folder).unwrap(), PLENTY);
     space.keep_free = None;
@@ -16,8 +16,8 @@ fn impatient(folder: &Path) -> DiskCache {
     cache
 }
 
-/// Group 0 is kept. Then something breaks: nothing is kept any more, with `why`, one warning and no delay. Then it is
-/// healed, and the cache goes on by itself.
+/// Group 0 is kept. Then something breaks: nothing more is kept, with `why`, one warning and no delay. Then it is
+/// repaired, and the cache recovers by itself.
 fn breaks_and_heals(cache: &DiskCache, why: &str, break_it: impl FnOnce(), heal_it: impl FnOnce()) {
     assert!(cache.put(&key(0), &rows(0)));
     assert!(cache.get(&key(0)).is_some());

@@ -1,4 +1,4 @@
-//! Whose folder, whose permissions, no links.
+//! Owners, permissions and links of the folder.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
@@ -56,8 +56,28 @@ fn what_is_no_folder_of_a_cache_is_refused() {
     let file = dir.path().join("file");
     fs::write(&file, "x").unwrap();
     assert!(refusal(&file).contains("not a folder"));
-    assert!(refusal(dir.path()).contains("holds \"file\""));
+    let sentence = refusal(dir.path());
+    assert!(sentence.contains("holds \"file\""), "{sentence}");
+    // Beside the folder, which may be the data set's, and not in it.
+    assert!(
+        sentence.ends_with(&format!("a folder of its own: {}-cache)", dir.path().display())),
+        "{sentence}"
+    );
     assert_eq!(DiskCache::open(dir.path().join("new"), 0).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_said_to_be_the_caches() {
+    let dir = folder();
+    let file = dir.path().join("file");
+    fs::write(&file, "x").unwrap();
+    for (path, done) in [(file.join("rows"), "read"), (Path::new("/proc/no/rows").to_path_buf(), "created")] {
+        let error = DiskCache::open(&path, PLENTY).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Io, "{error}");
+        let (start, end) =
+            (format!("{}: the cache folder cannot be {done}: ", path.display()), "write to with cache)");
+        assert!(error.to_string().starts_with(&start) && error.to_string().ends_with(end), "{error}");
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What others do to an entry while its rows are in use: it shows, and kills nobody. What lies where an entry should be
-//! keeps only that entry out.
+//! Changes of an entry while its rows are in use are detected and harmless. An item in the place of an entry keeps only
+//! that entry out.
 
 use std::fs::{self, FileTimes, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 
 use super::*;
 
-/// What is done to an entry, or at its path.
+/// Damage to an entry, or at its path.
 type Harm = fn(&Path);
 
 /// A cache that holds group 0, its entry in use, and the path of that.
@@ -72,7 +72,7 @@ fn whatever_is_done_to_an_entry_in_use_shows() {
         let (cache, entry, path) = in_use(&dir);
         let copy = cache.get_copy(&key(0)).unwrap();
         harms(&path);
-        // Reading may give anything, but goes on.
+        // Reading may give any bytes, but does not fail.
         let blob = entry.read().column(1).as_binary_view().data_buffers()[0].clone();
         std::hint::black_box(blob.iter().map(|byte| u64::from(*byte)).sum::<u64>());
         assert!(!entry.is_intact(), "{harm}");

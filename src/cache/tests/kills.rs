@@ -1,4 +1,4 @@
-//! A process killed anywhere in a write leaves right rows or none, and nothing that lasts.
+//! A process killed anywhere in a write leaves right rows or none, and no lasting files.
 
 use std::os::unix::process::ExitStatusExt;
 

@@ -1,10 +1,10 @@
-//! How much is kept, and what stays when not everything can.
+//! How much is kept, and which entries stay if not all fit.
 
 use std::time::SystemTime;
 
 use super::*;
 
-/// What an entry of [`rows`] takes on disk.
+/// The bytes of an entry of [`rows`] on disk.
 fn entry_bytes() -> u64 {
     folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes)
 }
@@ -14,7 +14,8 @@ fn on_disk(dir: &Path) -> u64 {
     kept.map(|(_, length)| folder::footprint(length)).sum()
 }
 
-/// One epoch over `groups` in the order of `seed`, as a loader goes: what is missing is fetched and put. Returns the hits.
+/// One epoch over `groups` in the order of `seed`, as a loader goes: missing rows are fetched and put. Returns the
+/// hits.
 fn epoch(cache: &DiskCache, groups: std::ops::Range<u64>, seed: u64) -> u64 {
     epoch_begins(cache);
     let mut order: Vec<u64> = groups.collect();

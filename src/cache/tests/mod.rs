@@ -1,4 +1,4 @@
-//! The room as a whole, with processes of their own where one has to die or to run out of something.
+//! The cache as a whole, with separate processes where one has to die or to run out of something.
 
 #![allow(
     clippy::print_stdout,
@@ -18,11 +18,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use tempfile::TempDir;
 
 use super::*;
+use crate::arrow::array::{AsArray, BinaryViewArray, Int64Array, RecordBatch};
+use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
 const ROWS: usize = 16;
 /// Bytes of one blob: an entry of [`rows`] takes some 64 KiB.
@@ -104,7 +104,7 @@ fn times(few: u64, many: u64) -> u64 {
     if std::env::var_os("FOREBAY_LONG").is_some_and(|long| long == "1") { many } else { few }
 }
 
-/// This test program as a process of its own, running only the ignored test `role` of this room.
+/// This test program as a process of its own, running only the ignored test `role` of this module.
 fn process(role: &str, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

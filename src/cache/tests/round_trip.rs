@@ -1,14 +1,14 @@
-//! What goes in comes out, of every type that is read, whole and row by row.
+//! Rows come out as they went in, for every supported type, whole and row by row.
 
 use std::collections::HashMap;
 
-use arrow::array::*;
-use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
-use arrow::compute::{concat_batches, take_record_batch};
-use arrow::datatypes::*;
 use proptest::prelude::*;
 
 use super::*;
+use crate::arrow::array::*;
+use crate::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
+use crate::arrow::compute::{concat_batches, take_record_batch};
+use crate::arrow::datatypes::*;
 
 const LENGTH: usize = 37;
 
@@ -34,11 +34,13 @@ fn every_type(length: usize, nulls: bool) -> RecordBatch {
         Field::new("bytes", DataType::BinaryView, true),
         Field::new("path", DataType::Utf8View, true),
     ]);
-    let numbers = Int64Array::from_iter(ints());
-    let narrow = Int32Array::from_iter(ints().map(|value| value.map(|value| value as i32)));
-    let cast = |data_type: DataType| match data_type {
-        DataType::Date32 | DataType::Time32(_) => arrow::compute::cast(&narrow, &data_type).unwrap(),
-        _ => arrow::compute::cast(&numbers, &data_type).unwrap(),
+    let of_bits = |data_type: DataType| {
+        let width = data_type.primitive_width().unwrap();
+        let bits = ints()
+            .flat_map(|bits| i256::from_i128(bits.unwrap_or(0).into()).to_le_bytes().into_iter().take(width));
+        let nulls = Some(NullBuffer::from_iter(ints().map(|bits| bits.is_some())));
+        let data = ArrayData::builder(data_type).len(length).nulls(nulls).add_buffer(Buffer::from_iter(bits));
+        make_array(data.align_buffers(true).build().unwrap())
     };
     let mut columns: Vec<(String, ArrayRef)> = [
         DataType::Int8,
@@ -65,7 +67,7 @@ fn every_type(length: usize, nulls: bool) -> RecordBatch {
         DataType::Decimal256(60, 4),
     ]
     .into_iter()
-    .map(|data_type| (data_type.to_string(), cast(data_type)))
+    .map(|data_type| (data_type.to_string(), of_bits(data_type)))
     .collect();
     let fixed_binary = FixedSizeBinaryArray::try_from_sparse_iter_with_size(
         (0..length).map(|row| valid(row).then_some([row as u8; 16])),

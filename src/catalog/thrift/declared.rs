@@ -1,6 +1,6 @@
 //! How the Parquet format declares its structures in Thrift: those of footers and of page headers.
 //!
-//! A union is a structure of which one field is set. Fields that are not here are passed over.
+//! A union is a structure of which one field is set. Fields that are not listed are skipped.
 
 use super::{BINARY, BOOL_TRUE, BYTE, DOUBLE, I16, I32, I64, LIST, STRUCT};
 

@@ -1,4 +1,4 @@
-//! What `bench` takes.
+//! The arguments of `bench`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::{Error, Loader, LoaderSpec, Result, Shard};
 use super::accelerator::Accelerator;
 use super::workload;
 use crate::cli::machine;
-use crate::cli::options::{LoaderOptions, Order};
+use crate::cli::options::{LoaderOptions, Order, check_threads};
 use crate::cli::units;
 
 /// Measures the loader: rows a second, the wait for each batch, and how busy it keeps a simulated accelerator.
@@ -24,28 +24,28 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", value_parser = units::parse_milliseconds)]
     pub(super) step_ms: Option<Duration>,
     /// Draw each step evenly from its time less and plus this share of it, from --seed; all ranks draw the same
-    #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide_default_value = true)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, hide_default_value = true, value_parser = units::parse_share)]
     pub(super) jitter: f32,
     /// Keep so many threads busy beside the run, at the loader's own priority, as other programs would
-    #[arg(long, value_name = "THREADS", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "THREADS", default_value_t = 0, hide_default_value = true, value_parser = units::whole::<usize, 0>)]
     pub(super) pressure: usize,
     /// Epochs to run [default: 1; with --seconds, as many as fit]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(super) epochs: Option<u64>,
     /// Stop after so many batches of each rank
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(super) max_batches: Option<u64>,
-    /// Stop after so many seconds, at the end of a step; what is measured afterwards takes no longer either
+    /// Stop after this many seconds, at the end of a step; later measurements take no longer either
     #[arg(long, value_name = "S", value_parser = units::parse_seconds)]
     pub(super) seconds: Option<Duration>,
     /// Threads that decode, for each rank [default: the processors, shared among the ranks]
-    #[arg(long)]
+    #[arg(long, value_parser = units::whole::<usize, 1>)]
     pub(super) threads: Option<usize>,
     /// Afterwards, take the rate without an accelerator with each of these --threads, a few seconds each
-    #[arg(long, value_name = "N,N", value_delimiter = ',')]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', value_parser = units::whole::<usize, 1>)]
     pub(super) thread_sweep: Vec<usize>,
     /// Run so many ranks in this process, which wait for each other after each step
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
     pub(super) world: u32,
     /// Stop at a stage: fetch (bytes alone), rows (no shuffle, no decoding), decode (no shuffle), batch (everything)
     #[arg(long, value_enum, default_value_t = Until::Batch)]
@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// With it, or instead of it, count the classes in each batch: the different values of this column
     #[arg(long, value_name = "COLUMN")]
     pub(super) classes_of: Option<String>,
-    /// Report as one page of HTML that needs nothing else, with plots
+    /// Report as one self-contained page of HTML, with plots
     #[arg(long, value_name = "FILE", value_parser = units::local_path())]
     pub(super) report: Option<PathBuf>,
     /// Write a timeline of the first rank to a file that Perfetto and chrome://tracing open
@@ -103,25 +103,18 @@ pub(super) enum Until {
     Batch,
 }
 
-/// An unthrottled run that tells the margin, or one of a sweep, takes no longer than this.
+/// An unthrottled run for the margin, or one of a sweep, takes no longer than this.
 const FREE_TIME: Duration = Duration::from_secs(5);
-/// More ranks than this are not one machine's.
+/// No machine runs more ranks than this.
 const LARGEST_WORLD: u32 = 256;
 /// More threads than this are a slip of the keyboard.
 const MOST_PRESSURE: usize = 4_096;
 
 impl Args {
     pub(super) fn check(&self) -> Result<()> {
-        if self.world == 0 {
-            return Err(Error::invalid("--world is 0").hint("it counts the ranks to run: 1 or more"));
-        }
         if self.world > LARGEST_WORLD {
             return Err(Error::invalid(format!("--world {} is more than {LARGEST_WORLD}", self.world))
                 .hint("bench runs all ranks in this process; `forebay plan` takes any number"));
-        }
-        if !(0.0..1.0).contains(&self.jitter) {
-            return Err(Error::invalid(format!("--jitter {} is not a share of the step", self.jitter))
-                .hint("0.2 draws steps between 80 % and 120 % of --step-ms"));
         }
         if self.jitter > 0.0 && self.step_ms.is_none() && !self.workload.is_given() {
             return Err(Error::invalid("--jitter without --step-ms").hint("there are no steps to draw"));
@@ -130,15 +123,10 @@ impl Args {
             return Err(Error::invalid(format!("--pressure {} is more than {MOST_PRESSURE}", self.pressure))
                 .hint("it counts threads, each of which takes one processor"));
         }
-        for (name, zero) in [
-            ("epochs", self.epochs == Some(0)),
-            ("max-batches", self.max_batches == Some(0)),
-            ("threads", self.threads == Some(0)),
-            ("thread-sweep", self.thread_sweep.contains(&0)),
-        ] {
-            if zero {
-                return Err(Error::invalid(format!("--{name} must be at least 1")));
-            }
+        check_threads("--thread-sweep", self.thread_sweep.iter().copied().max())?;
+        if self.report.is_some() && self.until == Until::Fetch {
+            return Err(Error::invalid("--report with --until fetch")
+                .hint("bytes alone have no batches to plot; --until rows has"));
         }
         Ok(())
     }
@@ -153,11 +141,11 @@ impl Args {
             options.order = Order::Stored;
         }
         let dataset = options.open()?;
-        // A misspelt image column is an error, also where images are not decoded.
+        // A misspelt image column is an error, even where images are not decoded.
         self.loader.image.iter().try_for_each(|(column, _)| dataset.catalog().column(column).map(|_| ()))?;
         (0..self.world)
             .map(|rank| {
-                // What comes after an accelerator's run, to see the margin, is read as well.
+                // The run after an accelerator's, for the margin, reads more epochs.
                 let is_last = self.seconds.is_none() && self.step_ms.is_none();
                 let spec = LoaderSpec {
                     threads: Some(self.threads_each()),
@@ -174,7 +162,7 @@ impl Args {
         self.threads.unwrap_or_else(|| (machine::processors() / self.world).max(1) as usize)
     }
 
-    /// The device to feed; its steps take no time where none was asked for.
+    /// The simulated device; its steps take no time if none was given.
     pub(super) fn accelerator(&self) -> Accelerator {
         Accelerator::new(self.step_ms.unwrap_or_default()).jitter(self.jitter, self.loader.seed)
     }
@@ -184,7 +172,7 @@ impl Args {
         self.seconds.map_or(FREE_TIME, |most| most.min(FREE_TIME))
     }
 
-    /// The end of the epochs to run, should nothing else end the run before.
+    /// The end of the epochs to run, unless something else ends the run earlier.
     pub(super) fn last_epoch(&self) -> u64 {
         self.epochs.unwrap_or(if self.seconds.is_some() { u64::MAX } else { 1 })
     }
@@ -195,7 +183,7 @@ impl Args {
         self.max_batches.map_or(all, |most| all.min(most))
     }
 
-    /// About how many steps the run will have, for whoever watches it.
+    /// The approximate number of steps of the run, for its progress.
     pub(super) fn expected_steps(&self, each: u64) -> u64 {
         let fitting = self.seconds.zip(self.step_ms).map_or(u64::MAX, |(time, step)| {
             (time.as_secs_f64() / step.as_secs_f64().max(f64::MIN_POSITIVE)) as u64

@@ -1,4 +1,4 @@
-//! `--check-order` and `--classes-of`: every row once? well mixed?
+//! `--check-order` and `--classes-of`: whether every row comes once, and rows are well mixed.
 //!
 //! A pass of its own, after the run, so that it costs the measurement nothing. It reads epoch 0 in the order that was
 //! measured, without decoding images, and digests every row; then all rows as they are stored, by one rank. That the
@@ -9,18 +9,18 @@ use std::fmt;
 
 use crate::error::OrFail;
 use crate::{Error, Loader, Result, Shard};
-use arrow::array::{Array, RecordBatch};
-use arrow::row::{RowConverter, SortField};
+use arrow_row::{RowConverter, SortField};
 use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::args::Args;
 use super::order::{Deliveries, expected_classes, matched};
+use crate::arrow::array::{Array, RecordBatch};
 use crate::cli::console::Console;
 use crate::cli::options::Order;
 use crate::cli::units::{count, counted};
 
-/// What an epoch did to the rows.
+/// The results of the checks.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct OrderCheck {
     /// With `--check-order`.
@@ -35,7 +35,7 @@ pub(super) struct RowCheck {
     pub(super) stored: u64,
     #[serde(flatten)]
     pub(super) delivered: Deliveries,
-    /// Repeats that the plan foresaw, to keep ranks equal.
+    /// Repeats in the plan, to keep ranks equal.
     pub(super) planned_twice: u64,
     /// Rows that the plan left out.
     pub(super) planned_never: u64,
@@ -56,12 +56,12 @@ pub(super) struct ClassCheck {
     pub(super) expected_per_batch: f64,
 }
 
-/// Runs the checks that were asked for.
+/// Runs the requested checks.
 pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>> {
     if !args.check_order && args.classes_of.is_none() {
         return Ok(None);
     }
-    // Only what is not to be decoded has an identity: a crop is another each time.
+    // Only undecoded images can be compared: a crop differs each time.
     let mut undecoded = args.clone();
     undecoded.loader.image.clear();
     let loaders = undecoded.loaders()?;
@@ -93,7 +93,7 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
     Ok(Some(OrderCheck { rows, classes }))
 }
 
-/// Reads all rows as they are stored, and looks for the `delivered` ones among them.
+/// Reads all rows as they are stored, and finds the `delivered` ones among them.
 fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console) -> Result<RowCheck> {
     let mut options = args.loader.clone();
     (options.order, options.lanes, options.window_rows) = (Order::Stored, None, None);
@@ -125,7 +125,7 @@ fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console
 }
 
 /// The rows of `batch` as bytes that are equal where the rows are.
-fn rows(batch: &RecordBatch) -> Result<arrow::row::Rows> {
+fn rows(batch: &RecordBatch) -> Result<arrow_row::Rows> {
     let fields = batch.columns().iter().map(|column| SortField::new(column.data_type().clone())).collect();
     RowConverter::new(fields).or_fail()?.convert_columns(batch.columns()).or_fail()
 }

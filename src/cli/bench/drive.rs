@@ -14,24 +14,24 @@ use super::pressure::Pressure;
 use super::tally::Lap;
 use crate::cli::machine::{self, Clock};
 
-/// What is run.
+/// The settings of a run.
 pub(super) struct Course<'a> {
     pub(super) accelerator: Accelerator,
     pub(super) epochs: Range<u64>,
-    /// Stop after so many steps,
+    /// Stop after this many steps,
     pub(super) steps: Option<u64>,
-    /// or when so much time has passed.
+    /// or after this time.
     pub(super) at_most: Option<Duration>,
-    /// What goes on beside it.
+    /// The load beside it.
     pub(super) pressure: &'a Pressure,
 }
 
-/// What one rank did.
+/// The record of one rank.
 #[derive(Default)]
 pub(super) struct Run {
     /// Its steps, in seconds since the run's origin.
     pub(super) laps: Vec<Lap>,
-    /// What it had waited for when its first batch was in hand: a start, which says little about the rest.
+    /// What it had waited for when its first batch was in hand: the start of the run, which differs from the rest.
     pub(super) first_wait: Waits,
     /// The counters when the run began and at the end of each epoch, the last of which may be cut short.
     pub(super) marks: Vec<Mark>,
@@ -63,7 +63,7 @@ impl Mark {
     }
 }
 
-/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` hears of the steps of
+/// Runs all ranks, each on a thread of its own, with times since `origin`. `on_step` is called for the steps of
 /// rank 0.
 pub(super) fn drive(
     loaders: &[Loader],
@@ -86,7 +86,7 @@ pub(super) fn drive(
     })
 }
 
-/// One rank; whatever ends it ends the others too.
+/// Runs one rank; its end, for any reason, ends the others too.
 fn rank(
     loader: &Loader,
     course: &Course<'_>,
@@ -94,7 +94,7 @@ fn rank(
     meeting: &Meeting,
     mut on_step: impl FnMut(&Lap),
 ) -> Result<Run> {
-    /// Also when a panic ends it.
+    /// Leaves the meeting when it is dropped, even by a panic.
     struct Leave<'a>(&'a Meeting);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {

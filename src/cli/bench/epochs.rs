@@ -1,7 +1,7 @@
-//! The run epoch by epoch: the first one is cold, the others find what it left in caches and memory.
+//! The run epoch by epoch: the first one is cold, the others profit from caches and memory.
 //!
-//! The loader fetches the next epoch before the present one ends, so what an epoch costs is counted a little before
-//! that epoch is asked for; over all epochs nothing is missing and nothing is counted twice.
+//! The loader fetches the next epoch before the present one ends, so the cost of an epoch is counted a little
+//! before that epoch begins; over all epochs nothing is missing and nothing is counted twice.
 
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::source::TrafficStats;
 
-    /// Two epochs of two steps of a second, one row each; the second one asks for nothing.
+    /// Two epochs of two steps of a second, one row each; the second one sends no requests.
     fn run(training: f64) -> Run {
         let lap = |at: f64, first| Lap {
             asked: at,

@@ -1,4 +1,4 @@
-//! `--until fetch`: what storage gives when nothing is done with the bytes; the limit that a loader is held against.
+//! `--until fetch`: the rate of the storage alone, which is the upper limit of a loader.
 
 use std::fmt;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use crate::cli::console::Console;
 use crate::cli::options::LoaderOptions;
 use crate::cli::units::{bytes, count, seconds};
 
-/// Row groups read in their stored order, several at once, and thrown away.
+/// Row groups read in their stored order, several at once, and discarded.
 #[derive(Serialize)]
 pub(super) struct Report {
     until: &'static str,

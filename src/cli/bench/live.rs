@@ -1,4 +1,4 @@
-//! What whoever watches a run sees while it lasts: the rate, how busy the accelerator is, and what is waited for now.
+//! The progress line of a run: the rate, how busy the accelerator is, and the stage that it waits for.
 
 use crate::Loader;
 use crate::loader::{Stage, Waits};
@@ -7,7 +7,7 @@ use super::tally::Lap;
 use crate::cli::console::{Console, Progress};
 use crate::cli::units::{count, percent};
 
-/// Waits that took a smaller share of the time since the last line are not worth a word.
+/// Waits that took a smaller share of the time since the last line are not mentioned.
 const NOTABLE: f64 = 0.01;
 
 /// The progress of rank 0.
@@ -15,7 +15,7 @@ pub(super) struct Live<'a> {
     progress: Progress,
     loader: Option<&'a Loader>,
     so_far: SoFar,
-    /// When the last line was written, and what had been waited for by then.
+    /// The time of the last line, and the waits until then.
     spoke: (f64, Waits),
 }
 
@@ -69,7 +69,7 @@ impl SoFar {
     }
 }
 
-/// The stage that was waited for most between two readings that are `seconds` apart, if there was much waiting.
+/// The stage with the longest wait between two readings that are `seconds` apart, if the wait was long.
 fn limiting(then: &Waits, now: &Waits, seconds: f64) -> Option<&'static str> {
     let waits = now.since(then);
     let most = Stage::ALL.into_iter().max_by(|a, b| waits.of(*a).total_cmp(&waits.of(*b)))?;

@@ -1,14 +1,14 @@
-//! What an order did to rows, told from the rows themselves. Arithmetic only.
+//! Checks an order by the rows themselves. Arithmetic only.
 //!
-//! A row is known by a digest of its content and is looked for among the digests of the rows as they are stored. Rows
-//! that are alike cannot be told apart: they are matched in turn, so that the counts are right whichever is which.
+//! A row is identified by a digest of its content, which is searched among the digests of the stored rows. Equal rows
+//! cannot be distinguished: they are matched in turn, so that the counts are right in any case.
 
 /// A row of the stored data, by its place in it.
 type Place = usize;
 
 /// Which stored row each delivered row was.
 pub(super) struct Matched {
-    /// The stored row of each delivered one, in the order of delivery; none for a row that is not stored.
+    /// The stored row of each delivered one, in the order of delivery; `None` for a row that is not stored.
     pub(super) places: Vec<Option<Place>>,
     /// How often each stored row was delivered.
     times: Vec<u32>,
@@ -69,11 +69,11 @@ impl Matched {
 
     /// χ² per degree of freedom of a table that says how many rows of each stretch of the stored order came in each
     /// stretch of the delivered one: about 1 for a uniform permutation, and the larger the more of the stored order is
-    /// left. Rows that are like others say nothing and are left out; `None` where too few remain.
+    /// left. Rows that are equal to others are left out; `None` if too few remain.
     pub(super) fn chi_squared(&self) -> Option<f64> {
         /// Fewer rows to a cell, and the sum is not distributed as χ² is.
         const ROWS_TO_A_CELL: usize = 16;
-        /// Finer stretches than this would find patterns that no training notices.
+        /// Finer stretches than this would find patterns that do not matter for training.
         const MOST_STRETCHES: usize = 64;
         let pairs: Vec<(usize, Place)> = self
             .places
@@ -109,8 +109,8 @@ impl Matched {
     }
 }
 
-/// How many classes `drawn` of `rows` rows, drawn uniformly without putting any back, would show on average, when the
-/// classes have so many rows each.
+/// How many classes `drawn` of `rows` rows, drawn uniformly without putting any back, would show on average, given
+/// the number of rows of each class.
 pub(super) fn expected_classes(classes: impl IntoIterator<Item = u64>, rows: u64, drawn: u64) -> f64 {
     // The chance that none is drawn is a product of `drawn` factors that change little: the middle one stands for all.
     let middle = rows as f64 - (drawn.saturating_sub(1)) as f64 / 2.0;

@@ -1,5 +1,5 @@
-//! `--report`: one page that needs nothing else. No script runs in it, and nothing is loaded from anywhere: plots are
-//! SVG that is made here, and the whole report lies in it as JSON, in the element `report`.
+//! `--report`: one self-contained page. It has no scripts and loads nothing: plots are SVG that is made here, and the
+//! element `report` has the whole report as JSON.
 
 mod axis;
 mod figures;
@@ -7,18 +7,15 @@ mod html;
 mod plots;
 mod svg;
 
-use std::path::Path;
-
-use crate::error::Foreign;
-use crate::{Error, ErrorKind, Place, Result};
+use crate::{Error, ErrorKind, Result};
 
 use self::html::{escaped, script_safe};
 use super::report::Report;
 
 const STYLE: &str = include_str!("page/style.css");
 
-/// Writes the page of `report` to `file`.
-pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
+/// The page of `report`.
+pub(super) fn of(report: &Report) -> Result<String> {
     let failed = |error| Error::new(ErrorKind::Internal, format!("cannot write JSON: {error}"));
     let value = serde_json::to_value(report).map_err(failed)?;
     let json = serde_json::to_string_pretty(&value).map_err(failed)?;
@@ -33,7 +30,7 @@ pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
     .flatten()
     .collect();
     let what = report.locations.join(", ");
-    let page = format!(
+    Ok(format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n\
@@ -54,11 +51,10 @@ pub(super) fn write(report: &Report, file: &Path) -> Result<()> {
         table = figures::table(&value),
         host = escaped(&host(report)),
         json = script_safe(&json),
-    );
-    std::fs::write(file, page).map_err(|error| error.into_error().at(Place::file(file.display().to_string())))
+    ))
 }
 
-/// Where the run took place, as far as figures depend on it.
+/// The machine of the run, as far as figures depend on it.
 fn host(report: &Report) -> String {
     let processors = crate::cli::machine::processors() as usize;
     let other = match report.others_cores {

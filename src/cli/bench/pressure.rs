@@ -7,12 +7,12 @@ use std::thread::JoinHandle;
 use crate::cli::machine;
 use crate::cli::random::Random;
 
-/// Numbers drawn between two looks at whether to stop: a millisecond or so.
+/// Numbers drawn between two checks whether to stop: about a millisecond.
 const ROUND: u32 = 1 << 20;
 const NANOS: f64 = 1e9;
 
-/// Threads that compute without a pause, at the same priority as the loader's, until it is dropped. They touch no
-/// memory to speak of: what they take is processors.
+/// Threads that compute without a pause, at the same priority as the loader's, until it is dropped. They use
+/// processors, and hardly any memory.
 pub(super) struct Pressure {
     stop: Arc<AtomicBool>,
     burners: Vec<Burner>,

@@ -1,4 +1,4 @@
-//! What a run came to, for people and for programs.
+//! The results of a run, for people and for programs.
 
 use std::fmt;
 use std::time::Duration;
@@ -22,10 +22,10 @@ use crate::cli::machine::{self, Clock};
 use crate::cli::options::Order;
 use crate::cli::units::{bytes, count, counted, percent, seconds};
 
-/// A run of which the wait for the first batch takes more than this share says more of its start than of its rate.
+/// If the wait for the first batch takes more than this share of a run, its rates are those of a start.
 const MOSTLY_START: f64 = 0.25;
 
-/// Shorter waits for a stage, in seconds, are not worth a word.
+/// Shorter waits for a stage, in seconds, are not mentioned.
 const SHOWN: f64 = 1e-3;
 
 /// A run of `forebay bench`.
@@ -35,7 +35,7 @@ pub(super) struct Report {
     /// The processors that it was compiled for.
     pub(super) level: &'static str,
     pub(super) locations: Vec<String>,
-    /// The published demand that this was a run of.
+    /// The published demand of the run.
     pub(super) workload: Option<Held>,
     pub(super) until: Until,
     pub(super) order: Order,
@@ -52,7 +52,7 @@ pub(super) struct Report {
     /// From the first request for a batch to the end of the last step.
     pub(super) seconds: f64,
     pub(super) rows_per_second: f64,
-    /// Whether so much of the time was the wait for the first batch that the rates are those of a start.
+    /// Whether the wait for the first batch took so much of the time that the rates are those of a start.
     pub(super) too_short: bool,
     /// The first epoch's.
     pub(super) cold_rows_per_second: Option<f64>,
@@ -71,7 +71,7 @@ pub(super) struct Report {
     pub(super) accelerator: Option<Simulated>,
     /// Seconds that the ranks waited after their first batch, by the stage that held them up.
     pub(super) waited: loader::Waits,
-    /// What the stages of all ranks did.
+    /// The work of the stages of all ranks.
     pub(super) stages: Stages,
     /// The bottleneck as the loaders see it.
     verdict: Verdict,
@@ -82,14 +82,14 @@ pub(super) struct Report {
     pub(super) others_cores: Option<f64>,
     pub(super) peak_rss_bytes: Option<u64>,
     pub(super) budget_bytes: u64,
-    /// What was asked of the stores, footers included; all ranks together.
+    /// The requests to the stores, footers included; all ranks together.
     pub(super) traffic: TrafficStats,
     pub(super) requests_per_gb: f64,
-    /// Bytes read for each that was needed.
+    /// Bytes read for each needed byte.
     pub(super) read_amplification: f64,
-    /// What the row cache did for the first rank.
+    /// The row cache of the first rank.
     pub(super) cache: Option<CacheStats>,
-    /// Look-ups of all ranks that found their rows, and that did not.
+    /// Lookups of all ranks that found their rows, and that did not.
     pub(super) cache_hits: u64,
     pub(super) cache_misses: u64,
     pub(super) skipped_rows: u64,
@@ -175,7 +175,7 @@ impl Report {
         let stats: Vec<Stats> = loaders.iter().map(Loader::stats).collect();
         stats.iter().zip(ranks).for_each(|(stats, run)| report.add(stats, run));
         report.verdict = Stats::verdict_of(&stats);
-        // Images are counted where they are decoded, ahead of the consumer: hold them to the rows that arrived.
+        // Images are counted when they are decoded, ahead of the consumer: limit them to the rows that arrived.
         report.images = report.stages.decode.items.min(rows.saturating_mul(args.loader.image.len() as u64));
         report.images_per_second = report.images as f64 / time;
         report.stored_bytes_per_second = report.stages.fetch.bytes as f64 / time;
@@ -199,7 +199,7 @@ impl Report {
         self.by_epoch.len() as u64
     }
 
-    /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
+    /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
     pub(super) fn set_margin(&mut self, free: &[Run]) {
         if let Some(simulated) = &mut self.accelerator {
             simulated.set_margin(free);

@@ -1,4 +1,4 @@
-//! How a simulated accelerator fared: how busy it was, and by how much the loader could do more.
+//! The results of a simulated accelerator: how busy it was, and how much more the loader could deliver.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use super::drive::Run;
 use super::tally::{self, Utilisation};
 use crate::cli::units::{percent, seconds};
 
-/// Late wake-ups that cost less are not worth a word.
+/// Late wake-ups that cost less are not mentioned.
 const NOTABLE: f64 = 0.002;
 
-/// How the simulated accelerator fared.
+/// The results of the simulated accelerator.
 #[derive(Serialize)]
 pub(super) struct Simulated {
     /// The mean.
     pub(super) step_ms: f64,
     /// The share of it by which steps are shorter or longer.
     pub(super) jitter: f32,
-    /// What the simulation itself adds to a step; taken off.
+    /// The simulation's own cost of a step, which is subtracted.
     floor_ms: f64,
     pub(super) utilisation_min: f64,
-    /// What the loader gives without steps over what the accelerator takes.
+    /// The loader's unthrottled rate over the accelerator's demand.
     pub(super) margin: Option<f64>,
     pub(super) ranks: Vec<Utilisation>,
 }
@@ -50,7 +50,7 @@ impl Simulated {
         (0..seconds).map(worst).collect()
     }
 
-    /// Sets what the loader gives when nothing holds it back, against what the accelerator takes.
+    /// Sets the margin: the loader's unthrottled rate over the accelerator's demand.
     pub(super) fn set_margin(&mut self, free: &[Run]) {
         // The wait for the first batch is a start, not a rate.
         let steps_per_second = free.iter().filter_map(|Run { laps, .. }| {

@@ -9,16 +9,16 @@ use super::pressure::Pressure;
 use super::unthrottled;
 use crate::cli::console::Console;
 
-/// What so many threads give.
+/// The rate with a number of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Point {
     /// Of each rank.
     pub(super) threads: usize,
-    /// Of all ranks, the wait for the first batch apart; none where the time was too short for a second one.
+    /// Of all ranks, without the wait for the first batch; `None` if the time was too short for a second one.
     pub(super) rows_per_second: Option<f64>,
 }
 
-/// Takes the rate with each number of threads that was asked for, one after the other.
+/// Measures the rate with each requested number of threads, one after the other.
 pub(super) fn measure(args: &Args, pressure: &Pressure, console: &Console) -> Result<Vec<Point>> {
     let mut progress = console.progress("sweeping", "runs", args.thread_sweep.len() as u64);
     let mut points = Vec::new();

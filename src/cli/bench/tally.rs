@@ -8,7 +8,7 @@ const WINDOW: f64 = 1.0;
 /// One step of one rank.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Lap {
-    /// The batch was asked for,
+    /// The batch was requested,
     pub(super) asked: f64,
     /// was in hand,
     pub(super) got: f64,
@@ -16,7 +16,7 @@ pub(super) struct Lap {
     pub(super) began: f64,
     /// The step was over.
     pub(super) ended: f64,
-    /// How long it was meant to take.
+    /// The intended length of the step.
     pub(super) step: f64,
     /// Rows of the batch.
     pub(super) rows: u64,
@@ -51,7 +51,7 @@ pub(super) struct Utilisation {
     pub(super) by_second: Vec<f64>,
 }
 
-/// Calls of `next()` that took about as long.
+/// Calls of `next()` of about equal length.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Bin {
     /// No longer than this, and longer than the bin before allows.
@@ -61,7 +61,7 @@ pub(super) struct Bin {
 
 /// Bins for each power of ten: one is a quarter longer than the one before, finer than latencies repeat.
 const BINS: f64 = 10.0;
-/// What the first bin takes, in milliseconds. A batch that is there is in hand within a microsecond or so.
+/// The upper limit of the first bin, in milliseconds. A batch that is ready is in hand within about a microsecond.
 const SHORTEST: f64 = 1e-3;
 
 /// All calls of `next()` but the first of the run.
@@ -158,7 +158,7 @@ pub(super) fn epoch_gap<'a>(ranks: impl IntoIterator<Item = &'a [Lap]>) -> Optio
     later.map(|lap| lap.got - lap.asked).max_by(f64::total_cmp)
 }
 
-/// What all ranks got in one epoch, and how long that took from the first request of any to the last step of any.
+/// The rows that all ranks got in one epoch, and the time from the first request of any to the last step of any.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct EpochSpan {
     pub(super) rows: u64,

@@ -1,5 +1,4 @@
-//! One sentence that names the bottleneck, and what would move it: the accelerator, where it is kept busy, or what the
-//! library finds.
+//! One sentence that names the bottleneck and a remedy: the accelerator, if it is kept busy, or the library's verdict.
 
 use crate::loader::{Stage, Verdict};
 

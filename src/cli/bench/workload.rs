@@ -9,13 +9,13 @@
 //! | resnet18 | A100 | 10,032 images/s in batches of 1,024 | ffcv-imagenet: 88 epochs of ImageNet in 187.3 minutes |
 //!
 //! The files are in `configs/dlio/workload/` of github.com/mlcommons/storage, and `rn18_configs/` of
-//! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are there to try, and not for submissions.
+//! github.com/libffcv/ffcv-imagenet. In v3.0 the first two are previews, and not for submissions.
 //!
-//! Not published, and chosen here: the sides of the pictures, which give files of the published size on average; what is
-//! done to them (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage gives as decoded
-//! size; 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in Parquet, since there they are
-//! single files. A run here says how this loader fares against such a demand. It is no MLPerf result: those ask for data
-//! of five times the memory, among other things.
+//! Not published, and chosen here: the sides of the pictures, which give files of the published size on average; the
+//! transform (random resized crops of 224 for ResNet, which is the 150,528 B that MLPerf Storage gives as decoded size;
+//! 800×800 for RetinaNet, as in MLPerf Training); and how pictures are grouped in Parquet, since there they are single
+//! files. A run here shows whether this loader meets such a demand. It is not an MLPerf result: those require data of
+//! five times the memory, among other things.
 
 mod data;
 
@@ -37,17 +37,18 @@ pub(super) struct Options {
     /// Instead of a URL, a published demand on data of the published shape, which is made once
     #[arg(long, value_enum, conflicts_with_all = ["locations", "batch_size", "step_ms", "columns", "image"])]
     workload: Option<Workload>,
-    /// Whose demand [default: the first that is published: b200 for mlperf-*, h100 for resnet50, a100 for resnet18]
+    /// Accelerator of the demand [default: the first published one: b200 for mlperf-*, h100 for resnet50, a100 for
+    /// resnet18]
     #[arg(long, value_enum, requires = "workload")]
     accelerator: Option<Device>,
     /// Multiply the demand: each step takes the published time divided by this
-    #[arg(long, default_value_t = 1.0, requires = "workload")]
+    #[arg(long, default_value_t = 1.0, requires = "workload", value_parser = units::parse_factor)]
     scale: f64,
     /// Folder that keeps the data of workloads [default: forebay-workloads in the folder for temporary files]
     #[arg(long, requires = "workload", value_parser = units::local_path())]
     dir: Option<PathBuf>,
     /// Rows of data to make [default: 288 for Flux, 393,216 for DLRM, 1,200 for RetinaNet, 4,000 for ResNet]
-    #[arg(long, requires = "workload")]
+    #[arg(long, requires = "workload", value_parser = units::whole::<u64, 1>)]
     rows: Option<u64>,
 }
 
@@ -58,7 +59,7 @@ impl Options {
     }
 }
 
-/// Who demands.
+/// A published workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Workload {
@@ -74,7 +75,7 @@ enum Workload {
     Resnet18,
 }
 
-/// On what.
+/// The accelerator of a demand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Device {
@@ -83,14 +84,14 @@ enum Device {
     A100,
 }
 
-/// What one accelerator takes.
+/// The demand of one accelerator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Demand {
     rows: u64,
     seconds: f64,
 }
 
-/// The demand that a run was held against.
+/// The demand that a run is compared with.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Held {
     workload: Workload,
@@ -101,17 +102,17 @@ pub(super) struct Held {
     /// Of each rank: the published rate times the scale.
     demanded_rows_per_second: f64,
     demanded_bytes_per_second: f64,
-    /// The utilisation from which on MLPerf Storage counts a run.
+    /// The least utilisation that MLPerf Storage accepts.
     asked_utilisation: Option<f64>,
 }
 
-/// Workloads run for so long where nothing else ends them: some steps of the slowest, some epochs of the others.
+/// Workloads run this long if nothing else ends them: some steps of the slowest, some epochs of the others.
 const TIME: Duration = Duration::from_secs(30);
 /// Images of ImageNet's training set.
 const IMAGENET: f64 = 1_281_167.0;
 
 impl Workload {
-    /// What is published, the most telling first.
+    /// The published demands, the most relevant first.
     fn demands(self) -> Vec<(Device, Demand)> {
         let demand = |device, rows, seconds| (device, Demand { rows, seconds });
         match self {
@@ -129,7 +130,7 @@ impl Workload {
         }
     }
 
-    /// What MLPerf Storage asks for; ffcv asks for nothing.
+    /// The requirement of MLPerf Storage; ffcv has none.
     fn asked_utilisation(self) -> Option<f64> {
         match self {
             Workload::MlperfFlux | Workload::Resnet50 => Some(0.90),
@@ -139,7 +140,7 @@ impl Workload {
         }
     }
 
-    /// What a row is read as.
+    /// Bytes of a row as it is read.
     fn bytes_per_row(self) -> u64 {
         match self {
             Workload::MlperfFlux => EMBEDDING_BYTES,
@@ -176,16 +177,12 @@ impl Workload {
     }
 }
 
-/// `args` with the workload that they name, if any, put into other words; the data is made where it is not there.
+/// `args` with their workload, if any, replaced by plain options; missing data is made.
 pub(super) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<Held>)> {
     let mut resolved = args.clone();
     let Options { workload, accelerator, scale, dir, rows } = &args.workload;
     let Some(workload) = *workload else { return Ok((resolved, None)) };
     let (accelerator, demand) = demanded(workload, *accelerator)?;
-    if !(scale.is_finite() && *scale > 0.0) {
-        return Err(Error::invalid(format!("--scale {scale} is not more than 0"))
-            .hint("0.01 demands a hundredth of what was published"));
-    }
     let step = Duration::try_from_secs_f64(demand.seconds / scale)
         .map_err(|_| Error::invalid(format!("--scale {scale} makes steps that do not end")))?;
     let set = workload.data(*rows);
@@ -198,7 +195,7 @@ pub(super) fn resolve(args: &Args, console: &Console) -> Result<(Args, Option<He
     let place = set.at(&folder, console)?;
     resolved.loader.location = Location::folder(&place);
     resolved.loader.batch_size = demand.rows;
-    // A step takes its time whatever is in the batch, so all of them are full.
+    // A step takes its time with any number of rows, so all batches are full.
     resolved.loader.drop_last = true;
     resolved.loader.columns = workload.columns();
     resolved.loader.image = workload.image().map(|image| ("image".to_owned(), image)).into_iter().collect();
@@ -231,7 +228,7 @@ fn demanded(workload: Workload, device: Option<Device>) -> Result<(Device, Deman
     })
 }
 
-/// As it is written on the command line.
+/// The name on the command line.
 fn name(value: &impl clap::ValueEnum) -> String {
     value.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
 }

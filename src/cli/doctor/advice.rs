@@ -1,4 +1,4 @@
-//! What to change, in words, and what it would give.
+//! The recommended changes, in words, with their effect.
 
 use std::fmt;
 
@@ -10,23 +10,23 @@ use crate::cli::inspect::advice::{WINDOW_BYTES, few_in_window};
 use crate::cli::options::LoaderOptions;
 use crate::cli::units::{bytes, counted, percent};
 
-/// From this margin on a hiccup does not reach the accelerator.
+/// From this margin on, short delays do not reach the accelerator.
 const SAFE: f64 = 1.3;
-/// What a change must at least bring to be worth a word.
+/// The least gain of a change that is recommended.
 const WORTH_IT: f64 = 1.05;
 /// A row group of this size suits shuffling from disks and object stores alike.
 const GOOD_ROW_GROUP: u64 = 32 << 20;
-/// Of preparing, the share of Parquet from which on a codec is worth a thought.
+/// The share of Parquet in preparing from which on another codec is recommended.
 const MUCH_PARQUET: f64 = 0.3;
 
-/// What the accelerators take.
+/// The demand of the accelerators.
 #[derive(Clone, Copy)]
 pub(super) struct Demand {
     pub(super) rows_per_second: f64,
     pub(super) ranks: u32,
 }
 
-/// The slower of the two that go on side by side.
+/// The slower of the two parallel halves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Bound {
@@ -45,7 +45,7 @@ impl fmt::Display for Bound {
     }
 }
 
-/// How the data lies.
+/// The layout of the data.
 pub(super) struct Layout {
     rows: u64,
     /// Columns that are read, of how many.

@@ -1,4 +1,4 @@
-//! The phases: the store by itself, the loader as asked for, and the loader with its rows at hand.
+//! The measurements: the store alone, the loader with the given options, and the loader with its rows in a cache.
 
 use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
@@ -18,7 +18,7 @@ use crate::cli::options::{LoaderOptions, Order};
 
 /// Row groups that trials mix. The rate hardly depends on the window, and a small one is full at once.
 const WINDOW_GROUPS: u64 = 4;
-/// What trials from a cache have in memory: little, so that they look no further ahead than they go.
+/// Row groups that trials from a cache have in memory: few, so that they fetch no further ahead than they run.
 const GROUPS_AT_HAND: u64 = 10;
 const BATCHES_AT_HAND: u64 = 24;
 /// Bytes of rows, or of pixels, that are put on the local disk to be measured.
@@ -27,15 +27,15 @@ const SCRATCH: u64 = 2 << 30;
 const FILLING: u32 = 4;
 /// Row groups that are fetched at first.
 const FIRST_GROUPS: usize = 4;
-/// No more row groups than this are fetched, a small data set again and again, however fast they come.
+/// The most row groups that are fetched, a small data set repeatedly, at any rate.
 const LONGEST_FETCH: usize = 1 << 14;
-/// Between two looks at how many bytes have come.
+/// Time between two readings of the bytes received.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Of the batches, the part that is kept as pixels to be measured: they take several times as much.
+/// The part of the batches that is kept as pixels for the measurement: they take several times as many bytes.
 const FEWER: u64 = 4;
-/// How many measurements there are.
+/// The number of measurements.
 pub(super) const TRIALS: u64 = 5;
-/// Requests that may be under way at once, where the user sets no other limit.
+/// The most concurrent requests, if the user sets no other limit.
 const AT_ONCE: f64 = 64.0;
 
 /// One machine, one data set, one way to read it.
@@ -50,10 +50,10 @@ pub(super) struct Bench<'a> {
 }
 
 impl Bench<'_> {
-    /// Measures all that predictions are made from.
+    /// Measures everything that predictions need.
     pub(super) fn measure(&self, progress: &mut Progress) -> Result<Measured> {
         let window = self.small_window();
-        // First, so that what no loader takes, such as a data set without rows, is not measured.
+        // First, so that data that no loader accepts, such as a data set without rows, is not measured.
         let loader = self.loader(self.threads, window.clone(), None)?;
         let (store, fetch) = self.store()?;
         progress.advance(1);
@@ -73,7 +73,7 @@ impl Bench<'_> {
             false => {
                 let cache = DiskCache::open(self.scratch.join("pixels"), SCRATCH)?;
                 let few = (now.batches / FEWER).max(2);
-                // A row group of pixels needs room beside others of its kind.
+                // The cache must hold several row groups of pixels.
                 let rate = self.cached_rate(self.threads, &window, &cache, Tier::Pixels, few)?;
                 Some((rate, self.kept(&cache)))
             }
@@ -117,7 +117,7 @@ impl Bench<'_> {
         builder.build()
     }
 
-    /// What was asked for, through a window that is full at once.
+    /// The given options, with a window that is full at once.
     fn small_window(&self) -> LoaderOptions {
         let mut options = self.options.clone();
         options.cache = None;
@@ -142,7 +142,7 @@ impl Bench<'_> {
         LoaderOptions { memory: Some(options.memory.map_or(enough, |asked| asked.min(enough))), ..options }
     }
 
-    /// The rate from a warm cache, over the first `batches` of an epoch again and again.
+    /// The rate from a warm cache, over the first `batches` of an epoch repeatedly.
     fn cached_rate(
         &self,
         threads: u32,
@@ -164,8 +164,8 @@ impl Bench<'_> {
         Ok(trial::run(&loader, self.time, Some(batches))?.rate)
     }
 
-    /// Fetches more and more row groups, and throws them away. What the store gives, and seconds of this process's
-    /// processors for a row.
+    /// Fetches more and more row groups, and discards them. Returns the store's rate, and the processor seconds of
+    /// this process for a row.
     fn store(&self) -> Result<(Store, f64)> {
         let (projection, most) =
             (self.options.projection(self.dataset)?, self.dataset.catalog().groups.len());
@@ -187,7 +187,7 @@ impl Bench<'_> {
         }
     }
 
-    /// Fetches so many row groups, the whole data set again and again if it has fewer; their rows.
+    /// Fetches this many row groups, the whole data set repeatedly if it has fewer; returns their rows.
     fn fetch(&self, groups: usize, projection: &Projection) -> Result<u64> {
         let all = &self.dataset.catalog().groups;
         let (mut left, mut rows) = (groups, 0);
@@ -200,7 +200,7 @@ impl Bench<'_> {
         Ok(rows)
     }
 
-    /// Does something, and notes how many bytes had come when. Row groups arrive in order and in bursts; bytes do not.
+    /// Runs `work`, and records the bytes received over time. Row groups arrive in order and in bursts; bytes do not.
     fn watched<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<(T, Vec<Mark>)> {
         let (before, started) = (self.dataset.traffic().bytes_read, Instant::now());
         let read = || self.dataset.traffic().bytes_read - before;
@@ -209,7 +209,7 @@ impl Bench<'_> {
             let (done, ended) = std::sync::mpsc::channel();
             let working = scope.spawn(move || {
                 let outcome = work();
-                // Nobody waits any more only after a panic.
+                // The receiver is gone only after a panic.
                 let _ = done.send(());
                 outcome
             });

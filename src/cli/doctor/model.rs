@@ -1,12 +1,12 @@
-//! What a loader would give if something were otherwise: arithmetic on what was measured.
+//! Predicts the rate of a loader after a change: arithmetic on the measurements.
 //!
-//! A batch is there when its bytes are fetched and when it is prepared, and the two go on side by side, so the slower of
+//! A batch is there when its bytes are fetched and when it is prepared, and the two run in parallel, so the slower of
 //! them is the rate of both; that is how DS-Analyzer predicts data stalls (Mohan, Phanishayee, Raniwala and Chidambaram,
-//! *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all processors are busy, what fetching takes
-//! of them is lost to preparing.
+//! *Analyzing and Mitigating Data Stalls in DNN Training*, VLDB 2021). Where all processors are busy, the time that
+//! fetching takes is lost to preparing.
 //!
-//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching follows Little's law: as
-//! many bytes as may be under way at once come once in a request's time, until the link is full.
+//! Preparing with `t` threads follows Amdahl's law through the rates of one thread and of all. Fetching follows Little's law:
+//! the bytes that may be in flight arrive once in a request's time, until the link is full.
 
 use std::fmt;
 
@@ -45,16 +45,16 @@ const STUDENT: f64 = 2.2;
 /// Processor seconds of a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Work {
-    /// Decoding its Parquet: what a row cache saves.
+    /// Decoding its Parquet, which a row cache saves.
     pub(super) parquet: f64,
     /// Fetching it.
     pub(super) fetch: f64,
 }
 
-/// How rows come from the store.
+/// The measurements of the store.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Store {
-    /// What it gave when nothing was done with the bytes.
+    /// Its rate when the bytes are discarded.
     pub(super) rate: Rate,
     /// Median seconds to a request's first byte; 0 for local files.
     pub(super) first_byte: f64,
@@ -64,14 +64,14 @@ pub(super) struct Store {
     pub(super) under_way: f64,
 }
 
-/// What was measured of one machine and one data set.
+/// The measurements of one machine and one data set.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Measured {
     /// Processors that this process may use.
     pub(super) processors: u32,
     /// Threads of the loader.
     pub(super) threads: u32,
-    /// As it was asked for.
+    /// With the given options.
     pub(super) now: Rate,
     /// From a warm row cache, with all threads and with one.
     pub(super) cached: Rate,
@@ -90,17 +90,17 @@ pub(super) struct Measured {
     pub(super) remembered: u64,
 }
 
-/// What may be otherwise.
+/// A change to predict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Change {
     /// Nothing.
     None,
-    /// So many threads.
+    /// This many threads.
     Threads(u32),
-    /// A first byte after so many seconds.
+    /// A first byte after this many seconds.
     FirstByte(f64),
-    /// A store that never keeps anybody waiting.
+    /// A store that causes no waits.
     FreeStore,
     /// A row cache that is warm.
     RowCache,
@@ -123,10 +123,10 @@ impl fmt::Display for Change {
 }
 
 impl Measured {
-    /// The rate after a change; `None` where nothing was measured that tells.
+    /// The rate after a change; `None` if the measurements do not allow a prediction.
     pub(super) fn predict(&self, change: Change) -> Option<Rate> {
         Some(match change {
-            // Where the store is the limit, what was fetched before the first batch would count as rate.
+            // If the store is the limit, bytes that were fetched before the first batch would distort the rate.
             Change::None if self.is_bound_by_store() => self.store.rate,
             Change::None => self.now,
             Change::Threads(threads) => self.fetched_and_prepared(threads, self.store.rate),
@@ -142,7 +142,7 @@ impl Measured {
         self.store.rate.rows_per_second < self.prepared(self.threads, true).rows_per_second
     }
 
-    /// The fewest threads that prepare `rows` a second, if processors for them are all that is missing.
+    /// The fewest threads that prepare `rows` a second, if only processors are missing.
     pub(super) fn threads_for(&self, rows: f64) -> Option<u32> {
         const MOST: u32 = 1024;
         let enough = |threads: &u32| self.amdahl(f64::from(*threads)) >= rows;
@@ -177,7 +177,7 @@ impl Measured {
         self.prepared(threads, true).slower(store)
     }
 
-    /// What the store gives when its first byte takes `seconds`.
+    /// The rate of the store if its first byte takes `seconds`.
     fn store_at(&self, seconds: f64) -> Rate {
         let Store { rate, first_byte, request, under_way } = self.store;
         let request = (request + seconds - first_byte).max(f64::MIN_POSITIVE);

@@ -1,4 +1,4 @@
-//! One loader, run as fast as it goes for a while.
+//! One loader, run at full speed for some time.
 
 use std::time::{Duration, Instant};
 
@@ -6,12 +6,12 @@ use crate::{Error, Loader, Result};
 
 use super::model::Rate;
 
-/// A measurement is cut into so many intervals, whose spread is its error.
+/// A measurement is cut into this many intervals, whose spread is its error.
 const INTERVALS: usize = 12;
-/// Of the time, the share at the beginning that is left out: queues fill and threads begin.
+/// The share of the time at the beginning that is left out, while queues fill and threads start.
 const RAMP: f64 = 0.2;
 
-/// What a run came to.
+/// The result of a run.
 pub(super) struct Trial {
     pub(super) rate: Rate,
     pub(super) batches: u64,
@@ -21,16 +21,16 @@ pub(super) struct Trial {
     pub(super) parquet: f64,
 }
 
-/// When so many rows, or bytes, had come, in seconds of running.
+/// The time, in seconds of running, at which this many rows or bytes had come.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Mark {
     pub(super) at: f64,
     pub(super) amount: u64,
 }
 
-/// Runs epochs for `time`, or until there is a second batch. After so many batches the same epoch is begun anew, if that is
-/// said and it has more: what it reads then was read before. What was fetched ahead of that is in vain, so epochs that end
-/// follow each other.
+/// Runs epochs for `time`, or until there is a second batch. After `again_after` batches, if given, the same epoch is begun
+/// again, so that its rows were read before. The row groups that were fetched ahead are then wasted, so an epoch that has
+/// no more batches is followed by the next one.
 pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> Result<Trial> {
     let before = loader.stats();
     let mut marks = vec![Mark::default()];
@@ -39,7 +39,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     let started = Instant::now();
     while started.elapsed() < time || marks.len() < 2 {
         let mut epoch = loader.epoch(number);
-        // The wait for its first batch fills the window; what comes then is the rate.
+        // The wait for its first batch fills the window; the rate is measured after it.
         let Some(first) = epoch.next().transpose()? else { break };
         batches += 1;
         bytes += first.get_array_memory_size() as u64;
@@ -75,7 +75,7 @@ pub(super) fn run(loader: &Loader, time: Duration, again_after: Option<u64>) -> 
     })
 }
 
-/// What came in a second, in intervals of equal length.
+/// Rates per second, over intervals of equal length.
 pub(super) fn intervals(marks: &[Mark]) -> Vec<f64> {
     let end = marks.last().map_or(0.0, |mark| mark.at);
     let begin = RAMP * end;

@@ -1,18 +1,18 @@
-//! What could be laid out better, in words: only what changes the speed or the mixing of training.
+//! Advice on the layout, limited to what changes the speed or the mixing of training.
 
 use super::Report;
 use super::columns::Column;
 use crate::cli::units::{bytes, count, counted};
 
-/// What the default shuffle window holds.
+/// Bytes of the default shuffle window.
 pub(crate) const WINDOW_BYTES: u64 = 1 << 30;
 /// A window of fewer row groups than this mixes too few places.
 const FEW_ROW_GROUPS: u64 = 16;
-/// A request for less spends its time on the way.
+/// Smaller requests spend most of their time on latency.
 const SMALL_ROW_GROUP: u64 = 1 << 20;
 /// Row groups of this size suit shuffling from disks and object stores alike.
 const GOOD_ROW_GROUP: &str = "16 to 64 MB";
-/// More bytes than this in a page make a reader of one row pay for many.
+/// With larger pages, reading one row costs reading many.
 const LARGE_PAGE: u64 = 4 << 20;
 /// Values of this size are images or other files, not numbers.
 const LARGE_VALUE: u64 = 1 << 10;
@@ -41,7 +41,7 @@ pub(super) fn list(report: &Report) -> Vec<String> {
     advice
 }
 
-/// How many row groups of a size the default window holds, where that is so few of them that it mixes poorly.
+/// The number of row groups of a size that the default window holds, if that is so small that it mixes poorly.
 pub(crate) fn few_in_window(group_bytes: u64, groups: u64) -> Option<u64> {
     let held = WINDOW_BYTES / group_bytes.max(1);
     (held < FEW_ROW_GROUPS && groups > held).then_some(held)
@@ -98,7 +98,7 @@ fn uneven_groups(report: &Report) -> Option<String> {
 
 fn no_index(report: &Report) -> Option<String> {
     let without = report.columns.iter().filter(|column| !column.page_index).count() as u64;
-    // Where a chunk is small anyway, pages are not worth finding.
+    // In small chunks a page index is of no use.
     (without > 0 && report.row_group_bytes.mean >= SMALL_ROW_GROUP).then(|| {
         format!(
             "{} no page index, so that a few rows cost a whole column chunk. pyarrow: write_page_index=True; Spark and \

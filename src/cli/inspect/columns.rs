@@ -1,4 +1,4 @@
-//! What each column takes, summed over all row groups.
+//! The bytes of each column, summed over all row groups.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,12 +7,12 @@ use std::fmt;
 use crate::catalog::Catalog;
 use crate::catalog::Group;
 use crate::error::escaped;
-use arrow::datatypes::{DataType, Field};
 use parquet::basic::Encoding;
-use parquet::file::metadata::ColumnChunkMetaData;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use serde::Serialize;
 
 use super::pages;
+use crate::arrow::datatypes::{DataType, Field};
 use crate::cli::units::{bytes, percent};
 
 /// One leaf column.
@@ -34,7 +34,7 @@ pub(super) struct Column {
     pub(super) encodings: BTreeSet<String>,
     /// Whether all chunks have an offset index: where each page begins.
     pub(super) page_index: bool,
-    /// The largest page of the first file, where its page index tells.
+    /// The largest page of the first file, by its page index.
     pub(super) largest_page_bytes: Option<u64>,
 }
 
@@ -53,17 +53,44 @@ impl Column {
     }
 }
 
-/// All leaf columns, in the order of the first file.
-pub(super) fn list(catalog: &Catalog) -> Vec<Column> {
-    let Some(first) = catalog.files.first() else { return Vec::new() };
-    let pages = pages::largest(first);
-    let mut columns: Vec<Column> = first
-        .metadata
-        .file_metadata()
-        .schema_descr()
-        .columns()
-        .iter()
-        .enumerate()
+/// What the footers say together.
+#[derive(Default)]
+pub(super) struct Stored {
+    /// All leaf columns, in the order of the first file.
+    pub(super) columns: Vec<Column>,
+    /// Bytes of all chunks of each row group that holds rows.
+    pub(super) group_bytes: Vec<u64>,
+    /// The programs that wrote the files.
+    pub(super) written_by: BTreeSet<String>,
+}
+
+impl Stored {
+    /// Adds the footer of a file.
+    pub(super) fn add(&mut self, catalog: &Catalog, file: usize, footer: &ParquetMetaData) {
+        if file == 0 {
+            self.columns = of_first(catalog, footer);
+        }
+        for chunk in footer.row_groups().iter().flat_map(|group| group.columns()) {
+            // Files may order their columns differently.
+            let name = chunk.column_path().string();
+            if let Some(column) = self.columns.iter_mut().find(|column| column.name == name) {
+                column.add(chunk);
+            }
+        }
+        let bytes = |group: &Group| {
+            footer.row_group(group.index).columns().iter().map(|chunk| chunk.byte_range().1).sum::<u64>()
+        };
+        self.group_bytes.extend(catalog.groups[catalog.groups_of(file)].iter().map(bytes));
+        let writer = footer.file_metadata().created_by();
+        self.written_by.insert(writer.map_or("unknown", str::trim).to_owned());
+    }
+}
+
+/// All leaf columns of the first file, without its row groups.
+fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
+    let pages = pages::largest(&catalog.files[0], footer);
+    let leaves = footer.file_metadata().schema_descr().columns().iter().enumerate();
+    leaves
         .map(|(leaf, descriptor)| {
             let parts = descriptor.path().parts();
             let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
@@ -82,17 +109,7 @@ pub(super) fn list(catalog: &Catalog) -> Vec<Column> {
                 largest_page_bytes: pages.get(leaf).copied().flatten(),
             }
         })
-        .collect();
-    for file in &catalog.files {
-        for chunk in file.metadata.row_groups().iter().flat_map(|group| group.columns()) {
-            // Files may order their columns differently.
-            let name = chunk.column_path().string();
-            if let Some(column) = columns.iter_mut().find(|column| column.name == name) {
-                column.add(chunk);
-            }
-        }
-    }
-    columns
+        .collect()
 }
 
 impl Column {
@@ -101,7 +118,7 @@ impl Column {
         self.uncompressed_bytes += chunk.uncompressed_size().max(0) as u64;
         self.values += chunk.num_values().max(0) as u64;
         let codec = chunk.compression().to_string().to_lowercase();
-        // "zstd(zstdlevel(1))": the level is the writer's affair.
+        // "zstd(zstdlevel(1))": the level does not matter here.
         self.codecs.insert(codec.split('(').next().unwrap_or_default().to_owned());
         self.encodings.extend(chunk.encodings().map(spell));
         self.page_index &= chunk.offset_index_offset().is_some();
@@ -110,20 +127,6 @@ impl Column {
 
 fn spell(encoding: Encoding) -> String {
     encoding.to_string().to_lowercase().replace('_', " ")
-}
-
-/// Bytes of all chunks of a row group.
-pub(super) fn stored_bytes(catalog: &Catalog, group: &Group) -> u64 {
-    let row_group = catalog.files[group.file].metadata.row_group(group.index);
-    row_group.columns().iter().map(|chunk| chunk.byte_range().1).sum()
-}
-
-/// The programs that wrote the files.
-pub(super) fn writers(catalog: &Catalog) -> Vec<String> {
-    let name = |file: &crate::catalog::File| {
-        file.metadata.file_metadata().created_by().map_or("unknown", |by| by.trim()).to_owned()
-    };
-    catalog.files.iter().map(name).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The type of a leaf's column as a reader of the batches sees it.
@@ -137,7 +140,7 @@ fn delivered(field: &Field, parts: &[String]) -> String {
     }
 }
 
-/// Without Arrow's words for how a type lies in memory.
+/// Without Arrow's words for the layout of a type in memory.
 fn plain(kind: &DataType) -> String {
     match kind {
         DataType::BinaryView | DataType::Binary | DataType::LargeBinary => "binary".to_owned(),

@@ -1,4 +1,4 @@
-//! How large pages are: the catalogue keeps no page index, so that of the first file is read, where it is a local one.
+//! How large pages are: the page index of the first file is read, where that is a local one.
 
 use std::fs::File;
 use std::ops::Range;
@@ -9,9 +9,10 @@ use parquet::file::metadata::{ColumnChunkMetaData, PageIndexPolicy, ParquetMetaD
 /// The longest page index that is read. A footer can claim any length, and the Parquet crate takes as much memory.
 const LONGEST_INDEX: i64 = 64 << 20;
 
-/// The largest page of each leaf column of `file`; empty where its page index is absent or out of reach.
-pub(super) fn largest(file: &crate::catalog::File) -> Vec<Option<u64>> {
-    if !is_small(&file.metadata) {
+/// The largest page of each leaf column of `file`, which has this footer; empty where its page index is absent or out of
+/// reach.
+pub(super) fn largest(file: &crate::catalog::File, footer: &ParquetMetaData) -> Vec<Option<u64>> {
+    if !is_small(footer) {
         return Vec::new();
     }
     // The Parquet crate can panic on a malformed index.
@@ -22,7 +23,7 @@ pub(super) fn largest(file: &crate::catalog::File) -> Vec<Option<u64>> {
     })
 }
 
-/// Whether the page index lies in a range of the file that is not too long: the Parquet crate reads all of it at once.
+/// Whether the page index is in a range of the file that is not too long: the Parquet crate reads all of it at once.
 fn is_small(metadata: &ParquetMetaData) -> bool {
     let chunks = || metadata.row_groups().iter().flat_map(|group| group.columns());
     let ranges = || chunks().flat_map(index_ranges);
@@ -40,7 +41,7 @@ fn index_ranges(chunk: &ColumnChunkMetaData) -> impl Iterator<Item = Range<i64>>
     columns.into_iter().chain(range(chunk.offset_index_offset(), chunk.offset_index_length()))
 }
 
-/// Advice that cannot be given is no failure.
+/// Without a page index there is no advice, and no failure.
 fn read(location: &str) -> Option<ParquetMetaData> {
     let file = File::open(location).ok()?;
     ParquetMetaDataReader::new()

@@ -1,7 +1,7 @@
 //! Textures with the statistics of nature: power falls with the square of the frequency, as it does in photographs.
 //!
 //! They are tiles that wrap around, made once for a data set and sampled at another place, angle and scale for each
-//! picture: making noise anew for each would cost more than everything else.
+//! picture: new noise for each would cost more than everything else.
 
 use crate::cli::random::Random;
 

@@ -2,23 +2,23 @@
 //!
 //! Columns, types and lengths are those of `configs/dlio/workload/{flux,dlrm}_b200.yaml` in
 //! github.com/mlcommons/storage. Its generator fills every column with random numbers, stores columns of several numbers
-//! as lists of fixed length, allows nulls and writes none, and leaves dictionaries to the writer's defaults; so is it
-//! here. How the numbers are distributed is not published: here their mantissas are random.
+//! as lists of fixed length, allows nulls and writes none, and leaves dictionaries to the writer's defaults; the same is
+//! done here. The distribution of the numbers is not published: here their mantissas are random.
 
 use std::sync::Arc;
 
 use crate::Result;
 use crate::error::OrFail;
-use arrow::array::{ArrayRef, FixedSizeListArray, Int8Array, PrimitiveArray, RecordBatch};
-use arrow::buffer::{Buffer, ScalarBuffer};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Schema,
-};
 use rayon::prelude::*;
 
+use crate::arrow::array::{ArrayRef, FixedSizeListArray, Int8Array, PrimitiveArray, RecordBatch};
+use crate::arrow::buffer::{Buffer, ScalarBuffer};
+use crate::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Schema,
+};
 use crate::cli::random::Random;
 
-/// Flux trains on what its frozen encoders gave: the columns of a sample, and how many float32 each holds.
+/// Flux trains on the results of its frozen encoders: the columns of a sample, and how many float32 each holds.
 const EMBEDDINGS: [(&str, usize); 5] = [
     ("t5_encodings", 524_328),
     ("clip_encodings", 409),
@@ -37,7 +37,7 @@ const FEATURES: &str = "\
 
 /// A sample of Flux in bytes.
 pub(crate) const EMBEDDING_BYTES: u64 = 2_164_832;
-/// Of a row of DLRM, the bytes that are read.
+/// The bytes of a row of DLRM that are read.
 pub(crate) const FEATURE_BYTES: u64 = 160;
 
 /// A bit pattern whose mantissa is random: a number of at least 1 and less than 2.
@@ -132,7 +132,7 @@ pub(super) fn features(seed: u64, first: u64, rows: usize, schema: &Arc<Schema>)
     RecordBatch::try_new(schema.clone(), columns).or_fail()
 }
 
-fn drawn<T: arrow::datatypes::ArrowNativeType>(
+fn drawn<T: crate::arrow::datatypes::ArrowNativeType>(
     rows: usize,
     random: &mut Random,
     draw: fn(&mut Random) -> T,
@@ -148,7 +148,7 @@ fn numbers<T: ArrowPrimitiveType>(patterns: Buffer, length: usize) -> PrimitiveA
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, AsArray};
+    use crate::arrow::array::{Array, AsArray};
 
     #[test]
     fn samples_have_the_published_sizes() {

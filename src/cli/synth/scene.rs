@@ -5,7 +5,7 @@ use super::draw::Canvas;
 use super::material::{Materials, Tile};
 use crate::cli::random::Random;
 
-/// What the things in a scene need to know of it.
+/// The properties of a scene that the things in it need.
 pub(super) struct Setting {
     /// Row where the ground begins.
     pub(super) horizon: f32,
@@ -17,7 +17,7 @@ pub(super) struct Light {
     /// Towards the light, length 1: right, up, towards the viewer.
     pub(super) direction: [f32; 3],
     pub(super) colour: Colour,
-    /// What comes from everywhere.
+    /// The light from all directions.
     pub(super) ambient: Colour,
 }
 

@@ -1,4 +1,4 @@
-//! The things in a picture: lit bodies whose kind, colour and pattern tell the class.
+//! The things in a picture: lit bodies whose kind, colour and pattern show the class.
 
 use super::colour::{Colour, hsv, lift, mix, scale, tint};
 use super::draw::Canvas;
@@ -10,14 +10,14 @@ use crate::cli::random::Random;
 /// Hues that go round by the golden ratio keep neighbouring classes apart, however many there are.
 const HUE_STEP: f32 = 0.618_034;
 
-/// What all the things of a class have in common.
+/// The properties that all things of a class share.
 struct Look {
     kind: Kind,
     hue: f32,
     striped: bool,
 }
 
-/// One thing and where it stands; lengths in pixels.
+/// One thing and its place; lengths in pixels.
 struct Body {
     look: Look,
     x: f32,

@@ -2,11 +2,11 @@
 
 use super::scene::unit;
 
-/// Bodies that can be told apart from their outline.
+/// Bodies that can be distinguished by their outline.
 pub(super) const KINDS: [Kind; 6] =
     [Kind::Ball, Kind::Drum, Kind::Cone, Kind::Crate, Kind::Ring, Kind::Diamond];
 
-/// What a body looks like.
+/// The kind of a body.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     Ball,

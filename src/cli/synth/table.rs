@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::Result;
 use crate::error::OrFail;
-use arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, Schema};
 use rayon::prelude::*;
 
+use crate::arrow::array::{ArrayRef, Float32Array, Int32Array, ListArray, RecordBatch};
+use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, Field, Schema};
 use crate::cli::random::Random;
 
 /// How often each of the 13 numbers is null in Criteo's logs.
@@ -136,8 +136,8 @@ fn follower(token: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use arrow::array::{Array, AsArray};
-    use arrow::datatypes::{Float32Type, Int32Type};
+    use crate::arrow::array::{Array, AsArray};
+    use crate::arrow::datatypes::{Float32Type, Int32Type};
 
     #[test]
     fn a_table_has_the_shape_of_click_logs() {

@@ -9,45 +9,52 @@ use std::sync::Arc;
 
 use crate::error::{Foreign, OrFail};
 use crate::{Error, ErrorKind, Place, Result};
-use arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
+use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use rayon::prelude::*;
 
 use super::draw::Artist;
 use super::{Kind, Layout, Order, encode, mlperf, table};
+use crate::arrow::array::{ArrayRef, BinaryArray, Int64Array, RecordBatch};
+use crate::arrow::datatypes::{DataType, Field, Schema};
 
 /// The writer looks at the page size after this many values: with its usual 1,024, pictures make one page of 12 MB.
 const IMAGES_BETWEEN_CHECKS: usize = 8;
 /// A page of pictures: a few rows of 110 KB, or many tiny ones.
 const IMAGE_PAGE_BYTES: usize = 256 << 10;
-/// Rows drawn between two looks at the progress bar; a multiple of any sensible number of cores.
+/// Rows drawn between two updates of the progress bar; a multiple of any sensible number of cores.
 const ROWS_AT_A_TIME: u64 = 64;
 
 /// Embeddings are 2 MB each.
 const EMBEDDINGS_AT_A_TIME: u64 = 8;
 
-/// What a file's name ends in until the file is whole.
+/// The suffix of a file until it is complete.
 const UNFINISHED: &str = ".tmp";
 
-/// What came of it.
+/// The result of writing.
 pub(crate) struct Written {
     pub(crate) files: u64,
     pub(crate) bytes: u64,
 }
 
-/// Makes `dir`, and refuses one that holds anything unless `force` is given; then an earlier set of this program is
+/// Creates `dir`, and refuses one that is not empty unless `force` is given; then an earlier set of this program is
 /// removed, so that its rows do not mix with the new ones.
 pub(super) fn prepare(dir: &Path, force: bool) -> Result<()> {
     let place = || Place::file(dir.display().to_string());
     let at = |error: std::io::Error| error.into_error().at(place());
     if dir.exists() && !dir.is_dir() {
-        return Err(Error::invalid("is a file, and synth writes a folder").at(place()));
+        return Err(Error::invalid("this is a file, and synth writes a folder")
+            .at(place())
+            .hint("name a folder, or a path that does not exist"));
     }
-    fs::create_dir_all(dir).map_err(at)?;
+    fs::create_dir_all(dir).map_err(|error| {
+        Error::new(ErrorKind::Io, format!("the folder cannot be made: {error}"))
+            .at(place())
+            .hint("name a folder on a disk that this user can write to")
+    })?;
     for entry in fs::read_dir(dir).map_err(at)? {
         let path = entry.map_err(at)?.path();
         if !force {
@@ -76,7 +83,7 @@ fn is_ours(file: &str) -> bool {
         == Some(finished)
 }
 
-/// Writes all files; `done` hears of rows as they are finished.
+/// Writes all files; `done` is called with the number of finished rows.
 pub(crate) fn files(
     dir: &Path,
     order: &Order,
@@ -97,9 +104,34 @@ pub(crate) fn files(
         let path = dir.join(name(number, count));
         written.bytes += pool
             .install(|| file(&path, &studio, rows, layout.rows_per_group, &mut done))
-            .map_err(|error| error.at(Place::file(path.display().to_string())))?;
+            .map_err(|error| {
+                // What is not whole is of no use, and may be what fills the disk.
+                let _ = fs::remove_file(unfinished(&path));
+                let error = match error.kind() {
+                    ErrorKind::Io => error.hint("name a folder on a disk that has room"),
+                    _ => error,
+                };
+                error.at(Place::file(path.display().to_string()))
+            })?;
     }
     Ok(written)
+}
+
+/// What came of writing: a disk that fails is not damaged Parquet.
+fn done_to_disk<T>(written: std::result::Result<T, ParquetError>) -> Result<T> {
+    written.map_err(|error| match error {
+        ParquetError::External(source) if source.is::<std::io::Error>() => {
+            Error::new(ErrorKind::Io, source.to_string())
+        }
+        other => other.into_error(),
+    })
+}
+
+/// What a file is called until it is whole.
+fn unfinished(path: &Path) -> PathBuf {
+    let mut longer = path.as_os_str().to_owned();
+    longer.push(UNFINISHED);
+    PathBuf::from(longer)
 }
 
 /// One file, under another name until it is whole.
@@ -110,37 +142,30 @@ fn file(
     rows_per_group: u64,
     done: &mut impl FnMut(u64),
 ) -> Result<u64> {
-    let unfinished = {
-        let mut longer = path.as_os_str().to_owned();
-        longer.push(UNFINISHED);
-        PathBuf::from(longer)
-    };
-    let mut writer = ArrowWriter::try_new(
-        File::create(&unfinished).or_fail()?,
-        studio.schema.clone(),
-        Some(studio.properties()),
-    )
-    .or_fail()?;
+    let unfinished = unfinished(path);
+    let file = File::create(&unfinished).or_fail()?;
+    let mut writer =
+        done_to_disk(ArrowWriter::try_new(file, studio.schema.clone(), Some(studio.properties())))?;
     let mut group = rows.start;
     while group < rows.end {
         let end = group.saturating_add(rows_per_group).min(rows.end);
         let mut row = group;
         while row < end {
             let some = studio.rows_at_a_time().min(end - row);
-            writer.write(&studio.batch(row, some)?).or_fail()?;
+            done_to_disk(writer.write(&studio.batch(row, some)?))?;
             row += some;
             done(some);
         }
-        writer.flush().or_fail()?;
+        done_to_disk(writer.flush())?;
         group = end;
     }
-    let file = writer.into_inner().or_fail()?;
+    let file = done_to_disk(writer.into_inner())?;
     let bytes = file.metadata().or_fail()?.len();
     fs::rename(&unfinished, path).or_fail()?;
     Ok(bytes)
 }
 
-/// Where rows are made.
+/// The place where rows are made.
 struct Studio<'a> {
     order: &'a Order,
     artist: Artist,
@@ -175,7 +200,7 @@ impl<'a> Studio<'a> {
     fn properties(&self) -> WriterProperties {
         let common = WriterProperties::builder()
             .set_created_by(concat!("forebay ", env!("CARGO_PKG_VERSION")).to_owned())
-            // Row groups end where `flush` says.
+            // Row groups end at each `flush`.
             .set_max_row_group_row_count(None);
         match self.order.kind {
             Kind::Jpeg | Kind::Png => {

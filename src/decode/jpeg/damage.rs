@@ -1,18 +1,19 @@
-//! What the library's words mean: which warnings are harmless, and how the others read in an error.
+//! The library's messages: which warnings are harmless, and the texts of errors for the others.
 //!
-//! The library goes on after a warning and invents pixels; we stop at the first one. Its texts are those of `jerror.h`.
+//! The library continues after a warning and invents pixels; we stop at the first one. Its texts are those of
+//! `jerror.h`.
 
 use super::super::bad_row;
 use crate::error::{Error, ErrorKind};
 
-/// Oddities that change no pixel where they stand before the first scan.
+/// Oddities that change no pixel if they are before the first scan.
 const HARMLESS_BEFORE_SCAN: [&str; 3] = [
     "Warning: unknown JFIF revision",
     "Unknown Adobe color transform code",
     "extraneous bytes before marker",
 ];
 
-/// The words of a limit rather than of damage.
+/// Texts of a limit rather than of damage.
 const LIMITS: [&str; 4] = ["Memory limit", "Insufficient memory", "too large", "scans"];
 
 const PREFIXES: [&str; 3] = ["Corrupt JPEG data: ", "Warning: ", "tj3Decompress8(): "];
@@ -27,7 +28,7 @@ pub(super) fn is_padding(message: &str) -> bool {
     message.contains("extraneous bytes before marker 0xd9")
 }
 
-/// The library's word as an error.
+/// The library's message as an error.
 pub(super) fn error(message: &str) -> Error {
     if LIMITS.iter().any(|limit| message.contains(limit)) {
         return Error::new(ErrorKind::TooLarge, format!("JPEG: {message}"));

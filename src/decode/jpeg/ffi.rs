@@ -1,4 +1,4 @@
-//! The one door to libjpeg-turbo: its TurboJPEG 3 interface as safe calls on slices.
+//! The TurboJPEG 3 interface of libjpeg-turbo as safe calls on slices; all other calls go through it.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_int};
@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use turbojpeg_sys as tj;
 
-/// What the library says went wrong.
+/// The library's message about a failure.
 pub(super) type Message = String;
 
 /// Samples of a decoded pixel.
@@ -43,7 +43,7 @@ pub(super) enum Stored {
     Cmyk,
 }
 
-/// What the library makes of a header.
+/// A header as the library reads it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Info {
     pub(super) width: u32,
@@ -51,7 +51,7 @@ pub(super) struct Info {
     pub(super) stored: Stored,
     /// Width in pixels of an iMCU, the unit of crops; unknown for unusual sampling factors.
     pub(super) mcu_width: Option<u32>,
-    /// All samples of a region lie together: one scan, lossy, Huffman-coded or arithmetic.
+    /// All samples of a region are together: one scan, lossy, Huffman-coded or arithmetic.
     pub(super) sequential: bool,
 }
 
@@ -67,11 +67,12 @@ pub(super) struct Region {
 /// A decompressor, for one thread at a time.
 ///
 /// After a failure its state is unknown (the library jumps out of the middle of a header without a reset), so opening and
-/// decoding consume it and give it back only on success.
+/// decoding consume it and return it only on success.
 pub(super) struct Decompressor(NonNull<std::ffi::c_void>);
 
 impl Decompressor {
-    /// One that stops at the first warning, refuses a progressive image of more scans, and bounds its memory.
+    /// A decompressor that stops at the first warning, refuses a progressive image of more scans, and limits its
+    /// memory.
     pub(super) fn new(max_scans: u32, max_memory_mib: u32) -> Result<Self, Message> {
         let mut decompressor = new_handle(tj::TJINIT_TJINIT_DECOMPRESS).map(Decompressor)?;
         decompressor.set(tj::TJPARAM_TJPARAM_STOPONWARNING, 1)?;
@@ -141,13 +142,13 @@ impl<'a> Opened<'a> {
         self.encoded
     }
 
-    /// Gives the decompressor back without decoding.
+    /// Returns the decompressor without decoding.
     pub(super) fn close(self) -> Decompressor {
         self.decompressor
     }
 
     /// Decodes `region` of the image reduced by `reduction` (1, 2, 4 or 8) into `out`, which is exactly as long; without
-    /// a region, all of it. Gives the decompressor back for the next image.
+    /// a region, all of it. Returns the decompressor for the next image.
     pub(super) fn decompress(
         self,
         reduction: u32,
@@ -261,7 +262,7 @@ pub(super) fn compress(
             if rc == 0 { Ok(()) } else { Err(message(handle)) }
         })
         .map(|()| {
-            // SAFETY: the library says that `length` bytes lie there.
+            // SAFETY: the library says that `length` bytes are there.
             unsafe { std::slice::from_raw_parts(encoded, length as usize) }.to_vec()
         });
     // SAFETY: both are the library's own and not used after this; freeing null does nothing.

@@ -17,7 +17,7 @@ pub(super) const APP0: u8 = 0xE0;
 const APP1: u8 = 0xE1;
 pub(super) const APP14: u8 = 0xEE;
 
-/// What lies before the first scan's data.
+/// The segments before the first scan's data.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Markers<'a> {
     /// Width and height of the frame header.
@@ -32,13 +32,13 @@ pub(super) struct Markers<'a> {
     pub(super) progressive: bool,
     /// The TIFF structure of the EXIF segment.
     exif: Option<&'a [u8]>,
-    /// Where the first scan's data begin.
+    /// The offset of the first scan's data.
     pub(super) scan: usize,
     /// Largest sampling factors, and the samples of all components in the block of pixels that they span.
     widest: u8,
     tallest: u8,
     samples: u32,
-    /// Tables that were defined, and those that the frame and its first scan name.
+    /// Tables that were defined, and those that the frame and its first scan refer to.
     defined: Tables,
     named: Tables,
 }
@@ -61,11 +61,11 @@ impl Tables {
 pub(super) struct Segment<'a> {
     pub(super) marker: u8,
     pub(super) content: &'a [u8],
-    /// Where the next one begins.
+    /// The offset of the next one.
     pub(super) end: usize,
 }
 
-/// The segment at or after `from`. Bytes between segments are passed over, as libjpeg does.
+/// The segment at or after `from`. Bytes between segments are skipped, as libjpeg does.
 pub(super) fn segment(encoded: &[u8], from: usize) -> Option<Segment<'_>> {
     let prefix = from + encoded.get(from..)?.iter().position(|byte| *byte == PREFIX)?;
     let at = prefix + encoded[prefix..].iter().position(|byte| *byte != PREFIX)?;
@@ -141,7 +141,8 @@ impl<'a> Markers<'a> {
         }
     }
 
-    /// Whether the frame and its first scan name only tables that were defined: libjpeg takes those of an earlier image else.
+    /// Whether the frame and its first scan refer only to tables that were defined: otherwise libjpeg takes those of an
+    /// earlier image.
     pub(super) fn has_its_tables(&self) -> bool {
         self.named.0 & !self.defined.0 == 0
     }
@@ -167,13 +168,13 @@ impl<'a> Markers<'a> {
         !self.progressive && self.in_first_scan == self.components
     }
 
-    /// How the camera says that the image is meant to be seen.
+    /// The orientation in the EXIF data.
     pub(super) fn orientation(&self) -> Orientation {
         self.exif.map_or(Orientation::NoTransforms, exif::orientation)
     }
 
-    /// Whether the scans end as they should. A file that was cut short has no end marker: inside a scan, the prefix byte
-    /// is followed by a stuffed zero. The search is backwards, as the end is nearly always the last two bytes.
+    /// Whether the scans end as they should. A truncated file has no end marker: inside a scan, the prefix byte is
+    /// followed by a stuffed zero. The search is backwards, as the end is nearly always the last two bytes.
     pub(super) fn has_end(&self, encoded: &[u8]) -> bool {
         encoded[self.scan..].windows(2).rev().any(|pair| pair == [PREFIX, EOI])
     }

@@ -53,7 +53,7 @@ pub(super) struct Decoder {
 impl Decoder {
     /// Reads a header with a decompressor that is limited for `max_pixels`.
     ///
-    /// A decompressor keeps its tables. So one that was used before is taken only where the image has all of its own.
+    /// A decompressor keeps its tables. So one that was used before is taken only if the image has all of its own.
     fn open<'a>(
         &mut self,
         encoded: &'a [u8],
@@ -72,7 +72,7 @@ impl Decoder {
     }
 }
 
-/// Whether nothing of an image depends on tables that another one defined. What later scans name is not looked at.
+/// Whether no part of an image depends on tables that another one defined. Later scans are not checked.
 fn has_its_tables(markers: &Markers<'_>) -> bool {
     markers.one_scan() && markers.has_its_tables()
 }
@@ -115,7 +115,7 @@ fn decode(
     Ok(())
 }
 
-/// What the pixels of a part take.
+/// The samples of the pixels of a part.
 fn samples(info: &ffi::Info, channels: usize) -> Samples {
     match (info.stored, channels) {
         (Stored::Cmyk, _) => Samples::Cmyk,
@@ -145,7 +145,7 @@ pub(super) fn probe(encoded: &[u8]) -> Result<Header> {
     Ok(Header { format: Format::Jpeg, width, height, channels: markers.components, progressive })
 }
 
-/// How the camera says that a JPEG is meant to be seen.
+/// The orientation in a JPEG's EXIF data.
 pub(super) fn orientation(encoded: &[u8]) -> Result<Orientation> {
     Ok(Markers::read(encoded).ok_or_else(|| bad_row("corrupt JPEG: no scan"))?.orientation())
 }
@@ -167,7 +167,7 @@ pub(super) fn decode_into(
     }
 }
 
-/// Why a decode failed: by the library's word, or by ours.
+/// The reason why a decode failed: the library's message, or our own error.
 enum Failure {
     Codec(ffi::Message),
     Ours(Error),
@@ -237,7 +237,7 @@ fn decode_strictly(
     Ok(scratch.output.fill(image, Decoded { pixels, rect, reduction, channels }, &frame, slot)?)
 }
 
-/// What a decoder that stops below the crop does not see: a missing end, and scans without end.
+/// Checks for damage that a decoder does not see if it stops below the crop: a missing end, and too many scans.
 fn check_structure(markers: &Markers<'_>, encoded: &[u8]) -> Result<()> {
     if !markers.has_end(encoded) {
         return Err(bad_row("corrupt JPEG: premature end of file"));

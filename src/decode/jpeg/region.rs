@@ -1,4 +1,4 @@
-//! Which part of a JPEG is decoded for a sampling, and at which scale.
+//! The part of a JPEG that is decoded for a sampling, and its scale.
 
 use super::super::geometry::{Rect, Sampling};
 use super::super::resample::reduced;
@@ -10,13 +10,13 @@ const REDUCTIONS: [u32; 3] = [8, 4, 2];
 
 /// How many times the target a box must still be after the reduction.
 ///
-/// The library's reduction is a sharper filter than the bilinear one that it stands in for. Against the exact result, on
-/// 24 photographs of 768x512 at quality 92, the mean difference in levels of 255, and that of the worst photograph:
-/// at 1.0 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7. Less than 1 is promised of photographs,
-/// and no more than 9 of anything: of black and white noise 2 to 4, of the worst stripes and chessboards 7 and 8.
+/// The library's reduction is a sharper filter than the bilinear one that it replaces. Against the exact result, on 24
+/// photographs of 768x512 at quality 92, the mean difference in levels of 255, and that of the worst photograph: at 1.0
+/// 2.5 and 5.1, at 2.0 0.9 and 1.9, at 2.5 0.5 and 0.9, at 3.0 0.4 and 0.7. Less than 1 is promised for photographs, and
+/// no more than 9 for any image: black and white noise has 2 to 4, the worst stripes and chessboards 7 and 8.
 const KEPT_DETAIL: f64 = 3.0;
 
-/// Columns beside the crop that are decoded with it: chroma upsampling looks at the neighbour two pixels away, and at the
+/// Columns beside the crop that are decoded with it: chroma upsampling reads the neighbour two pixels away, and at the
 /// border of the decoded region it has none.
 const MARGIN: u32 = 2;
 
@@ -26,7 +26,7 @@ pub(super) struct ReducedRegion {
     /// In pixels of the reduced image.
     pub(super) rect: Rect,
     pub(super) reduction: u32,
-    /// Less than all of it: what the library can do only for some JPEGs.
+    /// Less than all of it, which the library can decode only for some JPEGs.
     cropped: bool,
 }
 
@@ -35,7 +35,7 @@ impl ReducedRegion {
         ReducedRegion { rect: Rect::whole(info.width, info.height), reduction: 1, cropped: false }
     }
 
-    /// What a sampling to `target` needs.
+    /// The region that a sampling to `target` needs.
     pub(super) fn of(info: &Info, sampling: &Sampling, target: Size) -> ReducedRegion {
         let Some(mcu_width) = info.mcu_width else { return ReducedRegion::whole(info) };
         let reduction = reduction(sampling, target);

@@ -1,11 +1,11 @@
-//! Legal oddities before the first scan, taken out.
+//! Removes legal oddities before the first scan.
 
 use super::markers::{APP0, APP14, EOI, Markers, PREFIX, SOI, SOS, Segment, segment};
 
 const JFIF: &[u8] = b"JFIF\0";
-/// What JFIF 1.02 calls its version.
+/// The version of JFIF 1.02.
 const JFIF_VERSION: [u8; 2] = [1, 2];
-/// Where Adobe's segment says how colours were transformed, and the three known ways.
+/// The offset of the colour transform in Adobe's segment, and the three known transforms.
 const ADOBE_TRANSFORM: usize = 11;
 const ADOBE_YCBCR: u8 = 1;
 const ADOBE_YCCK: u8 = 2;
@@ -15,8 +15,8 @@ const THREE_COLOURS: u8 = 3;
 /// The same JPEG with only the segments before its first scan that decoding needs, well formed.
 ///
 /// For files whose decoding stopped at a harmless oddity there: stray bytes between segments, an application's segment
-/// that breaks its own rules. The library would pass over them, but it says only its first warning, and behind a harmless
-/// one may stand a true one. The scans are byte for byte the same, so that damage in them is still found.
+/// that breaks its own rules. The library would skip them, but it reports only its first warning, and a harmless one may
+/// hide a serious one. The scans are byte for byte the same, so that damage in them is still found.
 pub(super) fn without_oddities(encoded: &[u8]) -> Option<Vec<u8>> {
     let components = Markers::read(encoded)?.components;
     let mut clean = vec![PREFIX, SOI];

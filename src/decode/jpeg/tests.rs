@@ -1,4 +1,4 @@
-//! What a crop decode must be: the pixels of the whole decode, for every sampling, box and reduction.
+//! A crop decode must give the pixels of the whole decode, for every sampling, box and reduction.
 
 use super::super::draws::RowKey;
 use super::super::geometry::Frame;

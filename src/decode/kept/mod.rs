@@ -1,15 +1,15 @@
-//! Images as a cache keeps them: decoded as far as no random step comes in between.
+//! Images as a cache keeps them: decoded up to the first random step.
 //!
-//! What a resize or a centre crop makes of an image is kept in the target's size. Before a random crop all of the image
-//! is kept: the crop is drawn from the same numbers, on the size that the image had. Flip, normalisation, number type and
-//! layout come after, and do not matter. There are two forms:
+//! The result of a resize or a centre crop is kept in the target's size. Before a random crop the whole image is kept:
+//! the crop is drawn from the same numbers, on the image's original size. Flip, normalisation, number type and layout
+//! come after, and do not matter. There are two forms:
 //!
-//! * [`Form::Pixels`]: nothing is decoded again. Pixels are those of the direct way, but for crops of more than six times
-//!   the target, which that decodes at a smaller scale: they differ by less than one level of 255 on average on photographs,
-//!   by up to nine in black and white patterns.
-//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop has still the
-//!   target's size. An image that would hardly be smaller stays the file that it is. On the 24 photographs of Kodak's set
-//!   pixels differ from the direct way's by 1.0 to 1.8 levels of 255 on average, and by 3.1 in the worst of them.
+//! * [`Form::Pixels`]: nothing is decoded again. Pixels are the same as without keeping, except for crops of more than six
+//!   times the target, which are otherwise decoded at a smaller scale: these differ by less than one level of 255 on average
+//!   on photographs, by up to nine in black and white patterns.
+//! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop still has the
+//!   target's size. An image that would hardly be smaller stays as it is. On the 24 photographs of Kodak's set pixels
+//!   differ from those of the files by 1.0 to 1.8 levels of 255 on average, and by 3.1 in the worst of them.
 
 use std::borrow::Cow;
 
@@ -24,9 +24,9 @@ use super::workspace::Workspace;
 use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, seen_size};
 use crate::error::Result;
 
-/// How kept pixels begin: like no file of an image, and not like text.
+/// The first bytes of kept pixels: unlike any image file, and unlike text.
 const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
-/// How a kept JPEG begins.
+/// The first bytes of a kept JPEG.
 const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
 
 /// The mark, then width, height and channels as 32-bit little-endian numbers.
@@ -38,7 +38,7 @@ const QUALITY: u8 = 95;
 /// A resized image of a larger share of the pixels is not kept: the file is.
 const MAX_PIXEL_SHARE: f64 = 0.7;
 
-/// How an image is kept.
+/// The form in which an image is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// 8-bit pixels.
@@ -48,7 +48,7 @@ pub enum Form {
 }
 
 impl Image {
-    /// One line that says how images are kept for this value: the same for values that can share them.
+    /// One line that identifies how images are kept for this value: equal for values that can share them.
     #[doc(hidden)]
     pub fn kept_as(&self, form: Form) -> String {
         match form {
@@ -57,10 +57,11 @@ impl Image {
         }
     }
 
-    /// Bytes that this image takes when it is kept: exactly as pixels, at most as a JPEG of photographic content.
+    /// Bytes that this image takes when it is kept: an exact number for pixels, an upper limit for a JPEG of
+    /// photographic content.
     ///
     /// # Errors
-    /// As [`decode_into`](super::decode_into), as far as the header tells.
+    /// As [`decode_into`](super::decode_into), as far as the header shows.
     #[doc(hidden)]
     pub fn kept_bytes(&self, form: Form, encoded: &[u8]) -> Result<u64> {
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
@@ -72,7 +73,7 @@ impl Image {
         })
     }
 
-    /// The share of an image's pixels that is left when it is kept as a JPEG: what decoding it then costs.
+    /// The share of an image's pixels that is left when it is kept as a JPEG, and so of the cost of decoding it.
     ///
     /// # Errors
     /// As [`kept_bytes`](Self::kept_bytes).
@@ -106,7 +107,7 @@ impl Image {
             Form::Pixels => self.before_randomness(),
             Form::Resized => self.before_compression(),
         };
-        // What a random crop is drawn on is the image as it was; anything else shows all of what is kept.
+        // A random crop is drawn on the image's original size; anything else shows the whole kept image.
         let drawn_on = match self.framing {
             Framing::RandomResizedCrop => seen,
             Framing::Resize | Framing::CenterCrop => size,
@@ -152,7 +153,7 @@ impl Image {
         Ok((seen, kept))
     }
 
-    /// The same without all that comes after a random step, or that does not matter before one.
+    /// The same without the steps after a random one, and without those that do not matter before one.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).dtype(PixelType::U8).layout(Layout::Nhwc);
         image.normalize = None;
@@ -185,7 +186,7 @@ pub(super) fn is_kept(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS) || bytes.starts_with(&RESIZED)
 }
 
-/// Whether bytes are kept pixels, of which nothing but a few numbers at their head is interpreted.
+/// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
 pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS)
 }
@@ -208,7 +209,7 @@ pub(super) fn decode_into(
     let body = &kept[HEADER..];
     let frame = match image.framing {
         Framing::RandomResizedCrop => Frame::draw(image, width, height, key),
-        // What these show was chosen when it was kept.
+        // The part that these show was chosen when the image was kept.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
             whole.framing = Framing::Resize;

@@ -1,4 +1,4 @@
-//! What is kept gives what the file gives.
+//! A kept image gives the same as its file.
 
 use super::*;
 use crate::decode::{decode_into, encode_jpeg, probe};

@@ -1,9 +1,9 @@
-//! Columns: which are read, and what is done with each.
+//! Columns: which are read, and the codec of each.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
 use crate::batch::is_variable;
@@ -38,7 +38,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The codec of each column, and the schema of batches. Refuses what cannot be.
+    /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, image) in &self.spec.decode {
@@ -72,7 +72,7 @@ impl LoaderBuilder {
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
-    /// Bytes of a row in a batch: its slots, and about what its other columns take.
+    /// Bytes of a row in a batch: its slots, and an estimate of its other columns.
     pub(super) fn batch_row_bytes(
         &self,
         codecs: &[Arc<dyn ColumnCodec>],
@@ -134,9 +134,9 @@ pub(super) struct RowBytes {
     pub(super) columns: Vec<usize>,
     /// Bytes of all others.
     pub(super) others: u64,
-    /// Bytes of those, on average, as far as it is known.
+    /// Bytes of those, on average, as far as known.
     of_values: u64,
-    /// Whether it is: not where values repeat each other, and footers do not count them.
+    /// Whether the average is known: not where values are repeated, which footers do not count.
     pub(super) are_known: bool,
 }
 

@@ -3,9 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use object_store::ObjectStoreExt;
 use object_store::memory::InMemory;
 use parquet::arrow::ArrowWriter;
@@ -14,6 +13,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::LoaderBuilder;
+use crate::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringViewArray};
+use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use crate::cache::DiskCache;
 use crate::error::ErrorKind;
 use crate::reader::Filter;
@@ -59,8 +60,8 @@ fn rows(loader: LoaderBuilder) -> Vec<(i64, String)> {
         let batch = batch.unwrap();
         let ids = batch.column_by_name("id").unwrap().as_primitive::<Int64Type>().clone();
         let splits = batch.column_by_name("split").unwrap();
-        let splits = arrow::compute::cast(splits, &DataType::Utf8View).unwrap();
-        rows.extend((0..ids.len()).map(|at| (ids.value(at), splits.as_string_view().value(at).to_string())));
+        let splits = splits.as_string::<i64>();
+        rows.extend((0..ids.len()).map(|at| (ids.value(at), splits.value(at).to_string())));
     }
     assert_eq!(rows.len() as u64, loader.plan(0).unwrap().rows);
     rows
@@ -181,6 +182,185 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert_eq!(rows(dataset.loader()).len(), 16);
     let mistyped = open(columns("string"), columns("string")).unwrap_err();
     assert!(mistyped.to_string().contains("column \"id\": the table declares Utf8View"), "{mistyped}");
+}
+
+/// A list that says all that a plan needs: what is read of the files is held against it.
+fn declared(row_counts: &[u64]) -> Value {
+    json!({"deleted": [], "row_counts": row_counts, "columns": [["id", "long"], ["split", "string"]]})
+}
+
+/// A declared table.
+fn declared_table(folder: &Path) -> Dataset {
+    table(folder, declared(&[4, 4, 2]), declared(&[4, 2]));
+    Dataset::open(folder).unwrap()
+}
+
+/// What the table's list and the first file's footer take.
+const OPENED: u64 = 2;
+
+#[test]
+fn a_declared_file_is_read_when_its_rows_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = declared_table(folder.path());
+    assert_eq!(dataset.traffic().requests, OPENED);
+    assert_eq!((dataset.rows(), dataset.catalog.groups.len()), (16, 5));
+    let fingerprint = dataset.catalog.fingerprint;
+    let loader = dataset.loader().shuffle(Shuffle::stored()).epochs(2).batch_size(16).build().unwrap();
+    assert_eq!(loader.plan(0).unwrap().rows, 16);
+    assert_eq!(dataset.traffic().requests, OPENED, "a plan takes the list's word");
+    let ids = |epoch: u64| {
+        let batch = loader.epoch(epoch).next().unwrap().unwrap();
+        batch["id"].as_primitive::<Int64Type>().values().to_vec()
+    };
+    assert_eq!(ids(0), (0..16).collect::<Vec<_>>());
+    assert_eq!(ids(1), (0..16).collect::<Vec<_>>());
+    assert_eq!(
+        dataset.traffic().requests,
+        OPENED + 1 + 2 * 5,
+        "one more footer, and each row group in each epoch"
+    );
+    assert_eq!(Dataset::open(folder.path()).unwrap().catalog.fingerprint, fingerprint);
+    let undeclared = tempfile::tempdir().unwrap();
+    table(undeclared.path(), json!({"deleted": []}), json!({"deleted": []}));
+    let undeclared = Dataset::open(undeclared.path()).unwrap();
+    assert_eq!(undeclared.traffic().requests, OPENED + 1);
+    assert_ne!(undeclared.catalog.fingerprint, fingerprint);
+}
+
+#[test]
+fn what_an_unread_footer_would_say_is_estimated_by_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let dataset = declared_table(folder.path());
+    let catalog = &dataset.catalog;
+    let projection = catalog.project(&["id"]).unwrap();
+    let [of_four, of_two] = [&catalog.groups[3], &catalog.groups[4]];
+    let held = |group: &crate::catalog::Group| catalog.held_bytes(group, &projection);
+    assert_eq!(held(of_four), held(&catalog.groups[0]), "as many rows");
+    assert_eq!(held(of_two), held(of_four).div_ceil(2));
+    assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap_err().kind(), ErrorKind::Internal);
+    assert_eq!(rows(dataset.loader()).len(), 16);
+    assert_eq!(catalog.byte_ranges(of_four, &projection).unwrap().len(), 1);
+    let stored = |group: &crate::catalog::Group| catalog.stored_bytes(group, &projection);
+    let ranges = catalog.byte_ranges(of_two, &projection).unwrap();
+    assert_eq!(stored(of_two), ranges[0].end - ranges[0].start, "known now");
+}
+
+/// The order depends on it.
+#[test]
+fn the_default_window_is_the_same_whichever_footers_were_read() {
+    let folder = tempfile::tempdir().unwrap();
+    table(folder.path(), declared(&[1]), declared(&[4, 2]));
+    write(&folder.path().join("a.parquet"), 0..1);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let projection = dataset.catalog.project(&["id"]).unwrap();
+    let group = &dataset.catalog.groups[1];
+    let window = || dataset.catalog.window_bytes(group, &projection);
+    let held = || dataset.catalog.held_bytes(group, &projection);
+    let before = (window(), held());
+    assert_eq!(rows(dataset.loader()).len(), 7);
+    assert_ne!(held(), before.1, "its validity is known");
+    assert_eq!(window(), before.0);
+}
+
+#[test]
+fn a_file_that_is_not_as_declared_is_refused_when_it_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = |b: Value| {
+        list(folder.path(), declared(&[4, 4, 2]), b);
+        let loader = Dataset::open(folder.path()).unwrap().loader().build().unwrap();
+        let error = loader.epoch(0).find_map(Result::err).unwrap();
+        (error.kind(), error.to_string())
+    };
+    declared_table(folder.path());
+    for lie in [&[4, 3][..], &[6], &[2, 4], &[4, 2, 1]] {
+        let (kind, text) = refusal(declared(lie));
+        let sum = lie.iter().sum::<u64>();
+        let cause =
+            format!("b.parquet: the table declares {sum} rows in other row groups than the 6 of the file");
+        assert!(kind == ErrorKind::Corrupt && text.contains(&cause), "{lie:?}: {text}");
+    }
+    let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(["x"; 4]));
+    let file = File::create(folder.path().join("b.parquet")).unwrap();
+    let texts = RecordBatch::try_from_iter([("id", texts)]).unwrap();
+    let mut writer = ArrowWriter::try_new(file, texts.schema(), None).unwrap();
+    writer.write(&texts).unwrap();
+    writer.close().unwrap();
+    let (kind, text) = refusal(declared(&[4]));
+    let cause = "b.parquet, column \"id\": the table declares Int64, the file has Utf8View";
+    assert!(kind == ErrorKind::Unsupported && text.contains(cause), "{text}");
+
+    fs::write(folder.path().join("b.parquet"), "no Parquet at all").unwrap();
+    let (kind, text) = refusal(declared(&[4, 2]));
+    assert!(kind == ErrorKind::Corrupt && text.contains("b.parquet: not a Parquet file"), "{text}");
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let lenient = dataset.loader().on_bad_row(crate::OnBadRow::skip(6)).build().unwrap();
+    let delivered: usize = lenient.epoch(0).map(|batch| batch.unwrap().num_rows()).sum();
+    assert_eq!(delivered, 10, "its rows are lost and counted");
+
+    list(
+        folder.path(),
+        declared(&[4, 4, 2]),
+        json!({"deleted": [6], "row_counts": [4, 2], "columns": [["id", "long"]]}),
+    );
+    let beyond = Dataset::open(folder.path()).unwrap_err();
+    assert!(beyond.to_string().contains("b.parquet"), "{beyond}");
+}
+
+#[test]
+fn a_filter_reads_footers_where_constants_do_not_decide() {
+    let folder = tempfile::tempdir().unwrap();
+    let selected = |terms: Vec<Term>| {
+        let dataset = declared_table(folder.path());
+        let loader = dataset.loader().filter(Filter::all_of(terms)).build();
+        (loader.map_or(0, |loader| loader.plan(0).unwrap().rows), dataset.traffic().requests - OPENED)
+    };
+    let (of_test, late) = (Term::new("split", Op::Eq, "test"), Term::new("id", Op::GreaterEq, 14i64));
+    assert_eq!(selected(vec![of_test.clone()]), (6, 0), "a constant decides");
+    assert_eq!(selected(vec![of_test, late.clone()]), (2, 1), "one of the files, and its statistics decide");
+    assert_eq!(selected(vec![late]), (2, 2), "both, and no rows");
+    assert_eq!(selected(vec![Term::new("id", Op::Eq, 12i64)]), (1, 3), "both, and the rows of one row group");
+}
+
+#[test]
+fn a_file_that_is_replaced_before_a_filter_asks_for_its_statistics_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.parquet");
+    let filter = || Filter::all_of([Term::new("id", Op::Less, 3i64)]);
+    let modified = |path: &Path| fs::metadata(path).unwrap().modified().unwrap();
+    for keeps_time in [false, true] {
+        write(&path, 0..8);
+        let (dataset, before) = (Dataset::open(path.as_path()).unwrap(), modified(&path));
+        assert_eq!(dataset.loader().filter(filter()).build().unwrap().plan(0).unwrap().rows, 3);
+        write(&path, 1..9);
+        let time = if keeps_time { before } else { before + Duration::from_secs(1) };
+        File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        let error = dataset.loader().filter(filter()).build().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DatasetChanged, "{error}");
+        assert!(error.to_string().contains("a.parquet: the file has changed since"), "{error}");
+    }
+}
+
+/// A catalogue of more files than are counted for nothing.
+#[test]
+fn what_many_files_take_is_part_of_the_budget() {
+    const MEMORY: u64 = 8 << 20;
+    let folder = tempfile::tempdir().unwrap();
+    write(&folder.path().join("a.parquet"), 0..8);
+    let build = |files: usize| {
+        let mut dataset = Dataset::open(folder.path()).unwrap();
+        let Catalog { files: one, schema, known, .. } = &*dataset.catalog;
+        let many = vec![one[0].clone(); files];
+        dataset.catalog = Arc::new(Catalog::new(many, schema.clone(), known.clone(), &[]).unwrap());
+        (
+            dataset.catalog.bytes(),
+            dataset.loader().memory(MEMORY).shuffle(Shuffle::seeded(1).window_rows(100)).build(),
+        )
+    };
+    let (few, built) = build(1_000);
+    assert!(few < 1 << 20 && built.is_ok(), "{few}: {:?}", built.err());
+    let (many, built) = build(40_000);
+    assert!(many > MEMORY + (4 << 20), "{many}");
+    assert_eq!(built.unwrap_err().kind(), ErrorKind::TooLarge);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //!                            │               │                     │
 //!                            └───────────────┴──────────┬──────────┘
 //!                                                       ▼
-//!                               Abandoned(Left | Superseded | Reset | Closed | Failed)
+//!                               Abandoned(Left | Superseded | Restored | Warmed | Closed | Failed)
 //! ```
 //!
 //! Three arrows skip a state: an epoch that was not prepared begins from nothing; one whose batches are all assembled
@@ -16,8 +16,8 @@
 //!
 //! [`Lifecycle`] holds the epochs of one loader: the one under way, and the one that is prepared to follow it. There is
 //! one of each at most, since one memory budget feeds them. It has no clock, thread or channel: [`pipe`](super::pipe)
-//! keeps it under a lock, feeds it what happens, and carries out what it answers, in order and before anything else
-//! happens. What it guarantees is tested on random sequences of events.
+//! keeps it under a lock, passes it the events, and carries out its actions, in order and before the next event. Its
+//! guarantees are tested on random sequences of events.
 //!
 //! What is prepared does not get in the way of the epoch under way:
 //!
@@ -28,8 +28,8 @@
 //! | row groups beyond its head start | [`Event::Begin`] | [`Action::FetchAll`] |
 //! | its second batch | [`Event::Assembled`] of the one before, or `Begin` | [`Action::Admit`], [`Action::Open`] |
 //!
-//! It is begun with what it has when the consumer begins its key after taking the last batch of the one before.
-//! Otherwise it is stopped: an epoch that was left early says nothing about which one is next.
+//! It is begun with its work so far if the consumer begins its key after taking the last batch of the one
+//! before. Otherwise it is stopped: after an epoch that was left early, the next one is unknown.
 
 #[cfg(test)]
 mod tests;
@@ -41,7 +41,7 @@ pub(super) struct EpochId(u64);
 /// How far an epoch is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Nobody waits for it yet: the row groups of its first batches are fetched, and its first batch is made.
+    /// No consumer waits for it yet: the row groups of its first batches are fetched, and its first batch is made.
     Prepared,
     /// It is under way: its consumer takes batches while more are made.
     Begun,
@@ -49,40 +49,42 @@ pub(super) enum State {
     Draining,
     /// Its consumer has all of its batches.
     Done,
-    /// It ended before its time.
+    /// It ended early.
     Abandoned(Reason),
 }
 
-/// Why an epoch ended before its time.
+/// Why an epoch ended early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub enum Reason {
     /// Its consumer dropped it.
     Left,
     /// Another epoch was begun.
     Superseded,
-    /// The loader was set to another position, or needed for something else.
-    Reset,
+    /// The loader was set to a saved position.
+    Restored,
+    /// The loader's cache was warmed.
+    Warmed,
     /// The loader was closed.
     Closed,
     /// It cannot be completed. Its consumer still gets the batches before the failure, and then the error.
     Failed,
 }
 
-/// What happens.
+/// An event in the life of the epochs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Event<K> {
     /// The consumer begins the epoch of this key.
     Begin {
-        /// Which one.
+        /// The key of the epoch.
         key: K,
         /// The one to prepare after it, if there is one.
         following: Option<K>,
     },
     /// The epoch under way is at the step where the following one is prepared, or past it.
     StepReached(EpochId),
-    /// Nothing of it is being fetched any more: all is here, or the rest is not wanted.
+    /// Its fetching has ended: everything arrived, or the rest is not wanted.
     Fetched(EpochId),
-    /// It has no more batches to make: all are on their way.
+    /// It has no more batches to make: all are under way.
     Assembled(EpochId),
     /// It cannot make a batch.
     Failed(EpochId),
@@ -90,27 +92,29 @@ pub(super) enum Event<K> {
     NotStarted(EpochId),
     /// The consumer has its last batch.
     HandedOver(EpochId),
-    /// The consumer dropped it, at whatever point.
+    /// The consumer dropped it, at any point.
     Left(EpochId),
-    /// The loader is set to another position, or needed for something else.
-    Reset,
+    /// The loader is set to a saved position.
+    Restored,
+    /// The loader's cache is warmed.
+    Warmed,
     /// The loader is closed: no epoch begins after this.
     Close,
 }
 
-/// What is to be done. Actions on an epoch that is not held (any more) are void.
+/// An action to carry out. Actions on an epoch that is not held, or no longer, have no effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action<K> {
     /// Start the work of an epoch. It fetches nothing before [`StartFetching`](Action::StartFetching), and makes no more
     /// than its first batch before [`Admit`](Action::Admit) or [`Open`](Action::Open).
     Prepare(EpochId, K),
-    /// Let it fetch what its first batches need.
+    /// Let it fetch the row groups of its first batches.
     StartFetching(EpochId),
-    /// Let it make batches beyond its first, as far as permits allow: nobody else has any to make.
+    /// Let it make batches beyond its first, as far as permits allow: no other epoch has any to make.
     Admit(EpochId),
     /// Let all of it be fetched.
     FetchAll(EpochId),
-    /// Let it make all of its batches: its consumer is there.
+    /// Let it make all of its batches: its consumer has begun it.
     Open(EpochId),
     /// Fetch no more of it. Rows that are in use may still be fetched once more.
     CancelFetching(EpochId),
@@ -118,7 +122,7 @@ pub(super) enum Action<K> {
     Stop(EpochId),
     /// Let go of it. What its consumer holds stays valid.
     Forget(EpochId),
-    /// Let the cache remove what was left behind.
+    /// Let the cache remove abandoned files.
     MaintainCache,
     /// Use new permits for batches from here on: those of an epoch that was abandoned may be held for ever.
     ReplacePermits,
@@ -142,7 +146,7 @@ struct Epoch<K> {
     id: EpochId,
     key: K,
     state: State,
-    /// What to prepare after it, until that was done.
+    /// The epoch to prepare after it, until that is done.
     following: Option<K>,
     step_reached: bool,
     is_fetched: bool,
@@ -170,7 +174,7 @@ impl<K> Default for Lifecycle<K> {
 }
 
 impl<K: Clone + PartialEq> Lifecycle<K> {
-    /// Takes note of what happened. What follows from it is to be done in this order.
+    /// Handles an event. The actions are to be carried out in this order.
     pub(super) fn handle(&mut self, event: Event<K>) -> Vec<Action<K>> {
         let mut actions = Vec::new();
         let out = &mut actions;
@@ -183,7 +187,8 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
             Event::NotStarted(id) => self.not_started(id, out),
             Event::HandedOver(id) => self.handed_over(id),
             Event::Left(id) => self.left(id, out),
-            Event::Reset => self.end(Reason::Reset, out),
+            Event::Restored => self.end(Reason::Restored, out),
+            Event::Warmed => self.end(Reason::Warmed, out),
             Event::Close => {
                 self.is_closed = true;
                 self.end(Reason::Closed, out);
@@ -192,7 +197,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         actions
     }
 
-    /// Whether no epoch can be begun any more.
+    /// Whether no further epoch can be begun.
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -215,7 +220,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         }
         match self.current.take_if(|epoch| epoch.state == State::Done) {
             Some(done) => {
-                // Its assembly may be about to say the same.
+                // Its assembly may be about to report the same.
                 if !done.is_fetched {
                     out.push(Action::CancelFetching(done.id));
                 }
@@ -230,7 +235,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         epoch.state = match epoch.state {
             State::Prepared if epoch.is_assembled => State::Draining,
             State::Prepared => State::Begun,
-            // It failed before: its consumer is to see that.
+            // It failed before: its consumer must see the error.
             state => state,
         };
         out.extend([Action::FetchAll(epoch.id), Action::Open(epoch.id)]);
@@ -290,7 +295,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
             epoch.state = State::Draining;
         }
         if !epoch.is_fetched {
-            // Parts of which no row is for this rank.
+            // The rest are parts without a row for this rank.
             out.push(Action::CancelFetching(id));
         }
         if let Some(next) = self.next.as_ref().filter(|next| next.id != id) {
@@ -331,7 +336,7 @@ impl<K: Clone + PartialEq> Lifecycle<K> {
         self.abandoned.retain(|(abandoned, _)| *abandoned != id);
     }
 
-    /// Ends what is under way, and what was prepared after it.
+    /// Ends the epoch under way, and the one prepared after it.
     fn end(&mut self, reason: Reason, out: &mut Vec<Action<K>>) {
         let Some(mut epoch) = self.current.take() else { return };
         if epoch.state != State::Done {

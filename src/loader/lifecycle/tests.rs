@@ -15,7 +15,7 @@ const WINDOW: u32 = 3;
 /// Row groups of a head start.
 const HEAD_START: u32 = 2;
 
-/// What is different from case to case.
+/// The parameters of a case.
 #[derive(Clone, Debug)]
 struct Setup {
     permits: u32,
@@ -41,7 +41,8 @@ enum Move {
     /// A consumer leaves a work.
     Leave(usize),
     Begin(Key),
-    Reset,
+    Restore,
+    Warm,
     Close,
 }
 
@@ -62,14 +63,14 @@ enum Assembly {
     Over,
 }
 
-/// What a queue of batches holds.
+/// The content of a queue of batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Item {
     Batch { number: u32, permit: bool },
     Failure,
 }
 
-/// What runs for one epoch.
+/// The tasks of one epoch.
 #[derive(Debug)]
 struct Work {
     id: EpochId,
@@ -86,7 +87,7 @@ struct Work {
     fails_at: Option<u32>,
     step_reported: bool,
     is_stopped: bool,
-    /// `None` once nobody can take from it.
+    /// `None` once its receiver is gone.
     queue: Option<VecDeque<Item>>,
     /// Whether a consumer has the queue.
     is_claimed: bool,
@@ -306,7 +307,8 @@ impl Model {
                 self.feed(Event::Left(id));
             }
             Move::Begin(key) => self.begin(key),
-            Move::Reset => self.feed(Event::Reset),
+            Move::Restore => self.feed(Event::Restored),
+            Move::Warm => self.feed(Event::Warmed),
             Move::Close => {
                 self.is_closed = true;
                 self.feed(Event::Close);
@@ -413,8 +415,8 @@ impl Model {
         self.last = Some(key);
     }
 
-    /// Everything goes on by itself until nothing moves any more. Consumers of other epochs than the one under way keep what
-    /// they have, and take nothing.
+    /// Everything runs by itself until nothing moves. Consumers of other epochs than the one under way keep what they have,
+    /// and take nothing.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             let current = self.life.current();
@@ -478,7 +480,8 @@ fn played(setup: Setup, script: &[(u8, u16)]) -> Model {
             0 if !claimed.is_empty() => model.make(Move::Leave(claimed[pick as usize % claimed.len()])),
             1 => model.make(Move::Begin(u32::from(pick) % 5)),
             2 if pick % 8 == 0 => model.make(Move::Close),
-            2 if pick % 2 == 0 => model.make(Move::Reset),
+            2 if pick % 4 == 0 => model.make(Move::Warm),
+            2 if pick % 2 == 0 => model.make(Move::Restore),
             2 | 3 => model.make(Move::Begin(following)),
             _ => {
                 let moves = model.moves();

@@ -1,5 +1,5 @@
-//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited for, and what
-//! is in flight.
+//! Why an accelerator waits: a snapshot of how long each stage worked, which stage the training loop waited for, and how
+//! much is in flight.
 //!
 //! `table` shows it to people, `verdict` sums it up in a sentence, `prometheus` serves it to monitoring.
 
@@ -24,6 +24,13 @@ pub use waits::Waits;
 const NANOS: f64 = 1e9;
 
 /// The threads that decode Parquet and images and gather rows, as a whole. All times are in seconds, summed over threads.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let pool = loader.stats().pool;
+/// println!("{} threads, {:.1} s of work", pool.threads, pool.working);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStats {
@@ -41,6 +48,13 @@ pub struct PoolStats {
 ///
 /// Percentiles come from a log-linear histogram of fixed size, as HdrHistogram has it, and are off by at most 0.8 % of
 /// their value; `max`, `sum` and `first` are exact.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let next = loader.stats().next;
+/// println!("p99.9 of {} calls: {:.2} ms", next.count, next.p999 * 1e3);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct NextStats {
@@ -62,7 +76,13 @@ pub struct NextStats {
     pub first: f64,
 }
 
-/// What is in flight. Means are over the time within epochs.
+/// Work in flight. Means are over the time within epochs.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// println!("{:.1} batches ready on average", loader.stats().queues.batches_ready_mean);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct QueueStats {
@@ -77,6 +97,13 @@ pub struct QueueStats {
 }
 
 /// Bytes in flight, and the budget for them.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let memory = loader.stats().memory;
+/// println!("{} of {} bytes at the peak", memory.row_groups_peak, memory.budget);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct MemoryStats {
@@ -90,7 +117,7 @@ pub struct MemoryStats {
     pub row_groups_peak: u64,
 }
 
-/// A snapshot of what a loader measured since it was built: see [`Loader::stats`](super::Loader::stats).
+/// A snapshot of the measurements of a loader since it was built: see [`Loader::stats`](super::Loader::stats).
 ///
 /// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the [verdict](Self::verdict) below.
 ///
@@ -120,7 +147,7 @@ pub struct Stats {
     pub consumer: f64,
     /// How long `next()` took.
     pub next: NextStats,
-    /// What is in flight.
+    /// Work in flight.
     pub queues: QueueStats,
     /// Bad rows that were skipped.
     pub skipped_rows: u64,
@@ -173,7 +200,7 @@ impl Stats {
         }
     }
 
-    /// Which stage the training loop waits for, and what to do about it.
+    /// The stage that the training loop waits for, and what to do about it.
     pub fn verdict(&self) -> Verdict {
         Verdict::of(std::slice::from_ref(self))
     }

@@ -1,4 +1,4 @@
-//! A reading in the text format of Prometheus.
+//! Statistics in the text format of Prometheus.
 
 use std::fmt::{Display, Write};
 
@@ -12,7 +12,7 @@ struct Page {
 }
 
 impl Page {
-    /// Begins a metric. Every one has its samples together, as the format demands.
+    /// Begins a metric. The samples of a metric are together, as the format demands.
     fn metric(&mut self, name: &str, kind: &str, help: &str) {
         let _ = writeln!(self.text, "# HELP forebay_{name} {help}\n# TYPE forebay_{name} {kind}");
     }

@@ -6,6 +6,13 @@ use super::seconds;
 use crate::monitor::{Idle, Stage, Timings};
 
 /// Work of one stage since the loader was built. All times are in seconds.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let decode = loader.stats().stages.decode;
+/// println!("{} images in {:.1} s of work", decode.items, decode.working);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
@@ -18,15 +25,23 @@ pub struct StageStats {
     /// Time within epochs in which it had nothing to work on. `None` for the stages that share the pool of threads, which
     /// have [`Stats::pool`](super::Stats::pool) in common.
     pub starved: Option<f64>,
-    /// Time within epochs in which there was no room for its results; for fetching, no memory.
+    /// Time within epochs in which there was no space for its results; for fetching, no memory.
     pub blocked: Option<f64>,
 }
 
 /// The stages, from storage to the training loop.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// for (name, stage) in loader.stats().stages.named() {
+///     println!("{name}: {:.1} s", stage.working);
+/// }
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Stages {
-    /// Listing, and reading footers, when the data set was opened. Items: files; bytes: what had to be read.
+    /// Listing, and reading footers, when the data set was opened. Items: files; bytes: those that were read.
     pub list: StageStats,
     /// Reading row groups from the store. Items: row groups; bytes: of their column chunks.
     ///
@@ -43,10 +58,10 @@ pub struct Stages {
     pub shuffle: StageStats,
     /// Gathering rows into batches (collate), on the pool. Items: rows, once for each column; bytes: of the columns.
     pub gather: StageStats,
-    /// Decoding cells, on the pool: images, and what the [`Decoder`](crate::Decoder)s of users decode. Items: cells;
+    /// Decoding cells, on the pool: images, and the cells of users' [`Decoder`](crate::Decoder)s. Items: cells;
     /// bytes: of pixels and other values.
     pub decode: StageStats,
-    /// Bringing cells into the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.
+    /// Converting cells to the form in which the cache keeps them, on the pool. Items: cells; bytes: of that form.
     pub keep: StageStats,
     /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays. Zero in Rust.
     pub hand_over: StageStats,

@@ -1,4 +1,4 @@
-//! A reading as text.
+//! Statistics as a table of text.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl fmt::Display for Stats {
         let time = |seconds: Option<f64>| seconds.map_or(String::new(), |seconds| format!("{seconds:.3}"));
         for (name, stage) in self.stages.named() {
             let wait = waited(name).map(|stage| self.waits.of(stage));
-            // What this loader has no use for is left out.
+            // Stages that this loader does not use are left out.
             if stage.items == 0 && stage.working + wait.unwrap_or(0.0) == 0.0 {
                 continue;
             }

@@ -13,19 +13,26 @@ const MIN_WAIT_SHARE: f64 = 0.02;
 /// Share of the time of fetching that is spent waiting for memory, above which more memory is advised.
 const MIN_MEMORY_WAIT_SHARE: f64 = 0.3;
 
-/// Which stage a training loop waits for. The wait for the first batch is left out where there are more: it is the start
-/// of the pipeline, and says little about the rest.
+/// The bottleneck of a training loop. The wait for the first batch is left out if there are more batches: it is the
+/// start of the pipeline, and says little about the rest.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let verdict = loader.stats().verdict();
+/// println!("{}: {}", verdict.stage.name(), verdict.sentence);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// The bottleneck: the stage that was waited for longest, or the [consumer](Stage::Consumer) itself where it waited less
-    /// than 2 % of the time.
+    /// The bottleneck: the stage with the longest wait, or the [consumer](Stage::Consumer) itself if it waited less than 2 %
+    /// of the time.
     pub stage: Stage,
     /// Share of the waiting that was for this stage, from 0 to 1; for the consumer, its share of all time.
     pub share: f64,
     /// Share of the training loop's time that it waited, from 0 to 1.
     pub waiting: f64,
-    /// The bottleneck, and what would help, in a sentence without a full stop.
+    /// The bottleneck and a remedy, in a sentence without a full stop.
     pub sentence: String,
 }
 
@@ -90,7 +97,7 @@ fn what(stage: Stage) -> &'static str {
     }
 }
 
-/// What would relieve the bottleneck.
+/// The remedy for the bottleneck.
 fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
     let each = |seconds: f64, items: u64| seconds * 1e3 / items.max(1) as f64;
     match stage {

@@ -13,6 +13,15 @@ use crate::monitor::{STAGES, Stage};
 /// 2. else, while its batch is being made, for the stages that the pool of threads works on, in equal parts by thread;
 /// 3. else, where a batch is ready, for handing it over;
 /// 4. else for the stage that the next row group of the plan is in.
+///
+/// ```no_run
+/// # let loader = forebay::Dataset::open("data/")?.loader().build()?;
+/// let before = loader.stats().waits;
+/// // ... an epoch ...
+/// let waits = loader.stats().waits.since(&before);
+/// println!("{:.1} s, {:.1} s of it for the store", waits.total(), waits.fetch);
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Waits {
@@ -30,7 +39,7 @@ pub struct Waits {
     pub gather: f64,
     /// For decoding images.
     pub decode: f64,
-    /// For bringing images into the form in which the cache keeps them.
+    /// For converting images to the form in which the cache keeps them.
     pub keep: f64,
     /// For batches that were ready: until the waiting thread was awake, and for conversion to the arrays of Python or of a
     /// framework.

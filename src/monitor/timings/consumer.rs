@@ -3,12 +3,12 @@
 use super::{Had, Timings};
 use crate::monitor::stage::Stage;
 
-/// Work on a batch that somebody looks at.
+/// Work on a batch when it is first read.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::monitor) enum Look {
-    /// It holds up nobody that is known.
+    /// It holds up no known consumer.
     Aside,
-    /// It holds up the consumer, who was waiting before or not, and for what its own thread did.
+    /// It holds up the consumer: whether that was waiting before, and what its own thread did.
     Near { before: Option<Stage>, waiting: bool },
 }
 
@@ -74,7 +74,7 @@ impl Timings {
         before.map(|stage| (stage, since))
     }
 
-    /// Somebody looks at a batch, so that a stage works on it. The consumer waits meanwhile, if it is who looks.
+    /// A batch is read, so that a stage works on it. If the consumer reads it, it waits meanwhile.
     pub(in crate::monitor) fn looks(&mut self, epoch: u64, now: u64, stage: Stage) -> Look {
         self.settle(now);
         let had = self.had.is_some_and(|had| had.epoch == epoch);
@@ -96,7 +96,7 @@ impl Timings {
         }
     }
 
-    /// It was looked at.
+    /// The batch was read.
     pub(in crate::monitor) fn looked(&mut self, epoch: u64, now: u64, stage: Stage, look: Look) {
         self.settle(now);
         match look {

@@ -1,10 +1,10 @@
-//! What goes on in one epoch, and so the stage that a wait for its next batch counts for.
+//! The activity of one epoch, and so the stage that a wait for its next batch counts for.
 
 use std::collections::VecDeque;
 
 use crate::monitor::stage::Stage;
 
-/// What the thread that assembles batches does.
+/// The activity of the thread that assembles batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Assembly {
     Working,
@@ -16,7 +16,7 @@ pub(in crate::monitor) enum Assembly {
     Over,
 }
 
-/// How far a row group got.
+/// The phase of a row group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It waits for memory.
@@ -25,7 +25,7 @@ pub(crate) enum Phase {
     Cache,
     /// It is read from the store.
     Fetch,
-    /// It waits for a place among those that are decoded.
+    /// It waits for its turn to be decoded.
     Fetched,
     /// It waits for the pool, or is worked on there.
     Pool,
@@ -47,10 +47,10 @@ impl Phase {
     }
 }
 
-/// What the thread between the pipe and the consumer, of a transform for example, does now.
+/// The activity of the thread between the pipe and the consumer, such as that of a transform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::monitor) enum Front {
-    /// It waits for the pipe, or there is nothing.
+    /// It waits for the pipe, or does not exist.
     Waiting,
     /// It works.
     At(Stage),
@@ -58,11 +58,11 @@ pub(in crate::monitor) enum Front {
     Full,
 }
 
-/// What goes on in one epoch.
+/// The activity of one epoch.
 #[derive(Debug)]
 pub(in crate::monitor) struct EpochTimings {
     pub(in crate::monitor) id: u64,
-    /// Whether what takes batches from the pipe is another thread than the consumer's.
+    /// Whether batches are taken from the pipe on another thread than the consumer's.
     pub(in crate::monitor) apart: bool,
     pub(in crate::monitor) front: Front,
     /// What the consumer's own thread works on before it has a batch, and since when.
@@ -111,7 +111,7 @@ impl EpochTimings {
         self.parts.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
     }
 
-    /// What holds up the next batch.
+    /// The owner of the wait for the next batch.
     pub(super) fn owner(&self) -> Owner {
         if let Some(stage) = self.near {
             return Owner::One(stage);

@@ -1,8 +1,8 @@
 //! Timings: what each stage is doing now, and how long it worked and waited so far.
 //!
-//! Every change of what goes on is an entry. Before it is made, the time since the last one is [settled](Timings::settle)
-//! under what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only;
-//! times are nanoseconds since the loader was built.
+//! Every change of activity is an entry. Before it is made, the time since the last one is [added](Timings::settle) to
+//! what was going on until then: so all times are exact, however short, and nothing is sampled. Arithmetic only; times
+//! are nanoseconds since the loader was built.
 
 mod consumer;
 mod epoch;
@@ -19,10 +19,10 @@ pub(super) use epoch::{Assembly, EpochTimings, Front};
 /// Number of stages.
 pub(crate) const STAGES: usize = Stage::ALL.len();
 
-/// What a stage does and did.
+/// The work of a stage, now and so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Work {
-    /// Tasks of it that run now.
+    /// Its tasks that run now.
     pub(super) running: u32,
     pub(crate) items: u64,
     pub(crate) bytes: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Work {
 pub(crate) struct Idle {
     /// There was nothing to do.
     pub(crate) starved: u64,
-    /// There was no room for what would have been done.
+    /// There was no space for the result.
     pub(crate) blocked: u64,
 }
 
@@ -89,7 +89,7 @@ impl Timings {
         Timings { threads, ..Timings::default() }
     }
 
-    /// Adds the time until `now` to what goes on.
+    /// Adds the time until `now` to the current activities.
     pub(super) fn settle(&mut self, now: u64) {
         let nanos = now.saturating_sub(self.settled);
         if nanos == 0 {
@@ -201,7 +201,7 @@ impl Timings {
         }
     }
 
-    /// What is between the pipe and the consumer does something else; returns what it did before, and since when.
+    /// The thread between the pipe and the consumer changes its activity; returns the previous one, and since when.
     pub(super) fn turns(&mut self, epoch: u64, now: u64, front: Front) -> Option<(Stage, u64)> {
         self.settle(now);
         let epoch = self.epoch(epoch)?;

@@ -2,10 +2,10 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::cast::AsArray;
-use arrow::array::{Array, ArrayRef};
-use arrow::buffer::BooleanBuffer;
-use arrow::datatypes::*;
+use crate::arrow::array::cast::AsArray;
+use crate::arrow::array::{Array, ArrayRef};
+use crate::arrow::buffer::BooleanBuffer;
+use crate::arrow::datatypes::*;
 
 use super::{Op, Term, Value};
 use crate::error::{Error, ErrorKind, Result};
@@ -98,13 +98,13 @@ pub(super) fn boolean(stored: bool, value: &Value) -> Option<Ordering> {
     }
 }
 
-/// Exact also where a 64-bit integer has no equal float.
+/// Exact even where a 64-bit integer has no equal float.
 pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
     match value {
         Value::Int(value) => Some(stored.cmp(&i128::from(*value))),
         Value::Float(value) => {
             let whole = value.floor();
-            // Beyond 2^126 the cast saturates at what no stored integer reaches.
+            // Beyond 2^126 the cast saturates at a value that no stored integer reaches.
             let order = stored.cmp(&(whole as i128));
             Some(if order == Ordering::Equal && whole < *value { Ordering::Less } else { order })
         }
@@ -114,7 +114,7 @@ pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
 
 pub(super) fn float(stored: f64, value: &Value) -> Option<Ordering> {
     match value {
-        // As pyarrow does, and as statistics are compared: in the column's own kind of number.
+        // As pyarrow does, and as statistics are compared: in the column's own number type.
         Value::Int(value) => stored.partial_cmp(&(*value as f64)),
         Value::Float(value) => stored.partial_cmp(value),
         _ => None,

@@ -8,6 +8,14 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 
 /// A way to compare.
+///
+/// ```
+/// use forebay::filter::Op;
+///
+/// assert_eq!("<=".parse::<Op>()?, Op::LessEq);
+/// assert_eq!(Op::NotIn.name(), "not in");
+/// # Ok::<(), forebay::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 pub enum Op {
@@ -34,8 +42,18 @@ impl Op {
     pub const ALL: [Op; 8] =
         [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq, Op::In, Op::NotIn];
 
-    /// Another way to write [`Op::Eq`].
-    const EQ_AS_IN_PYTHON: &str = "==";
+    /// Every way to write an operator, in every language: its [name](Op::name), and `==` for [`Op::Eq`].
+    pub const SPELLINGS: [(&str, Op); 9] = [
+        (Op::Eq.name(), Op::Eq),
+        ("==", Op::Eq),
+        (Op::NotEq.name(), Op::NotEq),
+        (Op::Less.name(), Op::Less),
+        (Op::LessEq.name(), Op::LessEq),
+        (Op::Greater.name(), Op::Greater),
+        (Op::GreaterEq.name(), Op::GreaterEq),
+        (Op::In.name(), Op::In),
+        (Op::NotIn.name(), Op::NotIn),
+    ];
 
     /// The name by which filters are written, in every language: `=`, `!=`, `<`, `<=`, `>`, `>=`, `in` or `not in`.
     pub const fn name(self) -> &'static str {
@@ -63,11 +81,11 @@ impl FromStr for Op {
 
     /// Reads a [name](Op::name), or `==` for `=`; `Invalid` for any other.
     fn from_str(text: &str) -> Result<Self> {
-        let named = Op::ALL.into_iter().find(|op| op.name() == text);
-        let op = named.or_else(|| (text == Op::EQ_AS_IN_PYTHON).then_some(Op::Eq));
+        let op = Op::SPELLINGS.iter().find(|(spelling, _)| *spelling == text).map(|(_, op)| *op);
         op.ok_or_else(|| {
+            let spellings = Op::SPELLINGS.map(|(spelling, _)| spelling).join(", ");
             Error::invalid(format!("a filter cannot compare with {text:?}"))
-                .hint("use =, ==, !=, <, <=, >, >=, in or not in")
+                .hint(format!("use one of {spellings}"))
         })
     }
 }
@@ -98,9 +116,10 @@ mod tests {
             assert_eq!(serde_json::from_str::<Op>(&json).unwrap(), op);
             assert_eq!(op.name().parse::<Op>().unwrap(), op);
         }
-        assert_eq!("==".parse::<Op>().unwrap(), Op::Eq);
-        assert!(
-            "is".parse::<Op>().unwrap_err().to_string().contains("=, ==, !=, <, <=, >, >=, in or not in")
-        );
+        for (spelling, op) in Op::SPELLINGS {
+            assert_eq!(spelling.parse::<Op>().unwrap(), op);
+        }
+        let error = "is".parse::<Op>().unwrap_err().to_string();
+        assert!(error.contains("one of =, ==, !=, <, <=, >, >=, in, not in"), "{error}");
     }
 }

@@ -1,16 +1,22 @@
-//! A term over the statistics of a row group.
+//! A term over the statistics of a row group, which are read again for it.
 
 use std::cmp::Ordering;
 
-use arrow::datatypes::DataType;
 use parquet::basic::ColumnOrder;
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::statistics::Statistics;
 
 use super::{Op, RowGroupMatch, Term, Value, evaluate};
+use crate::arrow::datatypes::DataType;
 use crate::catalog::{Catalog, Group};
 
-/// What the statistics tell of one term.
-pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMatch {
+/// What the constants of a row group's file tell of one term, and the statistics in its footer.
+pub(super) fn term(
+    catalog: &Catalog,
+    group: &Group,
+    footer: Option<&ParquetMetaData>,
+    term: &Term,
+) -> RowGroupMatch {
     let Ok(projection) = catalog.project(&[&term.column]) else {
         return RowGroupMatch::Some;
     };
@@ -21,9 +27,13 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMat
             Err(_) => RowGroupMatch::Some,
         };
     }
-    let Some((leaf, chunk)) = catalog.leaves(group, &projection).next() else {
+    let (Some(footer), Ok(kept)) = (footer, catalog.files[group.file].footer()) else {
         return RowGroupMatch::Some;
     };
+    let Some(&leaf) = kept.columns.leaves(projection.columns()).first() else {
+        return RowGroupMatch::Some;
+    };
+    let chunk = footer.row_group(group.index).column(leaf);
     let Some(statistics) = chunk.statistics() else {
         return RowGroupMatch::Some;
     };
@@ -32,7 +42,7 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMat
         return RowGroupMatch::None;
     }
     let data_type = projection.schema().field(0).data_type();
-    let order = catalog.files[group.file].metadata.file_metadata().column_order(leaf);
+    let order = footer.file_metadata().column_order(leaf);
     let Some(bounds) = Bounds::of(statistics, order, data_type) else {
         return RowGroupMatch::Some;
     };
@@ -48,7 +58,7 @@ pub(super) fn term(catalog: &Catalog, group: &Group, term: &Term) -> RowGroupMat
     }
 }
 
-/// The least and the greatest value of a row group, nulls and NaN apart. Either may lie beyond the real one.
+/// The least and the greatest value of a row group, without nulls and NaN. Either may be beyond the real one.
 enum Bounds {
     Bool(bool, bool),
     Int(i128, i128),
@@ -57,13 +67,13 @@ enum Bounds {
 }
 
 impl Bounds {
-    /// `None` if there are none, or none to rely on.
+    /// `None` if there are none, or none that are reliable.
     fn of(statistics: &Statistics, order: ColumnOrder, data_type: &DataType) -> Option<Bounds> {
         let relied_on = match order {
             ColumnOrder::UNKNOWN => false,
             _ if data_type.is_signed_integer() || data_type.is_floating() => true,
             // The old fields were written with signed comparisons of strings and unsigned numbers, and without an order
-            // nobody knows how the new ones were.
+            // it is unknown how the new ones were.
             ColumnOrder::UNDEFINED => false,
             _ => !statistics.is_min_max_deprecated(),
         };
@@ -90,7 +100,7 @@ impl Bounds {
         bounds.checked()
     }
 
-    /// Bounds that are NaN, or the wrong way round, tell nothing.
+    /// Bounds that are NaN, or in the wrong order, are ignored.
     fn checked(self) -> Option<Self> {
         let ordered = match &self {
             Bounds::Bool(min, max) => min <= max,
@@ -142,7 +152,7 @@ impl Bounds {
     }
 }
 
-/// How a comparison comes out if the least and the greatest value compare so with the term's.
+/// The result of a comparison, given how the least and the greatest value compare with the term's.
 fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
     let (all, none) = match op {
         Op::Less => (max.is_lt(), min.is_ge()),
@@ -165,7 +175,7 @@ mod tests {
 
     const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
 
-    /// What looking at every value between two bounds tells.
+    /// The result of checking every value between two bounds.
     fn by_hand(term: &Term, min: i64, max: i64) -> RowGroupMatch {
         let holds = (min..=max)
             .map(|stored| evaluate::holds(term, |value| evaluate::integer(i128::from(stored), value)));
@@ -177,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Neither more than they tell, which would lose rows, nor less, which would read row groups for nothing.
+    /// Deciding more would lose rows, and deciding less would read row groups for nothing.
     #[test]
     fn bounds_tell_what_looking_at_every_value_between_them_does() {
         for (min, max) in (0..4).flat_map(|min| (min..4).map(move |max| (min, max))) {
@@ -198,7 +208,7 @@ mod tests {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
                         let (got, want) = (bounds.matching(&term), by_hand(&term, min, max));
-                        // That several values together are all between the bounds is not looked for.
+                        // Whether several values together cover all values between the bounds is not checked.
                         assert!(
                             got == want || got == RowGroupMatch::Some && list.len() > 1,
                             "{min}..={max} {op:?} {list:?}: {got:?}"

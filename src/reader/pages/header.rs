@@ -7,7 +7,7 @@ use crate::catalog::thrift::declared::{
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a page holds.
+/// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Data,
@@ -15,7 +15,7 @@ pub(super) enum Kind {
     DataV2,
 }
 
-/// What a page header tells.
+/// The contents of a page header.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) kind: Kind,
@@ -23,13 +23,13 @@ pub(super) struct Page {
     pub(super) compressed: u64,
     pub(super) values: u64,
     pub(super) encoding: i32,
-    /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that stand uncompressed in front of the values.
+    /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that are uncompressed in front of the values.
     pub(super) rows: u64,
     pub(super) nulls: u64,
     pub(super) levels: u64,
     /// Bytes of the levels that are repetition levels, which come first.
     pub(super) repetition: u64,
-    /// Where in the header the flag is that says that the values are not compressed (version 2), if there is one.
+    /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
     pub(super) not_compressed: Option<usize>,
 }
 
@@ -42,7 +42,7 @@ const TRUE: u8 = 1;
 const FALSE: u8 = 2;
 const STRUCT: u8 = 12;
 
-/// The fields of what is read here, by their ids.
+/// The fields that are read here, by their ids.
 #[derive(Default)]
 struct Fields {
     kind: Option<i32>,
@@ -59,7 +59,7 @@ struct Fields {
     not_compressed: Option<usize>,
 }
 
-/// Reads a page header, and says how many bytes it takes.
+/// Reads a page header; returns it and its length in bytes.
 pub(super) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     const INDEX_PAGE: i32 = 1;
     let mut input = Compact::new(bytes);
@@ -83,7 +83,7 @@ impl Fields {
                 2 => self.uncompressed = Some(size(input, kind)?),
                 3 => self.compressed = Some(size(input, kind)?),
                 5..=8 => {
-                    // Of two the Parquet crate takes parts of both.
+                    // If there are two, the Parquet crate mixes them.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
                     match id {
@@ -124,7 +124,7 @@ impl Fields {
                     let at = bytes.len() - input.remaining() - 1;
                     self.not_compressed = match Compact::bool(kind)? {
                         true => None,
-                        // Its id, if it is written out, stands behind the type; nobody does that.
+                        // Its id, if it is written out, follows the type; no writer does that.
                         false => Some((bytes[at] & 0x0f == FALSE).then_some(at)?),
                     };
                 }

@@ -1,7 +1,8 @@
-//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): how many lengths each page says it has.
+//! Strings whose lengths come first (`DELTA_LENGTH_BYTE_ARRAY`, `DELTA_BYTE_ARRAY`): the number of lengths that each
+//! page claims.
 //!
 //! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. So the pages
-//! of such columns are decompressed once more, one after the other, and looked at. So are those of version 1 whose
+//! of such columns are decompressed in addition, one after the other, and checked. So are those of version 1 whose
 //! repetition levels are to be counted.
 
 use std::sync::Arc;
@@ -10,11 +11,11 @@ use bytes::{Buf, Bytes};
 use parquet::basic::{Encoding, Type};
 use parquet::column::page::{Page, PageReader};
 use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 
 use super::{corrupt, levels};
+use crate::catalog::ColumnChunk;
 use crate::error::{OrFail, Result};
 
 /// The most bytes that an integer of variable length takes.
@@ -22,21 +23,22 @@ const LONGEST_VARINT: u32 = 10;
 
 /// Fails with `Corrupt` if a page of the chunk has more lengths than values, or, where rows of it are skipped, fewer
 /// repetition levels. Its headers must have been checked.
-pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes, skips: bool) -> Result<()> {
-    let descriptor = about.column_descr();
+pub(super) fn check(about: &ColumnChunk<'_>, bytes: &Bytes, skips: bool) -> Result<()> {
+    let descriptor = about.column;
     let has_lengths = matches!(descriptor.physical_type(), Type::BYTE_ARRAY | Type::FIXED_LEN_BYTE_ARRAY);
     let counts_levels = skips && descriptor.max_rep_level() > 0;
     if !has_lengths && !counts_levels {
         return Ok(());
     }
     let most = [descriptor.max_rep_level(), descriptor.max_def_level()];
-    let chunk = Arc::new(Chunk { start: about.byte_range().0, bytes: bytes.clone() });
-    let mut pages = SerializedPageReader::new(chunk, about, 0, None).or_fail()?;
+    let chunk = Arc::new(Chunk { start: about.range().start, bytes: bytes.clone() });
+    let about = about.to_parquet()?;
+    let mut pages = SerializedPageReader::new(chunk, &about, 0, None).or_fail()?;
     while let Some(page) = pages.get_next_page().or_fail()? {
         let (body, values) = match &page {
             Page::DataPage { buf, num_values, rep_level_encoding, def_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
-                // Those that are bit-packed throughout are as many as the values, or there is an error.
+                // Levels that are bit-packed throughout are as many as the values, or the decoder fails.
                 if counts_levels && encodings[0] == Encoding::RLE {
                     let (runs, _) = split_levels(buf).unwrap_or_default();
                     levels::check(runs, most[0], u64::from(*num_values))?;
@@ -67,7 +69,7 @@ pub(super) fn check(about: &ColumnChunkMetaData, bytes: &Bytes, skips: bool) -> 
     Ok(())
 }
 
-/// What follows the repetition and definition levels of a page of version 1.
+/// The bytes after the repetition and definition levels of a page of version 1.
 fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encoding; 2]) -> Option<&[u8]> {
     let mut rest = &page[..];
     for (most, encoding) in levels.into_iter().zip(encodings).filter(|(most, _)| *most > 0) {
@@ -89,7 +91,7 @@ fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }
 
-/// Where numbers of the encoding `DELTA_BINARY_PACKED` end; `None` if they are more than `most`, or not all there.
+/// The end of numbers of the encoding `DELTA_BINARY_PACKED`; `None` if there are more than `most`, or some are missing.
 fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
     let mut rest = bytes;
     let block = usize::try_from(varint(&mut rest)?).ok()?;
@@ -106,7 +108,7 @@ fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
         let (widths, packed) = rest.split_at_checked(miniblocks)?;
         rest = packed;
         for &bits in widths {
-            // What is said of miniblocks behind the last value counts for nothing.
+            // Widths of miniblocks after the last value have no meaning.
             if left == 0 {
                 break;
             }

@@ -1,7 +1,6 @@
 //! Repetition levels: whether a page has one for each of its values.
 //!
-//! The Parquet crate refuses a page that has fewer when it reads its rows, but when it skips rows it waits for the missing
-//! ones without end.
+//! The Parquet crate refuses a page that has fewer when it reads its rows, but when it skips rows it never returns.
 
 use super::corrupt;
 use super::lengths::varint;
@@ -20,7 +19,7 @@ pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
     Ok(())
 }
 
-/// How many levels of so many bits runs hold; counting stops at `enough`.
+/// The number of levels of this many bits that runs hold; counting stops at `enough`.
 fn count(runs: &[u8], width: u64, enough: u64) -> u64 {
     let mut rest = runs;
     let mut found = 0u64;

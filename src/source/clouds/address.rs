@@ -1,6 +1,6 @@
-//! From a URL to a place in a store: which store, and which key or prefix in it.
+//! From a URL to a store, and to a key or prefix in it.
 //!
-//! Only the text is looked at here: nothing is connected to, and nothing is read from the environment.
+//! Only text is parsed here: there are no connections, and nothing is read from the environment.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -10,7 +10,7 @@ use super::secret::Secret;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::source::glob::{self, Glob};
 
-/// Every scheme that is read here, with what it is asked of.
+/// Every scheme that is read here, with its kind of store.
 const SCHEMES: [(&str, Scheme); 16] = [
     ("s3", Scheme::S3),
     ("s3a", Scheme::S3),
@@ -30,7 +30,7 @@ const SCHEMES: [(&str, Scheme); 16] = [
     ("file", Scheme::Local),
 ];
 
-/// What a store is asked in.
+/// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
     S3,
@@ -67,10 +67,10 @@ struct Key {
     written: String,
 }
 
-/// What a key can mean.
+/// A meaning of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Meaning {
-    /// A key or prefix, all of whose characters are its own.
+    /// A key or prefix, taken literally.
     pub(in crate::source) key: String,
     /// The glob that it is if no object has that key.
     pub(in crate::source) glob: Option<Glob>,
@@ -84,7 +84,7 @@ impl Meaning {
 }
 
 impl Address {
-    /// A place that its scheme, its store and a key say all of.
+    /// A place that is fully described by its scheme, its store and a key.
     fn plain(scheme: Scheme, root: String, store: &str, key: Key) -> Address {
         let store = store.to_owned();
         Address { scheme, root, store, account: None, revision: None, userinfo: None, query: None, key }
@@ -92,11 +92,11 @@ impl Address {
 
     /// Reads a URL. `None` if it is a path or a `file://` URL.
     ///
-    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access signature; elsewhere it
-    /// is a wildcard.
+    /// A `?` begins a query in `http://` and `https://` URLs, and in Azure's if it is a shared access signature. Elsewhere it
+    /// is a wildcard, and what looks like a query (`?name=value`) is refused.
     ///
-    /// Fails with `Unsupported` for a scheme that is not known, and with `Invalid` for a URL that is malformed. Neither
-    /// sentence repeats user information or a query.
+    /// Fails with `Unsupported` for an unknown scheme, and with `Invalid` for a URL that is malformed. Neither sentence
+    /// repeats user information or a query.
     pub(in crate::source) fn parse(url: &str) -> Result<Option<Address>> {
         let Some((name, rest)) = url.split_once("://") else { return Ok(None) };
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.');
@@ -132,12 +132,11 @@ impl Address {
         &self.key.plain
     }
 
-    /// What the key can mean, in the order in which that is tried: percent-decoded, where an encoded character is never a
-    /// wildcard; then as it was written, since names can hold a `%`, as those of Spark's partitions do (`at=12%3A00`).
+    /// The meanings of the key, in the order in which they are tried: percent-decoded, where an encoded character is
+    /// never a wildcard; then as written, since names can hold a `%`, as those of Spark's partitions do (`at=12%3A00`).
     pub(in crate::source) fn meanings(&self) -> Vec<Meaning> {
         let Key { plain, written } = &self.key;
-        let glob = Glob::split(Path::new(&escaped(written)));
-        let decoded = Meaning { key: plain.clone(), glob: glob.filter(|_| has_wildcard(written)) };
+        let decoded = Meaning { key: plain.clone(), glob: glob_of(written) };
         let literal = (written != plain).then(|| Meaning::of(written));
         std::iter::once(decoded).chain(literal).collect()
     }
@@ -152,7 +151,7 @@ impl Address {
         matches!(self.scheme, Scheme::S3 | Scheme::Gcs | Scheme::Azure | Scheme::Http)
     }
 
-    /// Whether one client serves both: the same root, user information and query.
+    /// Whether one client serves both: they have the same root, user information and query.
     pub(in crate::source) fn same_store(&self, other: &Address) -> bool {
         self.scheme == other.scheme
             && self.root == other.root
@@ -184,7 +183,7 @@ impl Address {
         self.userinfo.as_ref()
     }
 
-    /// What follows the `?`, as it was written.
+    /// The query after the `?`, as it was written.
     pub(super) fn query(&self) -> Option<&Secret> {
         self.query.as_ref()
     }
@@ -291,7 +290,7 @@ impl Written<'_> {
         Ok(Address::plain(Scheme::Hdfs, format!("{scheme}://{authority}"), authority, self.key(path)?))
     }
 
-    /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, but for those that the
+    /// `hf://datasets/owner/name[@revision][/key]`. A revision with slashes is percent-encoded, except those that the
     /// hub itself makes (`refs/convert/parquet`, `refs/pr/7`).
     fn hugging_face(&self) -> Result<Address> {
         let form = "write hf://datasets/owner/name, hf://datasets/owner/name@revision/path";
@@ -383,11 +382,14 @@ impl Written<'_> {
         Ok(())
     }
 
-    /// Refuses what looks like a signed query where none is read; it must not end up in a key that is shown.
+    /// Refuses a query where none is read: it is no part of a key, and a signed one must not end up where a key is shown.
     fn refuse_query(&self, path: &str) -> Result<()> {
         match path.split_once('?') {
             Some((_, query)) if is_signature(query) => {
                 Err(self.invalid("holds a signature").hint("use the https:// form of a presigned URL"))
+            }
+            Some(_) if has_query(path) => {
+                Err(self.invalid("holds a query").hint("write a ? that is part of a name as %3F"))
             }
             _ => Ok(()),
         }
@@ -403,6 +405,14 @@ pub(in crate::source) fn is_scheme(name: &str) -> bool {
     SCHEMES.iter().any(|(known, _)| *known == name)
 }
 
+/// Whether a `?` in a URL's path begins a query, as in `?name=value`; elsewhere it is a wildcard.
+pub(in crate::source) fn has_query(path: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+    };
+    path.split('?').skip(1).any(|query| query.split_once('=').is_some_and(|(name, _)| is_name(name)))
+}
+
 /// Whether a query signs a request, and so is a secret.
 pub(super) fn is_signature(query: &str) -> bool {
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
@@ -412,7 +422,7 @@ pub(super) fn is_signature(query: &str) -> bool {
     })
 }
 
-/// How much of `rest`, what follows an `@`, is the revision.
+/// The length of the revision at the start of `rest`, the text after an `@`.
 fn revision_length(rest: &str) -> usize {
     let segment = |from: usize| rest[from..].find('/').map_or(rest.len(), |length| from + length);
     ["refs/convert/", "refs/pr/"]
@@ -421,7 +431,7 @@ fn revision_length(rest: &str) -> usize {
         .map_or_else(|| segment(0), |made| segment(made.len()))
 }
 
-/// What a host is that serves credentials to its neighbours, if it is one: a data set is never there.
+/// The name of the metadata service that a host is, if it is one: such hosts serve credentials, and never data sets.
 pub(in crate::source) fn metadata_service(host: &str) -> Option<&'static str> {
     const EC2: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     let bare = match host.strip_prefix('[') {
@@ -448,15 +458,15 @@ pub(in crate::source) fn is_loopback(host: &str) -> bool {
     bare == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Whether a text, as a user writes it, is a glob.
-fn has_wildcard(text: &str) -> bool {
-    text.contains(glob::WILDCARDS)
+/// The glob that a URL's path is, if it has a wildcard that is not percent-encoded.
+pub(in crate::source) fn glob_of(written: &str) -> Option<Glob> {
+    Glob::split(Path::new(&escaped(written))).filter(|_| written.contains(glob::WILDCARDS))
 }
 
-/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which stand for what is in them.
+/// A key as a glob: percent-decoded, and with each wildcard that was encoded in brackets, which match it literally.
 fn escaped(written: &str) -> String {
     let names = written.split('/').map(|name| {
-        // Character by character, so that what is encoded is told from what is not.
+        // Character by character, so that encoded characters are distinguished from others.
         let mut pieces = name.split('%');
         let mut text = pieces.next().unwrap_or_default().to_owned();
         let mut bytes: Vec<u8> = Vec::new();

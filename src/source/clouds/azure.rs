@@ -11,11 +11,11 @@ use object_store::azure::{AzureConfigKey as Key, MicrosoftAzureBuilder};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
-use super::options::{Options, malformed, truth};
+use super::options::{Options, flag, malformed};
 use super::{Client, Environment, Wire};
 use crate::error::{Error, Result};
 
-/// The keys that settle who asks; with one of them in the URL or the options, no variable for another is looked at.
+/// The keys of credentials; with one of them in the URL or the options, no variable for another is read.
 const SECRETS: [Key; 8] = [
     Key::SasKey,
     Key::AccessKey,
@@ -27,7 +27,7 @@ const SECRETS: [Key; 8] = [
     Key::CredentialType,
 ];
 
-/// The variables that are looked at, Azure's own names and those of its programs.
+/// The variables that are read, Azure's own names and those of its programs.
 const VARIABLES: [&str; 22] = [
     "AZURE_STORAGE_ACCOUNT_NAME",
     "AZURE_STORAGE_ACCOUNT_KEY",
@@ -53,7 +53,7 @@ const VARIABLES: [&str; 22] = [
     "AZURE_OBJECT_ID",
 ];
 
-/// Variables whose names say less than the key.
+/// Variables whose names differ from the key.
 const OTHERS: [(&str, Key); 3] = [
     ("AZURE_STORAGE_ACCOUNT", Key::AccountName),
     ("AZURE_STORAGE_KEY", Key::AccessKey),
@@ -80,7 +80,7 @@ const KNOWN: [&str; 16] = [
     "azure_credential_type",
 ];
 
-/// What everyone knows of the emulator.
+/// The public account of the emulator.
 const EMULATOR_ACCOUNT: &str = "devstoreaccount1";
 const EMULATOR_KEY: &str =
     "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
@@ -93,8 +93,13 @@ pub(super) fn connect(
     environment: Environment<'_>,
 ) -> Result<Client> {
     let values = read(address, options, environment)?;
+    let settings = client_options(values.iter().filter_map(|(key, value)| match key {
+        Key::Client(key) => Some((*key, value.as_str())),
+        _ => None,
+    }))?;
+    wire.client(&settings)?;
     let mut builder = MicrosoftAzureBuilder::new()
-        .with_client_options(client_options())
+        .with_client_options(settings)
         .with_retry(no_retries())
         .with_http_connector(wire.clone());
     for (key, value) in &values {
@@ -104,7 +109,7 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
-/// All that the client is told. Holds secrets.
+/// All settings of the client. Holds secrets.
 fn read(address: &Address, options: &Options, environment: Environment<'_>) -> Result<HashMap<Key, String>> {
     let mut values: HashMap<Key, String> = HashMap::new();
     for (name, key, value) in keys::<Key>(options, "az://", &KNOWN, &[])? {
@@ -129,15 +134,16 @@ fn read(address: &Address, options: &Options, environment: Environment<'_>) -> R
         values.entry(key).or_insert(value);
     }
 
-    let flag = |key: Key| match values.get(&key).map(|value| truth(value)) {
-        None => Ok(false),
-        Some(Some(flag)) => Ok(flag),
-        Some(None) => Err(malformed(key.as_ref(), "true or false")),
-    };
-    flag(Key::SkipSignature)?;
-    flag(Key::UseAzureCli)?;
+    let flag = |key: Key| values.get(&key).map_or(Ok(false), |value| flag(key.as_ref(), value));
+    for key in [Key::SkipSignature, Key::UseAzureCli, Key::UseFabricEndpoint, Key::DisableTagging] {
+        flag(key)?;
+    }
     let allow_http = flag(Key::Client(ClientConfigKey::AllowHttp))?;
     let emulator = flag(Key::UseEmulator)?;
+    if values.get(&Key::AccessKey).is_some_and(|key| !is_base64(key)) {
+        return Err(malformed(Key::AccessKey.as_ref(), "an account key")
+            .hint("it is in base64: copy all of it, with the = at its end"));
+    }
     if emulator {
         emulate(&mut values, environment);
     }
@@ -150,6 +156,13 @@ fn read(address: &Address, options: &Options, environment: Environment<'_>) -> R
         ));
     }
     Ok(values)
+}
+
+/// Whether a text may be base64.
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let is_digit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '+' | '/');
+    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.chars().all(is_digit)
 }
 
 /// The account and endpoint that the host of a URL stands for.
@@ -184,7 +197,7 @@ fn take_account(host: &str, values: &mut HashMap<Key, String>) -> Result<()> {
     Ok(())
 }
 
-/// The emulator has the account in its path, and a key that everyone knows.
+/// The emulator has the account in its path, and a public key.
 fn emulate(values: &mut HashMap<Key, String>, environment: Environment<'_>) {
     values.remove(&Key::UseEmulator);
     let account = values.entry(Key::AccountName).or_insert_with(|| EMULATOR_ACCOUNT.to_owned()).clone();
@@ -265,6 +278,22 @@ mod tests {
             settled("az://c", &given, &[]).unwrap()[&Key::Endpoint],
             "http://azurite:10000/devstoreaccount1"
         );
+    }
+
+    #[test]
+    fn a_malformed_value_is_named() {
+        for (name, shown, what) in [
+            ("account_key", "azure_storage_account_key", "an account key"),
+            ("use_fabric_endpoint", "azure_use_fabric_endpoint", "true or false"),
+            ("skip_signature", "azure_skip_signature", "true or false"),
+            ("timeout", "timeout", "a duration"),
+            ("azure_allow_http", "allow_http", "true or false"),
+        ] {
+            let error = settled("az://c", &[("account_name", "a"), (name, "hunter2")], &[]).unwrap_err();
+            let sentence = error.to_string();
+            assert!(sentence.starts_with(&format!("storage option {shown:?} is not {what}")), "{sentence}");
+            assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
+        }
     }
 
     #[test]

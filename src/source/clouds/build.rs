@@ -1,25 +1,59 @@
-//! What the builders of all stores share.
+//! Helpers that the builders of all stores share.
 
 use std::str::FromStr;
 use std::time::Duration;
 
-use object_store::{ClientOptions, RetryConfig};
+use http::HeaderValue;
+use object_store::{ClientConfigKey, ClientOptions, RetryConfig};
 
 use super::address::is_loopback;
-use super::options::{Options, unknown};
+use super::options::{Options, count, flag, limit, malformed, time, unknown};
 use crate::error::{Error, Result};
 
-/// No retries: the reader knows better when to try again, and for how long.
+/// No retries: the reader decides when to retry, and for how long.
 pub(super) fn no_retries() -> RetryConfig {
     RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
 }
 
-/// No limit on a whole request: a large one may take its time, and one that stalls is noticed sooner elsewhere.
-pub(super) fn client_options() -> ClientOptions {
-    ClientOptions::new().with_timeout_disabled()
+/// How a store is connected to, from those of its options that say so. The client reads their values late and lets what is
+/// malformed pass, so they are checked here.
+///
+/// No limit on a whole request unless there is an option for it: a large one may take its time, and one that stalls is
+/// noticed sooner elsewhere.
+pub(super) fn client_options<'a>(
+    given: impl IntoIterator<Item = (ClientConfigKey, &'a str)>,
+) -> Result<ClientOptions> {
+    given.into_iter().try_fold(ClientOptions::new().with_timeout_disabled(), |options, (key, value)| {
+        check(key, value)?;
+        Ok(options.with_config(key, value))
+    })
 }
 
-/// The options as the store's own keys, with the name under which each was given. `known` are its keys, for hints;
+/// Refuses a value that its key cannot have.
+fn check(key: ClientConfigKey, value: &str) -> Result<()> {
+    use ClientConfigKey as Key;
+    let name = key.as_ref();
+    match key {
+        Key::AllowHttp
+        | Key::AllowInvalidCertificates
+        | Key::NoSystemCertificates
+        | Key::Http1Only
+        | Key::Http2Only
+        | Key::Http2KeepAliveWhileIdle
+        | Key::RandomizeAddresses => flag(name, value).map(|_| ()),
+        Key::ConnectTimeout | Key::ReadTimeout | Key::Timeout => limit(name, value).map(|_| ()),
+        Key::PoolIdleTimeout | Key::Http2KeepAliveInterval | Key::Http2KeepAliveTimeout => {
+            time(name, value).map(|_| ())
+        }
+        Key::PoolMaxIdlePerHost | Key::Http2MaxFrameSize => count(name, value).map(|_| ()),
+        Key::UserAgent if HeaderValue::from_str(value).is_err() => {
+            Err(malformed(name, "the value of a header").hint("write it in printable ASCII"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The options as the store's own keys, each with the name that the user wrote. `known` are its keys, for hints;
 /// `apart` are those that it reads elsewhere.
 pub(super) fn keys<'a, Key: FromStr>(
     options: &'a Options,
@@ -34,7 +68,7 @@ pub(super) fn keys<'a, Key: FromStr>(
     options.theirs().filter(|(name, _)| !apart.contains(name)).map(read).collect()
 }
 
-/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without leave. It is not repeated.
+/// Refuses an endpoint that is malformed, holds a secret, or is plain HTTP without permission. It is not repeated.
 pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> Result<()> {
     let malformed = || {
         Error::invalid(format!("the endpoint for {store} is malformed"))
@@ -53,7 +87,7 @@ pub(super) fn check_endpoint(endpoint: &str, store: &str, allow_http: bool) -> R
     Ok(())
 }
 
-/// The sentence for a builder that refuses what it was given. Its own can hold a URL or a key.
+/// The error for a builder that refuses its settings. Its own message can hold a URL or a key.
 pub(super) fn refused(root: &str) -> Error {
     Error::invalid(format!(
         "the storage options for {root} cannot be used together, or one has a malformed value"
@@ -77,3 +111,40 @@ const CLIENT: [&str; 13] = [
     "default_content_type",
     "randomize_addresses",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_option_of_a_connection_is_checked_and_its_value_is_not_repeated() {
+        let known =
+            CLIENT.into_iter().chain(["disable_system_certificates", "http1_only", "http2_max_frame_size"]);
+        for name in known {
+            let key: ClientConfigKey = name.parse().unwrap();
+            let given = client_options([(key, "hunter2\u{7f}")]).map(|_| ());
+            if matches!(
+                name,
+                "proxy_url" | "proxy_ca_certificate" | "proxy_excludes" | "default_content_type"
+            ) {
+                assert!(given.is_ok(), "{name}");
+                continue;
+            }
+            let error = given.unwrap_err().to_string();
+            assert!(error.starts_with(&format!("storage option {name:?} is not ")), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+        }
+        for (name, value, is_right) in [
+            ("timeout", "30s", true),
+            ("timeout", "30", true),
+            ("timeout", "0s", false),
+            ("connect_timeout", "-1", false),
+            ("pool_idle_timeout", "0", true),
+            ("pool_max_idle_per_host", "4", true),
+            ("allow_http", "Yes", true),
+        ] {
+            let key: ClientConfigKey = name.parse().unwrap();
+            assert_eq!(client_options([(key, value)]).is_ok(), is_right, "{name}={value}");
+        }
+    }
+}

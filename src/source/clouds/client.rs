@@ -1,4 +1,4 @@
-//! What requests to a store go through, with one set of credentials.
+//! The client of a store, with one set of credentials.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,18 +14,18 @@ pub(in crate::source) struct Client {
 }
 
 impl Client {
-    /// Of a store that hands out its lists by the page.
+    /// The client of a store that lists page by page.
     pub(super) fn paged(store: impl ObjectStore + PaginatedListStore) -> Self {
         let store = Arc::new(store);
         Client { store: store.clone(), pages: Some(store) }
     }
 
-    /// Of a store that hands out a list as a whole.
+    /// The client of a store that returns a list as a whole.
     pub(in crate::source) fn whole(store: Arc<dyn ObjectStore>) -> Self {
         Client { store, pages: None }
     }
 
-    /// The same store, if it hands out its lists by the page.
+    /// The same store, if it lists page by page.
     pub(in crate::source) fn pages(&self) -> Option<&Arc<dyn PaginatedListStore>> {
         self.pages.as_ref()
     }

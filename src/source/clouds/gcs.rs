@@ -1,7 +1,7 @@
 //! `gs://`: Google Cloud Storage.
 //!
-//! Credentials come from the storage options, else from the environment, else from where `gcloud auth
-//! application-default login` leaves them, else from the machine; `skip_signature` asks without any.
+//! Credentials come from the storage options, else from the environment, else from the file that `gcloud auth
+//! application-default login` writes, else from the machine; `skip_signature` sends requests without any.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use serde::Deserialize;
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
-use super::options::{Options, malformed, truth};
+use super::options::{Options, flag, malformed};
 use super::{Client, Environment, Wire};
 use crate::error::{Error, ErrorKind, Place, Result};
 
-/// The keys that say who asks; one of them in the options, and no variable is looked at.
+/// The keys of credentials; with one of them in the options, no variable is read.
 const IDENTITY: [Key; 5] = [
     Key::SkipSignature,
     Key::BearerToken,
@@ -26,7 +26,7 @@ const IDENTITY: [Key; 5] = [
     Key::ApplicationCredentials,
 ];
 
-/// The variables that say who asks, first come first served.
+/// The variables of credentials; the first one that is set counts.
 const VARIABLES: [(&str, Key); 7] = [
     ("GOOGLE_SKIP_SIGNATURE", Key::SkipSignature),
     ("GOOGLE_BEARER_TOKEN", Key::BearerToken),
@@ -37,7 +37,7 @@ const VARIABLES: [(&str, Key); 7] = [
     ("GOOGLE_APPLICATION_CREDENTIALS", Key::ApplicationCredentials),
 ];
 
-/// Where an emulator listens: Google's own libraries look there.
+/// The address of an emulator, in the variable that Google's own libraries read.
 const EMULATOR: &str = "STORAGE_EMULATOR_HOST";
 
 /// The keys of options, for hints.
@@ -75,13 +75,17 @@ pub(super) fn connect(
         let found = VARIABLES.iter().find_map(|(name, key)| Some((*key, environment(name)?)));
         values.extend(found);
     }
-    let flag = |key| {
-        values.get(&key).map(|value| truth(value).ok_or_else(|| malformed(key.as_ref(), "true or false")))
-    };
-    let anonymous = flag(Key::SkipSignature).transpose()?.unwrap_or(false);
-    let allow_http = flag(Key::Client(ClientConfigKey::AllowHttp)).transpose()?.unwrap_or(false);
+    let flag = |key: Key| values.get(&key).map_or(Ok(false), |value| flag(key.as_ref(), value));
+    let anonymous = flag(Key::SkipSignature)?;
+    let allow_http = flag(Key::Client(ClientConfigKey::AllowHttp))?;
     if let Some(base) = values.get(&Key::BaseUrl) {
         check_endpoint(base, "gs://", allow_http)?;
+    }
+    if let Some(key) = values.get(&Key::ServiceAccountKey) {
+        check_service_account(Key::ServiceAccountKey, key.as_bytes())?;
+    }
+    if let Some(path) = values.get(&Key::ServiceAccount) {
+        check_service_account(Key::ServiceAccount, &contents(Key::ServiceAccount, path)?)?;
     }
     if !anonymous
         && !IDENTITY.iter().any(|key| *key != Key::ApplicationCredentials && values.contains_key(key))
@@ -89,12 +93,17 @@ pub(super) fn connect(
         check_application_default(values.get(&Key::ApplicationCredentials), environment)?;
     }
 
+    let settings = client_options(values.iter().filter_map(|(key, value)| match key {
+        Key::Client(key) => Some((*key, value.as_str())),
+        _ => None,
+    }))?;
+    wire.client(&settings)?;
     let mut builder = GoogleCloudStorageBuilder::new()
-        .with_client_options(client_options())
+        .with_client_options(settings)
         .with_retry(no_retries())
         .with_http_connector(wire.clone());
     if anonymous {
-        // Or it would look for credentials that it does not use, and stumble over what it finds.
+        // Otherwise the client would look for credentials that it does not use, and might fail.
         let nobody = GcpCredential { bearer: String::new() };
         builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
     }
@@ -105,22 +114,47 @@ pub(super) fn connect(
     Ok(Client::paged(store.map_err(|_| refused(address.root()))?))
 }
 
+/// What every key of a service account has.
+#[derive(Deserialize)]
+#[expect(dead_code, reason = "only that they are there is looked at")]
+struct ServiceAccount {
+    private_key: String,
+    private_key_id: String,
+    client_email: String,
+}
+
+fn check_service_account(option: Key, key: &[u8]) -> Result<()> {
+    serde_json::from_slice::<ServiceAccount>(key).map(|_| ()).map_err(|_| {
+        malformed(option.as_ref(), "a service account's key").hint(
+            "google_service_account is the path of the JSON file with it, google_service_account_key its content",
+        )
+    })
+}
+
+/// What is in the file that an option or a variable names. Its path is not repeated: it may be the key itself.
+fn contents(option: Key, path: &str) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        malformed(option.as_ref(), "the path of a file that can be read").hint(error.to_string())
+    })
+}
+
 /// What kind of credentials a file holds.
 #[derive(Deserialize)]
 struct Credentials {
     r#type: String,
 }
 
-/// Refuses application default credentials of a kind that the client does not read, by their name.
+/// Refuses application default credentials of an unsupported kind, by name.
 fn check_application_default(path: Option<&String>, environment: Environment<'_>) -> Result<()> {
-    let path = match path {
-        Some(path) => PathBuf::from(path),
-        None => match environment("HOME") {
-            Some(home) => PathBuf::from(home).join(".config/gcloud/application_default_credentials.json"),
-            None => return Ok(()),
-        },
+    let (path, text) = match path {
+        Some(path) => (PathBuf::from(path), contents(Key::ApplicationCredentials, path)?),
+        None => {
+            let Some(home) = environment("HOME") else { return Ok(()) };
+            let path = PathBuf::from(home).join(".config/gcloud/application_default_credentials.json");
+            let Ok(text) = std::fs::read(&path) else { return Ok(()) };
+            (path, text)
+        }
     };
-    let Ok(text) = std::fs::read(&path) else { return Ok(()) };
     let place = || Place::file(path.to_string_lossy());
     let hint = "pass the storage option bearer_token, as gcloud auth print-access-token prints it";
     match serde_json::from_slice::<Credentials>(&text) {
@@ -184,7 +218,22 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_not_repeated() {
-        for options in [[("service_account_key", "hunter2")], [("google_service_acount", "hunter2")]] {
+        let named = |options: &[_]| open(options, &[]).map(|_| ()).unwrap_err().to_string();
+        assert!(
+            named(&[("service_account_key", "hunter2")])
+                .starts_with("storage option \"google_service_account_key\" is not a service account's key")
+        );
+        let path = "storage option \"google_service_account\" is not the path of a file that can be read (No such file";
+        assert!(named(&[("service_account", "hunter2")]).starts_with(path));
+        let path = path.replace("service_account", "application_credentials");
+        assert!(named(&[("application_credentials", "hunter2")]).starts_with(&path));
+        assert!(named(&[("timeout", "hunter2")]).starts_with("storage option \"timeout\" is not a duration"));
+        for options in [
+            [("service_account_key", "hunter2")],
+            [("service_account", "hunter2")],
+            [("application_credentials", "hunter2")],
+            [("google_service_acount", "hunter2")],
+        ] {
             let error = open(&options, &[]).map(|_| ()).unwrap_err();
             assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         }

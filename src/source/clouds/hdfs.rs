@@ -1,8 +1,8 @@
 //! `hdfs://`, `hopsfs://` and `viewfs://`: Hadoop's file system, over its own protocol.
 //!
-//! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or
-//! `HADOOP_HOME/etc/hadoop`, and over it the storage options with a dot in their name. `HADOOP_USER_NAME` says who asks,
-//! or Kerberos with `hadoop.security.authentication` and a ticket of `kinit`.
+//! The configuration is Hadoop's: `core-site.xml` and `hdfs-site.xml` in `HADOOP_CONF_DIR` or `HADOOP_HOME/etc/hadoop`,
+//! and over it the storage options with a dot in their name. The user is `HADOOP_USER_NAME`, or that of Kerberos with
+//! `hadoop.security.authentication` and a ticket of `kinit`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub(super) fn connect(address: &Address, options: &Options) -> Result<Arc<dyn Ob
         .with_url(address.root())
         .with_config(configuration)
         .with_io_runtime(runtime);
-    // It panics where the machine does not know who its user is.
+    // It panics if the machine has no name for its user.
     let store = caught(|| builder.build())
         .map_err(|_| refused(address, "the user has no name").hint("set HADOOP_USER_NAME"))?;
     let words = |error: object_store::Error| match error {

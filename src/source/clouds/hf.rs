@@ -1,11 +1,11 @@
 //! `hf://datasets/owner/name@revision`: data sets of the Hugging Face hub, read over its HTTP interface.
 //!
-//! A revision is looked up once, and what follows is of that one commit: a data set that is pushed to meanwhile does not
-//! change under its reader. Files are handed out from other servers, to which the hub redirects; the token does not go
-//! there. Reading is all there is: nothing is written to the hub.
+//! A revision is looked up once, and all requests are for that one commit: a push meanwhile does not change the data set
+//! under its reader. The hub redirects to other servers for the files; the token is not sent there. Nothing is written
+//! to the hub.
 //!
 //! The token comes from the storage option `token`, else from `HF_TOKEN`, else from the file that `hf auth login`
-//! leaves; the hub from the storage option `endpoint`, else from `HF_ENDPOINT`.
+//! writes; the hub from the storage option `endpoint`, else from `HF_ENDPOINT`.
 
 mod api;
 mod store;
@@ -17,7 +17,7 @@ use object_store::{ClientConfigKey, ObjectStore};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys};
-use super::options::{Options, malformed, truth};
+use super::options::{Options, flag};
 use super::secret::Secret;
 use super::{Environment, Wire};
 use crate::error::Result;
@@ -27,7 +27,7 @@ use store::HuggingFace;
 
 const ENDPOINT: &str = "https://huggingface.co";
 
-/// The keys of options that are not the connection's.
+/// The keys of options that are not for the connection.
 const OWN: [&str; 4] = ["token", "hf_token", "endpoint", "hf_endpoint"];
 
 pub(super) fn connect(
@@ -36,14 +36,13 @@ pub(super) fn connect(
     wire: &Wire,
     environment: Environment<'_>,
 ) -> Result<Arc<dyn ObjectStore>> {
-    let mut settings = client_options();
+    let options_of_client = keys::<ClientConfigKey>(options, "hf://", &OWN, &OWN)?;
     let mut allow_http = false;
-    for (name, key, value) in keys::<ClientConfigKey>(options, "hf://", &OWN, &OWN)? {
-        if key == ClientConfigKey::AllowHttp {
-            allow_http = truth(value).ok_or_else(|| malformed(name, "true or false"))?;
-        }
-        settings = settings.with_config(key, value);
+    for (name, _, value) in options_of_client.iter().filter(|(_, key, _)| *key == ClientConfigKey::AllowHttp)
+    {
+        allow_http = flag(name, value)?;
     }
+    let settings = client_options(options_of_client.into_iter().map(|(_, key, value)| (key, value)))?;
     let given = |names: [&str; 2]| names.iter().find_map(|name| options.get(name)).map(str::to_owned);
     let endpoint = given(["endpoint", "hf_endpoint"]).or_else(|| environment("HF_ENDPOINT"));
     let endpoint = endpoint.unwrap_or_else(|| ENDPOINT.to_owned());
@@ -56,7 +55,7 @@ pub(super) fn connect(
     Ok(Arc::new(HuggingFace::new(hub)))
 }
 
-/// The token that `hf auth login` left.
+/// The token in the file of `hf auth login`.
 fn kept(environment: Environment<'_>) -> Option<String> {
     let file = match (environment("HF_TOKEN_PATH"), environment("HF_HOME"), environment("XDG_CACHE_HOME")) {
         (Some(file), _, _) => PathBuf::from(file),

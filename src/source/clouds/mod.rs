@@ -1,10 +1,10 @@
 //! Stores that are reached over a network: from a URL and storage options to a client.
 //!
-//! Each kind of store has a file of its own, which knows where its credentials are looked for and in which order. Every
-//! client is object_store's own where there is one, without its retries: the reader knows better when to try again.
-//! What can hold a secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
+//! Each kind of store has a file of its own, with the sources of its credentials and their order. Every client is
+//! object_store's own if there is one, without its retries: the reader decides when to retry. Text that can hold a
+//! secret (a URL's user information and query, an option's value, a client's `Debug`) is not shown.
 //!
-//! Each kind of store is a cargo feature, which decides on its file here and on its line in [`connect`].
+//! Each kind of store is a cargo feature, which includes its file here and its line in [`connect`].
 #![cfg_attr(
     not(all(feature = "aws", feature = "azure", feature = "gcp", feature = "hdfs", feature = "http")),
     allow(dead_code, unused_imports, unused_variables, reason = "used by stores that this build leaves out")
@@ -35,7 +35,9 @@ mod secret;
 #[cfg(feature = "http")]
 mod web;
 
-pub(in crate::source) use address::{Address, Meaning, decoded, is_loopback, is_scheme, metadata_service};
+pub(in crate::source) use address::{
+    Address, Meaning, decoded, glob_of, has_query, is_loopback, is_scheme, metadata_service,
+};
 pub(in crate::source) use client::Client;
 pub(in crate::source) use options::{MetadataCache, Options, duration, malformed, truth};
 pub(in crate::source) use secret::Secret;
@@ -47,7 +49,7 @@ use address::Scheme;
 /// A process's variables, or a stand-in for them in a test.
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Builds a store's client. Credentials are looked for afresh at every call.
+/// Builds a store's client. Each call looks up the credentials again.
 ///
 /// Reads files and may run a program (`credential_process`), so it blocks; nothing is sent yet.
 ///

@@ -1,4 +1,4 @@
-//! Storage options: the keys that every store knows, and how a store takes in its own.
+//! Storage options: the keys that every store knows, and those of each store.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,17 +15,17 @@ const MAX_CONCURRENCY: &str = "max_concurrency";
 const METADATA_CACHE: &str = "metadata_cache";
 const OURS: [&str; 4] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE];
 
-/// What switches an option off.
+/// The values that switch an option off.
 const OFF: [&str; 4] = ["off", "no", "none", "false"];
 
-/// Storage options. Keys do not mind case, but for Hadoop's, which have a dot; values are shown to nobody.
+/// Storage options. Keys ignore case, except Hadoop's, which have a dot; values are never shown.
 ///
-/// | key | value | what it is |
+/// | key | value | meaning |
 /// |---|---|---|
-/// | `retry_timeout` | duration | how long one read is tried again before it fails |
-/// | `stall_timeout` | duration | how long a response may bring no byte before it is abandoned |
-/// | `max_concurrency` | count | requests that are under way at the same time |
-/// | `metadata_cache` | `off` or a folder | where footers are kept between runs |
+/// | `retry_timeout` | duration | how long a failing read is retried |
+/// | `stall_timeout` | duration | how long a response may stall before it is abandoned |
+/// | `max_concurrency` | count | the most concurrent requests |
+/// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
 ///
 /// A duration is a number with `ms`, `s` (as without a unit), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
@@ -47,20 +47,19 @@ impl Options {
     }
 
     pub(in crate::source) fn retry_timeout(&self) -> Result<Option<Duration>> {
-        self.duration(RETRY_TIMEOUT)
+        self.get(RETRY_TIMEOUT).map(|value| time(RETRY_TIMEOUT, value)).transpose()
     }
 
     pub(in crate::source) fn stall_timeout(&self) -> Result<Option<Duration>> {
-        self.duration(STALL_TIMEOUT)
+        self.get(STALL_TIMEOUT).map(|value| limit(STALL_TIMEOUT, value)).transpose()
     }
 
     /// At least 1.
     pub(in crate::source) fn max_concurrency(&self) -> Result<Option<usize>> {
         let Some(value) = self.get(MAX_CONCURRENCY) else { return Ok(None) };
-        match value.trim().parse() {
-            Ok(count) if count > 0 => Ok(Some(count)),
-            _ => Err(Error::invalid(format!("storage option {MAX_CONCURRENCY:?} is not a count"))
-                .hint("write it as in \"64\"")),
+        match count(MAX_CONCURRENCY, value)? {
+            0 => Err(malformed(MAX_CONCURRENCY, "a count of at least 1")),
+            count => Ok(Some(count)),
         }
     }
 
@@ -74,41 +73,41 @@ impl Options {
         }
     }
 
-    /// Refuses a value that no request can carry: read from a file, a key ends with a line break.
+    /// Refuses a value that its key cannot have, if the key is every store's, and one that no request can carry: read from a
+    /// file, a key ends with a line break.
     pub(in crate::source) fn check(&self) -> Result<()> {
-        match self.pairs.iter().find(|(_, value)| value.expose().contains(['\n', '\r', '\0'])) {
-            Some((key, _)) => Err(Error::invalid(format!("storage option {key:?} holds a line break"))
-                .hint("strip it, as with .strip() of what was read from a file")),
-            None => Ok(()),
+        // Certificates are of several lines.
+        let is_text = |key: &str| key.contains("certificate") || key.ends_with("service_account_key");
+        let broken =
+            |(key, value): &(&String, &Secret)| !is_text(key) && value.expose().contains(['\n', '\r', '\0']);
+        if let Some((key, _)) = self.pairs.iter().find(broken) {
+            return Err(Error::invalid(format!("storage option {key:?} holds a line break"))
+                .hint("strip it, as with .strip() of what was read from a file"));
         }
+        self.retry_timeout()?;
+        self.stall_timeout()?;
+        self.max_concurrency()?;
+        self.metadata_cache().map(|_| ())
     }
 
-    /// Refuses every option that is not for all stores, where there is no store that it could be for.
+    /// Refuses every option that is not for all stores, if there is no store that it could be for.
     pub(in crate::source) fn refuse_theirs(&self) -> Result<()> {
         match self.theirs().next() {
-            // Not repeated: a secret may stand where its name should.
+            // Not repeated: the name may be a secret that was put in the wrong place.
             Some(_) => Err(Error::invalid("a storage option is not known").hint("local files need none")),
             None => Ok(()),
         }
     }
 
-    /// The value of a key, in its one spelling. Not for showing.
+    /// The value of a key, in its one spelling. Not to be shown.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
         self.pairs.get(key).map(Secret::expose)
     }
 
-    /// The keys and values that are not every store's, for the one that they are meant for. Not for showing.
+    /// The keys and values for one store alone. Not to be shown.
     pub(super) fn theirs(&self) -> impl Iterator<Item = (&str, &str)> {
         let pairs = self.pairs.iter().filter(|(key, _)| !OURS.contains(&key.as_str()));
         pairs.map(|(key, value)| (key.as_str(), value.expose()))
-    }
-
-    fn duration(&self, key: &str) -> Result<Option<Duration>> {
-        let Some(value) = self.get(key) else { return Ok(None) };
-        duration(value).map(Some).ok_or_else(|| {
-            Error::invalid(format!("storage option {key:?} is not a duration"))
-                .hint("write it as in \"180s\", \"500ms\" or \"3m\"")
-        })
     }
 }
 
@@ -118,8 +117,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// An option that the store does not know; `known` are its keys. Only a name that is near to one of them is repeated: a
-/// secret may stand where the name should.
+/// An option that the store does not know; `known` are its keys. Only a name that is similar to one of them is
+/// repeated: others may be a secret in the wrong place.
 pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'a str> + Clone) -> Error {
     let bare = |key: &str| {
         ["aws_", "google_", "azure_storage_", "azure_"]
@@ -143,6 +142,30 @@ pub(super) fn unknown<'a>(key: &str, store: &str, known: impl Iterator<Item = &'
 /// A value that its key cannot have; the value is not repeated.
 pub(in crate::source) fn malformed(key: &str, what: &str) -> Error {
     Error::invalid(format!("storage option {key:?} is not {what}"))
+}
+
+/// A value that must be yes or no.
+pub(super) fn flag(key: &str, value: &str) -> Result<bool> {
+    truth(value).ok_or_else(|| malformed(key, "true or false"))
+}
+
+/// A value that must be a duration.
+pub(super) fn time(key: &str, value: &str) -> Result<Duration> {
+    duration(value)
+        .ok_or_else(|| malformed(key, "a duration").hint("write it as in \"180s\", \"500ms\" or \"3m\""))
+}
+
+/// A value that must be a duration in which something can be done.
+pub(super) fn limit(key: &str, value: &str) -> Result<Duration> {
+    match time(key, value)? {
+        Duration::ZERO => Err(malformed(key, "more than 0").hint("leave it out for the default")),
+        time => Ok(time),
+    }
+}
+
+/// A value that must be a count.
+pub(super) fn count(key: &str, value: &str) -> Result<usize> {
+    value.trim().parse().map_err(|_| malformed(key, "a count").hint("write it as in \"64\""))
 }
 
 /// Whether a text says yes or no.
@@ -228,6 +251,11 @@ mod tests {
         );
         assert!(options.max_concurrency().is_err());
         assert!(options.metadata_cache().is_err());
+        assert!(options.check().is_err());
+        for (key, value) in [("retry_timeout", "soon"), ("stall_timeout", "0"), ("max_concurrency", "-1")] {
+            let error = self::options(&[(key, value)]).check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("storage option {key:?} is not ")), "{error}");
+        }
         assert!(!format!("{options:?}").contains("hunter2"));
     }
 

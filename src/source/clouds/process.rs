@@ -1,4 +1,5 @@
-//! Credentials that a program prints: `credential_process`, and the `aws` program for what only it resolves.
+//! Credentials that a program prints: `credential_process`, and the `aws` program, for credentials that only it
+//! resolves.
 
 use std::fmt;
 use std::path::Path;
@@ -15,7 +16,7 @@ use tokio::sync::Mutex;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// How long before they expire credentials are asked for again.
+/// How long before their expiry credentials are renewed.
 const MARGIN: Duration = Duration::from_secs(300);
 
 /// A program with its arguments, which can hold secrets: only `shown` is shown.
@@ -39,7 +40,7 @@ impl Program {
         Program::new(Path::new("/bin/sh"), &["-c", command], shown)
     }
 
-    /// Runs it to its end. What it prints is not repeated: it can be a secret.
+    /// Runs it to its end. Its output is not repeated: it can be a secret.
     fn run(&self) -> Result<Fresh> {
         let failed = |cause: &str| {
             Error::new(ErrorKind::Io, format!("{} {cause}", self.shown)).hint("run it by hand to see why")
@@ -74,7 +75,7 @@ impl Program {
     }
 }
 
-/// What such a program prints.
+/// The output of such a program.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Printed {

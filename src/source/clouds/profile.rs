@@ -9,10 +9,10 @@ use super::process::Program;
 use super::secret::Secret;
 use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 
-/// The profile of those who name none.
+/// The default profile.
 const DEFAULT: &str = "default";
 
-/// What one section of a file says.
+/// The values of one section of a file.
 type Section = BTreeMap<String, Secret>;
 
 /// A profile, as the two files describe it.
@@ -20,11 +20,11 @@ pub(super) struct Profile {
     name: String,
     credentials: Section,
     config: Section,
-    /// The `aws` program, which resolves what is not read here.
+    /// The `aws` program, which resolves sources that are not read here.
     aws: Option<PathBuf>,
 }
 
-/// Where a profile's credentials come from.
+/// The source of a profile's credentials.
 pub(super) enum Source {
     Static { id: Secret, secret: Secret, token: Option<Secret> },
     WebIdentity { token_file: String, role: String, session: Option<String> },
@@ -66,7 +66,7 @@ impl Profile {
         self.get("endpoint_url")
     }
 
-    /// Where the credentials come from, in the order of the AWS tools; `None` if the profile has none.
+    /// The source of the credentials, in the order of the AWS tools; `None` if the profile has none.
     pub(super) fn source(&self) -> Result<Option<Source>> {
         if let (Some(role), Some(token_file)) = (self.get("role_arn"), self.get("web_identity_token_file")) {
             let session = self.get("role_session_name").map(str::to_owned);
@@ -92,7 +92,7 @@ impl Profile {
         Ok(keys(&self.config))
     }
 
-    /// Through the `aws` program, which knows how.
+    /// The credentials from the `aws` program.
     fn exported(&self, what: &str) -> Result<Option<Source>> {
         let Some(aws) = &self.aws else {
             let cause = format!(
@@ -115,7 +115,7 @@ impl Profile {
     }
 }
 
-/// An access key, of one file: halves from two would not fit.
+/// An access key, from one file: halves from two files would not match.
 fn keys(section: &Section) -> Option<Source> {
     Some(Source::Static {
         id: section.get("aws_access_key_id")?.clone(),
@@ -152,7 +152,7 @@ fn section(path: Option<&Path>, fits: impl Fn(&str) -> bool) -> Result<Option<Se
     let mut found: Option<Section> = None;
     let mut inside = false;
     for line in text.lines() {
-        // What is indented belongs to a nested block, of which nothing is read.
+        // An indented line belongs to a nested block, which is not read.
         if line.starts_with([' ', '\t', '#', ';']) {
             continue;
         }

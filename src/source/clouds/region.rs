@@ -1,4 +1,4 @@
-//! A bucket whose region nobody told: it is asked once, before the first request.
+//! A bucket of unknown region: the store is asked once, before the first request.
 
 use std::fmt;
 use std::ops::Range;
@@ -21,7 +21,7 @@ use tokio::sync::OnceCell;
 
 use crate::error::{Error, ErrorKind};
 
-/// What S3 answers every request with, even one that it refuses.
+/// A header in every answer of S3, even to a request that it refuses.
 const REGION: &str = "x-amz-bucket-region";
 
 type Build = dyn Fn(String) -> crate::error::Result<AmazonS3> + Send + Sync;

@@ -1,4 +1,4 @@
-//! `s3://`: Amazon's store, and all that speak its protocol: MinIO, Ceph, R2, Alluxio's gateway.
+//! `s3://`: Amazon's store, and all stores that speak its protocol: MinIO, Ceph, R2, Alluxio's gateway.
 //!
 //! Credentials come from the first of these that has any, and from that one alone:
 //!
@@ -7,26 +7,27 @@
 //! 3. the profile that `AWS_PROFILE` names, or `default`, in the files that the AWS tools share
 //! 4. the container's or the machine's own role
 //!
-//! Region and endpoint are each looked for on the same path. A region that is found nowhere is asked of the bucket.
+//! Region and endpoint are looked up in the same order, each by itself. Without a region, the store is asked for that
+//! of the bucket.
 
 use std::collections::HashMap;
 
-use object_store::ClientConfigKey;
-use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key};
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey as Key, Checksum};
+use object_store::{ClientConfigKey, ClientOptions};
 
 use super::address::Address;
 use super::build::{check_endpoint, client_options, keys, no_retries, refused};
-use super::options::{Options, malformed, truth};
+use super::options::{Options, flag, malformed, truth};
 use super::process::Process;
 use super::profile::{Profile, Source};
 use super::region::Regional;
 use super::{Client, Environment, Wire};
 use crate::error::{Error, Result};
 
-/// The names under which a profile is given; object_store has none.
+/// The names of the option for a profile; object_store has none.
 const PROFILE: [&str; 2] = ["profile", "aws_profile"];
 
-/// The variables that say who asks, in groups that are never mixed.
+/// The variables of credentials, in groups that are never mixed.
 const STATIC: [&str; 3] = ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"];
 const WEB_IDENTITY: [&str; 3] = ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"];
 const MACHINE: [&str; 5] = [
@@ -37,7 +38,7 @@ const MACHINE: [&str; 5] = [
     "AWS_IMDSV1_FALLBACK",
 ];
 
-/// The variables that say what is asked, and how. Of two for one key the first counts.
+/// The variables of region, endpoint and connection. Of two for one key the first counts.
 const PLACE: [&str; 11] = [
     "AWS_REGION",
     "AWS_DEFAULT_REGION",
@@ -51,6 +52,9 @@ const PLACE: [&str; 11] = [
     "AWS_S3_EXPRESS",
     "AWS_SKIP_SIGNATURE",
 ];
+
+/// A region, to find out what else is wrong.
+const ANY_REGION: &str = "us-east-1";
 
 /// The keys of options, for hints.
 const KNOWN: [&str; 27] = [
@@ -90,12 +94,15 @@ pub(super) fn connect(
     environment: Environment<'_>,
 ) -> Result<Client> {
     let setup = Setup::read(options, environment)?;
-    let builder = setup.builder(address.store(), wire)?;
+    let settings = setup.client_options()?;
+    let client = wire.client(&settings)?;
+    let builder = setup.builder(address.store(), settings, wire);
     let root = address.root().to_owned();
     if setup.has_region() || setup.endpoint().is_some() {
         return built(builder, &root).map(Client::paged);
     }
-    let client = wire.client(&client_options())?;
+    // Whatever the region is, what cannot be built is refused now, and not with each request.
+    built(builder.clone().with_region(ANY_REGION), &root)?;
     let build = move |region: String| built(builder.clone().with_region(region), &root);
     Ok(Client::paged(Regional::new(address.store(), client, build)))
 }
@@ -104,7 +111,7 @@ fn built(builder: AmazonS3Builder, root: &str) -> Result<AmazonS3> {
     builder.build().map_err(|_| refused(root))
 }
 
-/// Everything that is known before a client is made. Holds secrets, and so has no `Debug`.
+/// Everything that is known before a client is built. Holds secrets, and so has no `Debug`.
 struct Setup {
     values: HashMap<Key, String>,
     process: Option<Process>,
@@ -114,9 +121,7 @@ impl Setup {
     fn read(options: &Options, environment: Environment<'_>) -> Result<Self> {
         let mut values = HashMap::new();
         for (name, key, value) in keys::<Key>(options, "s3://", &KNOWN, &PROFILE)? {
-            if matches!(key, Key::SkipSignature | Key::VirtualHostedStyleRequest | Key::S3Express) {
-                truth(value).ok_or_else(|| malformed(name, "true or false"))?;
-            }
+            check(name, key, value)?;
             if values.insert(key, value.to_owned()).is_some() {
                 return Err(malformed(name, "given once: it has another name too"));
             }
@@ -125,7 +130,7 @@ impl Setup {
         let named = PROFILE.iter().find_map(|key| options.get(key)).map(str::to_owned);
         let profile = Profile::load(named.as_deref(), environment)?;
         setup.take_identity(named.is_some(), profile.as_ref(), environment)?;
-        setup.take(PLACE, environment);
+        setup.take(PLACE, environment)?;
         if let Some(profile) = &profile {
             setup.offer(Key::Region, profile.region());
             if setup.endpoint().is_none() {
@@ -136,7 +141,7 @@ impl Setup {
         Ok(setup)
     }
 
-    /// Who asks: from the first source that says so, and nothing of it from another.
+    /// The credentials, from the first source that has any, and from no other.
     fn take_identity(
         &mut self,
         named: bool,
@@ -160,12 +165,10 @@ impl Setup {
         }
         if !named {
             if STATIC[..2].iter().all(|name| environment(name).is_some()) {
-                self.take(STATIC, environment);
-                return Ok(());
+                return self.take(STATIC, environment);
             }
             if WEB_IDENTITY[..2].iter().all(|name| environment(name).is_some()) {
-                self.take(WEB_IDENTITY, environment);
-                return Ok(());
+                return self.take(WEB_IDENTITY, environment);
             }
         }
         match profile.map(Profile::source).transpose()?.flatten() {
@@ -183,13 +186,13 @@ impl Setup {
             None if named => {
                 return Err(Error::invalid("the AWS profile of the storage options has no credentials"));
             }
-            None => self.take(MACHINE, environment),
+            None => self.take(MACHINE, environment)?,
         }
         Ok(())
     }
 
     /// Takes in variables for keys that have no value yet.
-    fn take<const N: usize>(&mut self, names: [&str; N], environment: Environment<'_>) {
+    fn take<const N: usize>(&mut self, names: [&str; N], environment: Environment<'_>) -> Result<()> {
         for name in names {
             let Ok(key) = name.to_ascii_lowercase().parse::<Key>() else { continue };
             let key = if key == Key::DefaultRegion { Key::Region } else { key };
@@ -198,10 +201,16 @@ impl Setup {
                 Key::Endpoint | Key::S3Endpoint => self.endpoint().is_some(),
                 _ => false,
             };
-            if !settled {
-                self.offer(key, environment(name).as_deref());
+            if settled || self.values.contains_key(&key) {
+                continue;
             }
+            let value = environment(name);
+            if value.as_deref().is_some_and(|value| check(name, key, value).is_err()) {
+                return Err(Error::invalid(format!("the variable {name} is not true or false")));
+            }
+            self.offer(key, value.as_deref());
         }
+        Ok(())
     }
 
     fn offer(&mut self, key: Key, value: Option<&str>) {
@@ -225,9 +234,16 @@ impl Setup {
         check_endpoint(endpoint, "s3://", allowed)
     }
 
-    fn builder(&self, bucket: &str, wire: &Wire) -> Result<AmazonS3Builder> {
+    fn client_options(&self) -> Result<ClientOptions> {
+        client_options(self.values.iter().filter_map(|(key, value)| match key {
+            Key::Client(key) => Some((*key, value.as_str())),
+            _ => None,
+        }))
+    }
+
+    fn builder(&self, bucket: &str, settings: ClientOptions, wire: &Wire) -> AmazonS3Builder {
         let mut builder = AmazonS3Builder::new()
-            .with_client_options(client_options())
+            .with_client_options(settings)
             .with_retry(no_retries())
             .with_http_connector(wire.clone());
         for (key, value) in &self.values {
@@ -236,8 +252,33 @@ impl Setup {
         if let Some(process) = &self.process {
             builder = builder.with_credentials(process.provider());
         }
-        Ok(builder.with_bucket_name(bucket))
+        builder.with_bucket_name(bucket)
     }
+}
+
+/// Refuses a value that its key cannot have. Those of the connection are checked with it.
+fn check(name: &str, key: Key, value: &str) -> Result<()> {
+    match key {
+        Key::RequestPayer if value.eq_ignore_ascii_case("requester") => Ok(()),
+        Key::Checksum if value.parse::<Checksum>().is_err() => Err(malformed(name, "sha256 or crc64nvme")),
+        key if is_flag(key) => flag(name, value).map(|_| ()),
+        _ => Ok(()),
+    }
+}
+
+fn is_flag(key: Key) -> bool {
+    matches!(
+        key,
+        Key::SkipSignature
+            | Key::VirtualHostedStyleRequest
+            | Key::S3Express
+            | Key::ImdsV1Fallback
+            | Key::UnsignedPayload
+            | Key::DisableTagging
+            | Key::DisableBulkDelete
+            | Key::RequestPayer
+            | Key::Client(ClientConfigKey::AllowHttp)
+    )
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! A text that nobody is shown.
+//! A text that is never shown.
 
 use std::fmt;
 
-/// A text that neither `Debug` nor `Display` gives away.
+/// A text that neither `Debug` nor `Display` reveals.
 #[derive(Clone, PartialEq, Eq)]
 pub(in crate::source) struct Secret(String);
 

@@ -8,19 +8,18 @@ use object_store::{ClientConfigKey as Key, ObjectStore};
 use super::Wire;
 use super::address::{Address, decoded, is_loopback, is_signature};
 use super::build::{client_options, keys, no_retries, refused};
-use super::options::{Options, malformed, truth};
+use super::options::{Options, flag};
 use super::secret::Secret;
 use crate::error::{Error, Result};
 
 pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Result<Arc<dyn ObjectStore>> {
-    let mut settings = client_options();
+    let given = keys::<Key>(options, "https://", &[], &[])?;
     let mut allow_http = is_loopback(address.store());
-    for (name, key, value) in keys::<Key>(options, "https://", &[], &[])? {
-        if key == Key::AllowHttp {
-            allow_http |= truth(value).ok_or_else(|| malformed(name, "true or false"))?;
-        }
-        settings = settings.with_config(key, value);
+    for (name, _, value) in given.iter().filter(|(_, key, _)| *key == Key::AllowHttp) {
+        allow_http |= flag(name, value)?;
     }
+    let settings = client_options(given.into_iter().map(|(_, key, value)| (key, value)))?;
+    wire.client(&settings)?;
     if address.root().starts_with("http://") && !allow_http {
         return Err(Error::invalid(format!(
             "{} is plain http://, which anyone in between can change",
@@ -37,7 +36,7 @@ pub(super) fn connect(address: &Address, options: &Options, wire: &Wire) -> Resu
     Ok(Arc::new(store.map_err(|_| refused(address.root()))?))
 }
 
-/// The wire, with what the URL says of every request.
+/// The wire, with the URL's query and login for every request.
 fn dressed(address: &Address, wire: &Wire) -> Result<Wire> {
     let mut wire = wire.clone();
     if let Some(query) = address.query() {

@@ -1,129 +1,198 @@
-//! From footers to a catalogue: the columns that all files have, and where each file has them.
+//! From footers to a catalogue: the columns that all files have, and their place in each file.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::{FieldRef, Schema, SchemaRef};
-use parquet::file::metadata::ParquetMetaData;
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 
-use super::{ARROW_SCHEMA, Footer};
-use crate::catalog::{Catalog, File, FileColumns, same_type, unify};
-use crate::error::{Error, ErrorKind, Result};
-use crate::snapshot::DataFile;
+use super::{Opened, Parsed};
+use crate::catalog::{
+    ARROW_SCHEMA, Catalog, Declared, File, FileColumns, Footer, KnownColumns, SharedBy, same_type, unify,
+};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::row_set::RowSet;
+use crate::snapshot::{Constant, DataFile};
 
 /// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
-pub(in crate::source) fn assemble(footers: Vec<Footer>, identities: &[Arc<str>]) -> Result<Catalog> {
+pub(in crate::source) fn assemble(
+    opened: Vec<Opened>,
+    known: Arc<KnownColumns>,
+    identities: &[Arc<str>],
+) -> Result<Catalog> {
     let mut delivered = DeliveredColumns::default();
-    let schemas = footers.iter().map(|footer| Ok((footer.file.shown.clone(), delivered.of(footer)?)));
+    let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
     let common = unify(&schemas)?;
-    let key_values = footers.first().and_then(|footer| footer.key_values.clone()).unwrap_or_default();
+    let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
     let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
     let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
 
-    let mut placed: HashMap<SharedBy, Arc<FileColumns>> = HashMap::new();
-    let mut files = Vec::with_capacity(footers.len());
-    for (footer, (location, _)) in footers.into_iter().zip(schemas) {
-        let Footer { file, hash, metadata, columns, .. } = footer;
-        let columns = match placed.entry(shared_by(&columns, &file)) {
-            Entry::Occupied(known) => known.get().clone(),
-            Entry::Vacant(new) => {
-                new.insert(Arc::new(columns.for_catalog(&common, &file.constants)?)).clone()
+    let mut files = Vec::with_capacity(opened.len());
+    for Opened { file, footer, .. } in opened {
+        let declared_rows = file.row_counts.as_deref();
+        let place = || file.place();
+        match &footer {
+            Some(footer) => check_rows(footer.row_counts(), declared_rows, file.deleted.as_ref(), place)?,
+            None => {
+                let rows = declared_rows.unwrap_or_default().iter().copied();
+                check_rows(rows, declared_rows, file.deleted.as_ref(), place)?;
             }
-        };
-        check_declared(&file, &metadata)?;
+        }
+        let footer = footer.map(|footer| {
+            let key = shared_by(Some(&footer.columns), &file.constants, file.schema.as_ref());
+            let place = || footer.columns.for_catalog(&common, &file.constants);
+            let columns = known.in_catalog(key, file.schema.as_ref(), place)?;
+            Ok(footer.with_columns(columns))
+        });
         let table_hash = file.table_hash();
         files.push(File {
-            location,
+            location: file.shown,
             relative: file.relative.into(),
             volume: file.volume as u32,
             path: file.pin.path,
             size: file.pin.size,
             version: file.pin.version,
-            footer_hash: hash,
-            metadata: Arc::new(metadata),
-            columns,
+            footer: footer.transpose()?.map_or_else(OnceLock::new, OnceLock::from),
+            declared: file
+                .row_counts
+                .zip(file.schema)
+                .map(|(row_counts, schema)| Declared { row_counts, schema }),
             constants: file.constants,
             deleted: file.deleted,
             table_hash,
         });
     }
-    Catalog::new(files, common, identities)
+    Catalog::new(files, common, known, identities)
+}
+
+/// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.
+pub(super) fn admit(catalog: &Catalog, file: &File, parsed: &Parsed) -> Result<()> {
+    let Parsed { hash, metadata, columns } = parsed;
+    let declared = file.declared.as_ref();
+    let schema = declared.map(|declared| &declared.schema);
+    let rows = declared.map(|declared| &*declared.row_counts);
+    let place = || Place::file(file.location.clone());
+    let key = shared_by(Some(columns), &file.constants, schema);
+    let columns = catalog.known.in_catalog(key, schema, || {
+        stored_and_constant(&columns.schema, &file.constants, schema, place)?;
+        columns.for_catalog(&catalog.schema, &file.constants)
+    })?;
+    let footer = Footer::new(*hash, columns, metadata)?;
+    check_rows(footer.row_counts(), rows, file.deleted.as_ref(), place)?;
+    // Another who read it may have been first.
+    drop(file.footer.set(footer));
+    Ok(())
 }
 
 /// Holds what a snapshot says of a file's rows against its footer.
-fn check_declared(file: &DataFile, metadata: &ParquetMetaData) -> Result<()> {
-    let counts = || metadata.row_groups().iter().map(|group| group.num_rows().max(0).cast_unsigned());
-    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(file.place()));
-    if let Some(declared) = file.row_counts.as_ref().filter(|declared| !counts().eq(declared.iter().copied()))
-    {
-        let (declared, rows): (u64, u64) = (declared.iter().sum(), counts().sum());
+fn check_rows(
+    counts: impl Iterator<Item = u64>,
+    declared: Option<&[u64]>,
+    deleted: Option<&RowSet>,
+    place: impl FnOnce() -> Place,
+) -> Result<()> {
+    let corrupt = |cause: String| Err(Error::new(ErrorKind::Corrupt, cause).at(place()));
+    let counts: Vec<u64> = counts.collect();
+    let rows = counts.iter().copied().fold(0, u64::saturating_add);
+    if let Some(declared) = declared.filter(|declared| *declared != counts) {
+        let declared = declared.iter().copied().fold(0, u64::saturating_add);
         return corrupt(format!(
             "the table declares {declared} rows in other row groups than the {rows} of the file"
         ));
     }
-    let rows = counts().fold(0, u64::saturating_add);
-    let beyond = file
-        .deleted
-        .as_ref()
-        .filter(|deleted| deleted.rank(u32::try_from(rows).unwrap_or(u32::MAX)) < deleted.count());
+    let beyond =
+        deleted.filter(|deleted| deleted.rank(u32::try_from(rows).unwrap_or(u32::MAX)) < deleted.count());
     match beyond {
         Some(_) => corrupt(format!("the table deletes rows beyond the {rows} of the file")),
         None => Ok(()),
     }
 }
 
-/// Files that agree in this have the same columns: what is stored, the constants, and the declared fields.
-type SharedBy = (*const FileColumns, Vec<String>, Option<*const Schema>);
-
-fn shared_by(columns: &Arc<FileColumns>, file: &DataFile) -> SharedBy {
-    let constants = file.constants.iter().map(|constant| constant.field.to_string());
-    (Arc::as_ptr(columns), constants.collect(), file.schema.as_ref().map(Arc::as_ptr))
+fn shared_by(
+    columns: Option<&Arc<FileColumns>>,
+    constants: &[Constant],
+    declared: Option<&SchemaRef>,
+) -> SharedBy {
+    let constants = constants.iter().map(|constant| constant.field.to_string());
+    let columns = columns.map(|columns| Arc::as_ptr(columns).addr());
+    (columns, declared.map(|schema| Arc::as_ptr(schema).addr()), constants.collect())
 }
 
-/// The columns of files as they are delivered: those that are stored, and constants in their place or behind them; or those
-/// that are declared, of these.
+/// The columns of files as they are delivered.
 #[derive(Default)]
 struct DeliveredColumns {
     known: HashMap<SharedBy, SchemaRef>,
 }
 
 impl DeliveredColumns {
-    fn of(&mut self, footer: &Footer) -> Result<SchemaRef> {
-        let Footer { file, columns, .. } = footer;
-        let stored = &columns.schema;
-        if file.constants.is_empty() && file.schema.is_none() {
-            return Ok(stored.clone());
+    fn of(&mut self, opened: &Opened) -> Result<SchemaRef> {
+        let DataFile { constants, schema: declared, .. } = &opened.file;
+        let columns = opened.footer.as_ref().map(|footer| &footer.columns);
+        if let Some(columns) = columns.filter(|_| constants.is_empty() && declared.is_none()) {
+            return Ok(columns.schema.clone());
         }
-        let key = shared_by(columns, file);
+        let key = shared_by(columns, constants, declared.as_ref());
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let constant = |name: &str| file.constants.iter().find(|constant| constant.field.name() == name);
-        let or_constant = |field: &FieldRef| constant(field.name()).map_or(field, |it| &it.field).clone();
-        let mut fields: Vec<FieldRef> = stored.fields().iter().map(or_constant).collect();
-        let behind = file.constants.iter().map(|constant| &constant.field);
-        fields.extend(behind.filter(|field| stored.column_with_name(field.name()).is_none()).cloned());
-        if let Some(declared) = &file.schema {
-            let of = |field: &FieldRef| {
-                let have = fields.iter().find(|have| have.name() == field.name());
-                match have.filter(|have| same_type(have.data_type(), field.data_type())) {
-                    Some(have) => Ok(have.clone()),
-                    None => {
-                        let got =
-                            have.map_or("no such column".to_string(), |have| have.data_type().to_string());
-                        let cause = format!("the table declares {}, the file has {got}", field.data_type());
-                        let place = file.place().column(field.name().as_str());
-                        Err(Error::new(ErrorKind::Unsupported, cause).at(place))
-                    }
-                }
-            };
-            fields = declared.fields().iter().map(of).collect::<Result<_>>()?;
-        }
-        let schema = Arc::new(Schema::new_with_metadata(fields, stored.metadata().clone()));
+        let schema = Arc::new(match (columns, declared) {
+            (Some(columns), _) => {
+                let place = || opened.file.place();
+                let stored = &columns.schema;
+                let fields = stored_and_constant(stored, constants, declared.as_ref(), place)?;
+                Schema::new_with_metadata(fields, stored.metadata().clone())
+            }
+            (None, Some(declared)) => {
+                let nullable = |field: &FieldRef| Arc::new(nullable(field));
+                let stored = Schema::new(declared.fields().iter().map(nullable).collect::<Fields>());
+                let place = || opened.file.place();
+                Schema::new(stored_and_constant(&stored, constants, Some(declared), place)?)
+            }
+            (None, None) => Schema::empty(),
+        });
         self.known.insert(key, schema.clone());
         Ok(schema)
     }
+}
+
+/// The columns of a file as they are delivered: those that are stored, and constants in their place or behind them; or those
+/// that are declared, of these.
+fn stored_and_constant(
+    stored: &Schema,
+    constants: &[Constant],
+    declared: Option<&SchemaRef>,
+    place: impl Fn() -> Place,
+) -> Result<Vec<FieldRef>> {
+    let constant = |name: &str| constants.iter().find(|constant| constant.field.name() == name);
+    let or_constant = |field: &FieldRef| constant(field.name()).map_or(field, |it| &it.field).clone();
+    let mut fields: Vec<FieldRef> = stored.fields().iter().map(or_constant).collect();
+    let behind = constants.iter().map(|constant| &constant.field);
+    fields.extend(behind.filter(|field| stored.column_with_name(field.name()).is_none()).cloned());
+    let Some(declared) = declared else { return Ok(fields) };
+    let of = |field: &FieldRef| {
+        let have = fields.iter().find(|have| have.name() == field.name());
+        match have.filter(|have| same_type(have.data_type(), field.data_type())) {
+            Some(have) => Ok(have.clone()),
+            None => {
+                let got = have.map_or("no such column".to_string(), |have| have.data_type().to_string());
+                let cause = format!("the table declares {}, the file has {got}", field.data_type());
+                Err(Error::new(ErrorKind::Unsupported, cause).at(place().column(field.name().as_str())))
+            }
+        }
+    };
+    declared.fields().iter().map(of).collect()
+}
+
+/// A field that is null wherever it may be in a file that was not read.
+fn nullable(field: &Field) -> Field {
+    let inner = |field: &FieldRef| Arc::new(nullable(field));
+    let data_type = match field.data_type() {
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type).with_nullable(true)
 }

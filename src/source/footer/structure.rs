@@ -1,5 +1,5 @@
-//! What must be known of a footer before the Parquet crate parses it: that each field is written as the format declares
-//! it, that the schema is a tree of the elements that are there, and that no column is encrypted.
+//! Checks of a footer before the Parquet crate parses it: each field is written as the format declares it, the schema
+//! is a tree of the given elements, and no column is encrypted.
 //!
 //! The crate reserves memory for as many children as an element claims, and recurses as deep as they nest.
 
@@ -11,14 +11,14 @@ use crate::error::{Error, ErrorKind, Result};
 /// How deep columns may nest: more is refused before the Parquet crate recurses into it.
 const DEEPEST_SCHEMA: usize = 64;
 
-/// Bytes that the paths of all columns may take together. Each column keeps the names of all that it lies in, so that one
-/// long name around many columns would take far more memory than the footer has bytes.
+/// Bytes that the paths of all columns may take together. Each column keeps the names of all structures around it, so
+/// that one long name around many columns would take far more memory than the footer has bytes.
 const LONGEST_PATHS: u64 = 64 << 20;
 
 /// Bytes that each name of a path takes beside its text.
 const NAME_OVERHEAD: u64 = size_of::<String>() as u64;
 
-/// Looks a footer through; fails with `Corrupt`, `TooLarge` or `Unsupported`.
+/// Checks a footer; fails with `Corrupt`, `TooLarge` or `Unsupported`.
 pub(super) fn check(bytes: &[u8]) -> Result<()> {
     const SCHEMA: i16 = 2;
     const ENCRYPTION: i16 = 8;
@@ -46,18 +46,18 @@ pub(super) fn check(bytes: &[u8]) -> Result<()> {
     }
 }
 
-/// The schema as far as it was read: a tree, of which the elements come depth first.
+/// The schema as far as it was read: a tree, whose elements come depth first.
 #[derive(Default)]
 struct Tree {
-    /// Elements that are still to come.
+    /// Elements still to come.
     left: usize,
-    /// Of these, how many the elements so far claim as their children.
+    /// The number of these that the elements so far claim as their children.
     claimed: usize,
     /// The elements from the root to the present one that have children to come, or whose last child is being read.
     open: Vec<Level>,
     /// Bytes that the paths of the columns take.
     paths: u64,
-    /// Why the schema is refused.
+    /// The reason why the schema is refused.
     trouble: Option<Error>,
 }
 
@@ -188,7 +188,7 @@ mod tests {
         for elements in [
             vec![group(i64::from(i32::MAX)), leaf()],
             vec![group(3), leaf(), leaf()],
-            // Each claims all that are left, and the Parquet crate would reserve them anew for each.
+            // Each claims all that are left, and the Parquet crate would reserve them for each.
             vec![group(3), group(2), group(2), leaf()],
         ] {
             assert!(refusal(&elements).contains("are left"), "{}", refusal(&elements));

@@ -2,22 +2,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs;
+use std::io;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use super::partition::unread_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
-use crate::error::{Error, ErrorKind, Foreign, Result};
+use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
 use crate::snapshot::{DataFile, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::local::{object_path, place, version};
+use crate::source::shown::shown;
 use crate::source::tables::{self, TableRoot};
 use crate::source::url::Target;
+
+/// Names in a folder that a missing one is compared with.
+const NAMES_COMPARED: usize = 10_000;
 
 /// The files of a target, or the table that it is.
 pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
     let mut snapshot = match target {
         Target::Path(path) => {
-            let kind = fs::metadata(path).map_err(|error| error.into_error().at(place(path)))?;
+            let kind = look(path)?;
             match kind.is_dir() {
                 true => {
                     tables::refuse_above(path)?;
@@ -40,13 +46,48 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
 
 /// The file at a path.
 pub(super) fn file(path: PathBuf, volume: usize) -> Result<DataFile> {
-    let metadata = fs::metadata(&path).map_err(|error| error.into_error().at(place(&path)))?;
+    let metadata = look(&path)?;
     Ok(DataFile { volume, ..entry(path, &metadata)? })
+}
+
+/// What is at a path, or at the end of the link that it is.
+fn look(path: &Path) -> Result<fs::Metadata> {
+    fs::metadata(path).map_err(|error| {
+        let missing = match fs::read_link(path) {
+            Ok(target) if error.kind() == io::ErrorKind::NotFound => {
+                let cause =
+                    format!("this symbolic link points to {}, which does not exist", target.display());
+                Error::new(ErrorKind::NotFound, cause).hint("mend or remove the link")
+            }
+            _ if error.kind() == io::ErrorKind::NotFound => error.into_error().hint(near(path)),
+            _ => error.into_error(),
+        };
+        missing.at(place(path))
+    })
+}
+
+/// What to do about a path that does not exist.
+fn near(path: &Path) -> String {
+    let there = path.ancestors().skip(1).find(|folder| folder.as_os_str().is_empty() || folder.is_dir());
+    let there = there.unwrap_or(path);
+    let listed = fs::read_dir(if there.as_os_str().is_empty() { Path::new(".") } else { there });
+    let names = listed.into_iter().flatten().take(NAMES_COMPARED).flatten();
+    let names: BTreeSet<String> = names.filter_map(|item| item.file_name().into_string().ok()).collect();
+    let missing = path.strip_prefix(there).ok().and_then(|rest| rest.components().next());
+    let missing = missing.map_or_else(String::new, |name| name.as_os_str().to_string_lossy().into_owned());
+    match nearest(&missing, names.iter().map(String::as_str)) {
+        Some(name) => format!("did you mean {}?", shown(&there.join(name).to_string_lossy())),
+        None if path.is_relative() => match std::env::current_dir() {
+            Ok(folder) => format!("a relative path begins at {}", folder.display()),
+            Err(_) => "write the whole path".to_owned(),
+        },
+        None => "check the path on this machine".to_owned(),
+    }
 }
 
 /// The Parquet files below a folder.
 fn folder(root: &Path) -> Result<Snapshot> {
-    let files = files_below(root, Tables::Refused)?;
+    let Found { files, .. } = files_below(root, None)?;
     let chosen = chosen(&files, |seen| &seen.name);
     if chosen.is_empty() {
         let names: BTreeSet<&str> = files.iter().map(|seen| seen.name.as_str()).collect();
@@ -62,8 +103,7 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
         return Err(Error::new(ErrorKind::NotFound, "the glob starts at a folder that does not exist")
             .at(place(base)));
     }
-    // A table that lies beside what is matched is nobody's business.
-    let files = files_below(base, Tables::Passed)?;
+    let Found { files, passed } = files_below(base, Some(glob))?;
     let chosen = files.iter().filter(|seen| match glob.reach(&seen.relative) {
         Reach::Whole => glob.names_a_suffix() || has_suffix(&seen.name),
         Reach::Folder(_) => has_suffix(&seen.name),
@@ -71,7 +111,8 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     });
     let chosen: Vec<&Seen> = chosen.collect();
     if chosen.is_empty() {
-        let names: BTreeSet<&str> = files.iter().map(|seen| seen.relative.as_str()).collect();
+        let names = files.iter().map(|seen| seen.relative.as_str()).chain(passed.iter().map(String::as_str));
+        let names: BTreeSet<&str> = names.collect();
         return Err(nothing(place(base), "the glob matches no Parquet file below this folder", names));
     }
     let snapshot = snapshot(base, Some(glob), &chosen)?;
@@ -93,13 +134,6 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapsh
     })
 }
 
-/// What a search does about the folders of tables.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Tables {
-    Refused,
-    Passed,
-}
-
 /// A file below a folder.
 struct Seen {
     path: PathBuf,
@@ -107,22 +141,32 @@ struct Seen {
     name: String,
 }
 
-/// The files below `root` that are not passed over by their names, in all folders and links; a link that leads back up is
-/// not followed again.
-fn files_below(root: &Path, tables: Tables) -> Result<Vec<Seen>> {
-    let mut files = Vec::new();
-    let mut entered = HashSet::from([canonical(root)?]);
+/// What a search finds.
+#[derive(Default)]
+struct Found {
+    files: Vec<Seen>,
+    /// What the glob cannot match, as paths below the root; those of folders, which were not entered, end in `/`.
+    passed: Vec<String>,
+}
+
+/// The files below `root` that are not passed over by their names, in all folders and links, or in those alone that `glob`
+/// reaches into. A link that leads back up is not followed.
+///
+/// The folder of a table is refused, but for one beside what a glob matches.
+fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
+    let mut found = Found::default();
+    let mut entered = HashSet::new();
     let mut folders = vec![(root.to_path_buf(), String::new())];
     while let Some((folder, prefix)) = folders.pop() {
         let mut names = BTreeMap::new();
         for item in fs::read_dir(&folder).map_err(|error| error.into_error().at(place(&folder)))? {
             let item = item.map_err(|error| error.into_error().at(place(&folder)))?;
             let name = item.file_name().into_string().map_err(|name| {
-                Error::invalid(format!("the name {name:?} is not UTF-8")).at(place(&folder))
+                Error::invalid(format!("the name {name:?} is not UTF-8")).at(place(&folder)).hint("rename it")
             })?;
             names.insert(name, item);
         }
-        if tables == Tables::Refused {
+        if glob.is_none() {
             tables::refuse(&folder, names.keys().map(String::as_str))?;
         }
         for (name, item) in names {
@@ -132,24 +176,35 @@ fn files_below(root: &Path, tables: Tables) -> Result<Vec<Seen>> {
             let path = folder.join(&name);
             let relative = format!("{prefix}{name}");
             let kind = item.file_type().map_err(|error| error.into_error().at(place(&path)))?;
-            let (is_dir, is_link) = if kind.is_symlink() {
-                let target = fs::metadata(&path).map_err(|error| error.into_error().at(place(&path)))?;
-                (target.is_dir(), true)
-            } else {
-                (kind.is_dir(), false)
-            };
-            if !is_dir {
-                files.push(Seen { path, relative, name });
-            } else if !is_link || entered.insert(canonical(&path)?) {
-                folders.push((path, format!("{relative}/")));
+            if glob.is_some_and(|glob| !glob.may_reach_below(&relative)) {
+                found.passed.push(if kind.is_dir() { relative + "/" } else { relative });
+                continue;
             }
+            let is_link = kind.is_symlink();
+            let is_dir = if is_link { look(&path)?.is_dir() } else { kind.is_dir() };
+            if !is_dir {
+                found.files.push(Seen { path, relative, name });
+                continue;
+            }
+            if is_link {
+                let target = canonical(&path)?;
+                let leads_up = canonical(&folder)?.starts_with(&target);
+                if leads_up || !entered.insert(target) {
+                    continue;
+                }
+            }
+            folders.push((path, relative + "/"));
         }
     }
-    Ok(files)
+    Ok(found)
 }
+
 fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<DataFile> {
     if !metadata.is_file() {
-        return Err(Error::invalid("neither a file nor a folder").at(place(&shown)));
+        let what = kind_of(metadata.file_type());
+        return Err(Error::invalid(format!("{what}, not a regular file"))
+            .at(place(&shown))
+            .hint("a data set is read more than once: copy it to a file"));
     }
     if metadata.len() == 0 {
         return Err(empty(place(&shown)));
@@ -160,9 +215,18 @@ fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<DataFile> {
     Ok(DataFile::plain(shown, whole, 0, pin))
 }
 
+/// What something is that is neither a file nor a folder.
+fn kind_of(kind: fs::FileType) -> &'static str {
+    match kind {
+        kind if kind.is_fifo() => "a pipe",
+        kind if kind.is_socket() => "a socket",
+        _ => "a device",
+    }
+}
+
 fn absolute(path: &Path) -> Result<PathBuf> {
     let absolute = std::path::absolute(path).map_err(|error| error.into_error().at(place(path)))?;
-    // `a/../b` and `b` must be one file; links stay as they are, for they may be what a user means.
+    // `a/../b` and `b` must be one file; links are kept, since the user may mean them.
     let mut plain = PathBuf::new();
     for component in absolute.components() {
         match component {

@@ -1,4 +1,4 @@
-//! Which files a data set consists of, and in which order: the same on every kind of store.
+//! The files of a data set, and their order: the same on every kind of store.
 
 mod local;
 mod partition;
@@ -18,16 +18,16 @@ use crate::snapshot::{DataFile, Snapshot};
 
 pub(super) use partition::refuse_lost;
 
-/// The suffix by which files in a folder are known.
+/// The suffix of the files in a folder that are read.
 const SUFFIX: &str = ".parquet";
 
-/// How many of the names in a folder without Parquet the message lists.
+/// Names in a folder without Parquet that the message lists.
 const NAMES_SHOWN: usize = 5;
 
-/// Locations that are looked into at the same time.
+/// Locations that are searched at the same time.
 const AT_ONCE: usize = 32;
 
-/// What is at a location.
+/// The content of a location.
 enum Location {
     /// Files that are read as they are.
     Files(Snapshot),
@@ -87,17 +87,17 @@ pub(super) async fn file_below(
     }
 }
 
-/// Of the files in a folder, those that are read: the ones with the suffix, or, where none has it, those without any.
+/// The files of a folder that are read: those with the suffix, or, if none has it, those without any.
 fn chosen<T>(files: &[T], name: impl Fn(&T) -> &str) -> Vec<&T> {
     let parquet: Vec<&T> = files.iter().filter(|file| has_suffix(name(file))).collect();
     match parquet.is_empty() {
-        // Spark's own tools, and others, can write part files without any suffix.
+        // Spark's own tools, and others, can write part files without a suffix.
         true => files.iter().filter(|file| !name(file).contains('.')).collect(),
         false => parquet,
     }
 }
 
-/// Names that Spark, Hive, Hadoop and editors give to what is not data: `_SUCCESS`, `_metadata`, `.part-0.crc`.
+/// Names that Spark, Hive, Hadoop and editors give to files that are not data: `_SUCCESS`, `_metadata`, `.part-0.crc`.
 fn is_hidden(name: &str) -> bool {
     // A Hive folder of a column whose name begins with an underscore is data: `_key=3`.
     name.starts_with('.') || (name.starts_with('_') && !name.contains('='))

@@ -1,6 +1,6 @@
 //! Folders that are named `key=value`, as Hive and Spark write them: the keys are columns that no file holds.
 //!
-//! They are not read as columns, and must not vanish without a word. A user who writes them out in the location
+//! They are not read as columns, and must not vanish silently. A user who spells them out in the location
 //! (`t/day=2024-01-01/`, `t/day=*/`) knows of them; one who names the folder above them may not.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::snapshot::UnreadKeys;
 use crate::source::glob::Glob;
 
-/// The keys in the paths of files below `base`, without those that `glob` names.
+/// The keys in the paths of files below `base`, without those that `glob` spells out.
 pub(super) fn unread_keys<'a>(
     base: &str,
     glob: Option<&Glob>,

@@ -17,6 +17,12 @@ use crate::source::glob::{Glob, Reach, WILDCARDS};
 use crate::source::remote::Remote;
 use crate::source::tables::{self, TableFormat, TableRoot};
 
+/// Pages of a list that are taken before a glob's folders are looked into one by one.
+const FLAT_PAGES: usize = 4;
+
+/// Folders of one depth that are looked into by themselves.
+const MOST_FOLDERS: usize = 32;
+
 /// The files of a key, a prefix or a glob: of the first of its meanings that there is anything for.
 pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -> Result<Location> {
     let here = Here { remote, volume };
@@ -31,7 +37,7 @@ pub(super) async fn find(remote: &Remote, volume: usize, meanings: &[Meaning]) -
     Err(missing.unwrap_or_else(|| Error::new(ErrorKind::Internal, "a key that means nothing")))
 }
 
-/// The file of a key in a store that cannot list. Its size and version come with its end.
+/// The file of a key in a store that cannot list. Its size and version come with its last bytes.
 pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Result<Location> {
     let no_list = || {
         Error::new(ErrorKind::Unsupported, "plain HTTP has no list of what lies in a folder")
@@ -41,7 +47,7 @@ pub(super) async fn find_alone(remote: &Remote, volume: usize, key: &str) -> Res
     let found = match key.is_empty() || key.ends_with('/') {
         true => Err(no_list()),
         false => match here.alone(key).await {
-            // A file can be called so; if there is none, a glob was meant.
+            // A file can have such a name; if there is none, a glob was meant.
             Err(error) if error.kind() == ErrorKind::NotFound && key.contains(WILDCARDS) => Err(no_list()),
             found => found,
         },
@@ -61,6 +67,14 @@ pub(super) async fn file_below(
     let meta = meta.ok_or_else(|| Error::new(ErrorKind::NotFound, "object not found"));
     let file = meta.and_then(|meta| Here { remote, volume }.data_file(&meta));
     file.map_err(|error| error.at(Place::file(remote.shown(&key))))
+}
+
+/// What lies below a prefix, as far as a glob may match it, ordered by path.
+#[derive(Default)]
+struct Listed {
+    objects: Vec<ObjectMeta>,
+    /// Folders that the glob does not reach into, as paths below the prefix that end in `/`.
+    passed: Vec<String>,
 }
 
 /// A store that is being searched.
@@ -88,14 +102,14 @@ impl Here<'_> {
         // A name that exists is taken literally, whatever characters it has.
         match self.file(&meaning.key).await {
             Ok(Some(file)) => return Ok(Location::Files(file)),
-            // Who may list need not be allowed to look for what is not there.
+            // Credentials that may list need not be allowed to look up a missing object.
             Err(error) if error.kind() != ErrorKind::Denied => return Err(error),
             _ => {}
         }
         match self.matching(glob).await {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 self.folder(&meaning.key).await.map_err(|literally| match literally.kind() {
-                    // Nor may they list under a name that is not there.
+                    // Nor to list under a missing name.
                     ErrorKind::NotFound | ErrorKind::Denied => error,
                     _ => literally,
                 })
@@ -166,11 +180,11 @@ impl Here<'_> {
         let base = glob.base().to_string_lossy();
         let base = base.trim_start_matches('.').trim_matches('/');
         let prefix = path(base)?;
-        let listed = self.remote.list(&prefix).await?;
-        let all = below(&listed, &prefix);
+        let Listed { objects, passed } = self.list(&prefix, glob).await?;
+        let all = below(&objects, &prefix);
         let tables: Vec<_> = all.iter().filter_map(|seen| tables::shown_by(seen.relative)).collect();
         let place = Place::file(self.remote.shown(base));
-        if all.is_empty() {
+        if all.is_empty() && passed.is_empty() {
             let cause = "the glob starts at a prefix below which nothing lies";
             return Err(Error::new(ErrorKind::NotFound, cause).at(place));
         }
@@ -182,10 +196,11 @@ impl Here<'_> {
         });
         let chosen: Vec<&Seen> = chosen.collect();
         if chosen.is_empty() {
-            let names: BTreeSet<&str> = seen.iter().map(|seen| seen.relative).collect();
+            let names = seen.iter().map(|seen| seen.relative).chain(passed.iter().map(String::as_str));
+            let names: BTreeSet<&str> = names.collect();
             return Err(nothing(place, "the glob matches no Parquet file below this folder", names));
         }
-        // A table that lies beside what is matched is nobody's business.
+        // A table beside the matched files does not matter.
         let within =
             tables.iter().find(|(folder, _)| chosen.iter().any(|seen| seen.relative.starts_with(folder)));
         if let Some((folder, format)) = within {
@@ -194,6 +209,47 @@ impl Here<'_> {
         }
         self.refuse_above(base).await?;
         self.snapshot(&prefix, Some(glob), &chosen)
+    }
+
+    /// What a glob may match below a prefix, and whatever lies beside it: all that is there, if that is not much.
+    ///
+    /// A page of a list has a thousand objects, and to look into each folder by itself takes a request for each. So folders
+    /// are looked into only where all below the prefix is many pages, and only few folders that the glob may reach into.
+    /// Without a folder in its pattern it takes the whole list in any case.
+    async fn list(&self, prefix: &Path, glob: &Glob) -> Result<Listed> {
+        let depth = glob.named_depth();
+        let pages = if depth > 1 { FLAT_PAGES } else { usize::MAX };
+        if let Some(objects) = self.remote.list_at_most(prefix, pages).await? {
+            return Ok(Listed { objects, passed: Vec::new() });
+        }
+        let (mut listed, mut folders) = (Listed::default(), vec![prefix.clone()]);
+        let relative = |folder: &Path| {
+            folder
+                .as_ref()
+                .strip_prefix(prefix.as_ref())
+                .unwrap_or_default()
+                .trim_start_matches('/')
+                .to_owned()
+        };
+        for _ in 0..depth {
+            let found = try_join_all(folders.iter().map(|folder| self.remote.list_folder(folder))).await?;
+            let inner: Vec<&Path> = found.iter().flat_map(|found| &found.common_prefixes).collect();
+            let (reached, others): (Vec<&Path>, Vec<&Path>) =
+                inner.into_iter().partition(|folder| glob.may_reach_below(&relative(folder)));
+            if reached.len() > MOST_FOLDERS {
+                break;
+            }
+            // What shows that one of these folders is a table.
+            let signs = others.iter().filter(|folder| folder.filename().is_some_and(tables::is_sign));
+            let signs = try_join_all(signs.map(|folder| self.remote.list_folder(folder))).await?;
+            listed.passed.extend(others.iter().map(|folder| relative(folder) + "/"));
+            folders = reached.into_iter().cloned().collect();
+            listed.objects.extend(found.into_iter().chain(signs).flat_map(|found| found.objects));
+        }
+        let below = try_join_all(folders.iter().map(|folder| self.remote.list(folder))).await?;
+        listed.objects.extend(below.into_iter().flatten());
+        listed.objects.sort_unstable_by(|a, b| a.location.cmp(&b.location));
+        Ok(listed)
     }
 
     /// The files that were chosen below a prefix.
@@ -207,7 +263,7 @@ impl Here<'_> {
         }))
     }
 
-    /// Refuses a folder that lies inside of a table, however deep. What may not be seen is taken for none.
+    /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.
     async fn refuse_above(&self, key: &str) -> Result<()> {
         let ancestors: Vec<&str> = match key {
             "" => Vec::new(),
@@ -231,11 +287,12 @@ impl Here<'_> {
         format: &'static dyn TableFormat,
     ) -> Result<Option<(&'a str, &'static dyn TableFormat)>> {
         let signs = path(&joined(folder, format.sign().folder))?;
-        let names = match self.remote.names_in(&signs).await {
+        let files = match self.remote.list_folder(&signs).await {
             Err(error) if matches!(error.kind(), ErrorKind::Denied | ErrorKind::NotFound) => return Ok(None),
-            names => names?,
+            listed => listed?.objects,
         };
-        Ok(names.iter().any(|name| format.sign().is_file(name)).then_some((folder, format)))
+        let mut names = files.iter().filter_map(|meta| meta.location.filename());
+        Ok(names.any(|name| format.sign().is_file(name)).then_some((folder, format)))
     }
 
     fn data_file(&self, meta: &ObjectMeta) -> Result<DataFile> {
@@ -247,17 +304,17 @@ impl Here<'_> {
     }
 }
 
-/// What a listing has below its prefix.
+/// The files of a listing below its prefix.
 fn below<'a>(listed: &'a [ObjectMeta], prefix: &Path) -> Vec<Seen<'a>> {
     let seen = listed.iter().filter_map(|meta| {
         let relative = meta.location.as_ref().strip_prefix(prefix.as_ref())?.trim_start_matches('/');
-        // The prefix itself, and marks of folders, are not files in it.
+        // The prefix itself, and markers of folders, are not files in it.
         (!relative.is_empty()).then_some(Seen { relative, meta })
     });
     seen.collect()
 }
 
-/// Without what is passed over by its name, or the name of a folder that it lies in.
+/// Without hidden files, and files in hidden folders.
 fn visible(seen: Vec<Seen<'_>>) -> Vec<Seen<'_>> {
     let is_mark = |seen: &Seen| seen.meta.size == 0 && !has_suffix(seen.name());
     seen.into_iter().filter(|seen| !seen.relative.split('/').any(is_hidden) && !is_mark(seen)).collect()

@@ -1,4 +1,4 @@
-//! One request for one range, from its sending to its last byte, with a watch that sees when nothing comes.
+//! One request for one range, from its sending to its last byte, with a watch for stalls.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use super::{Client, Pin, Remote};
 use crate::source::traffic::Traffic;
 use crate::source::wire::{EXCHANGE, Exchange};
 
-/// A body is silent where nothing came for so many times what a first byte takes, and at least this long.
+/// A body is silent if no byte came for this many times the time of a first byte, and at least this long.
 const SILENCE_TIMES: u32 = 4;
 const MIN_SILENCE: Duration = Duration::from_millis(500);
 
-/// A body is slow where it takes so many times what is expected, and at least this long.
+/// A body is slow if it takes this many times the expected time, and at least this long.
 const SLOW_TIMES: u32 = 4;
 const MIN_SLOW: Duration = Duration::from_secs(2);
 
-/// Why a second request is sent.
+/// The reason for a second request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Late {
-    /// Nothing comes.
+    /// No bytes come.
     Silent,
-    /// Little comes.
+    /// Few bytes come.
     Slow,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Leg {
     exchange: Exchange,
     pin: Pin,
     range: Range<u64>,
-    /// Where in the file the next byte lies.
+    /// The offset in the file of the next byte.
     at: u64,
     sent: Instant,
     first_byte: Option<Instant>,
@@ -92,7 +92,7 @@ impl Leg {
         }
     }
 
-    /// The next bytes and where in the file they lie; `None` at the end of the body. May be dropped and called again.
+    /// The next bytes and their offset in the file; `None` at the end of the body. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Option<(u64, Bytes)>, Trouble> {
         loop {
             let came = match &mut self.state {
@@ -131,7 +131,7 @@ impl Leg {
         }
     }
 
-    /// Whether the answer is what was asked for, of the file that was catalogued.
+    /// Whether the answer is the requested one, from the catalogued version of the file.
     fn check(&self, answer: &GetResult) -> Result<(), Trouble> {
         self.pin.check(&answer.meta).map_err(Trouble::Final)?;
         match answer.range == self.range {
@@ -148,12 +148,12 @@ impl Leg {
         Trouble::Stalled(format!("{what} for {:.0} s", self.stall.as_secs_f64()))
     }
 
-    /// How long bytes have been coming.
+    /// The time since the first byte.
     pub(super) fn reading(&self) -> Duration {
         self.first_byte.map_or(Duration::ZERO, |first| first.elapsed())
     }
 
-    /// When a second request should be sent beside it, and why.
+    /// The time at which a second request should be sent beside it, and the reason.
     pub(super) fn late(&self) -> (Instant, Late) {
         let on_time = self.pace.late_after();
         let Some(first) = self.first_byte else { return (self.sent + on_time, Late::Silent) };
@@ -164,7 +164,7 @@ impl Leg {
     }
 }
 
-/// Why a body broke off, without the address that the cause may name.
+/// The reason why a body broke off, without the address that the cause may contain.
 fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
     match exchange.failure() {
         Some(failure) => failure.words,
@@ -174,7 +174,7 @@ fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
 }
 
 impl Pin {
-    /// Whether an answer is about the file that was catalogued.
+    /// Whether an answer is about the catalogued version of the file.
     pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), crate::Error> {
         if meta.size != self.size {
             return Err(changed(&format!("{} bytes then, {} now", self.size, meta.size)));

@@ -1,12 +1,11 @@
 //! Files in an object store, read as steadily as the network allows.
 //!
 //! * [`ranges`] turns column chunks into few requests of a good size,
-//! * [`transfer`] sees one of them through: [`leg`] is a request under way, [`trouble`] says what went wrong and when to ask
-//!   again,
-//! * [`pace`] measures the store: how many requests at once, and when one is late.
+//! * [`transfer`] carries out one of them: [`leg`] is a request under way, [`trouble`] classifies failures and decides when
+//!   to retry,
+//! * [`pace`] measures the store, and sets the number of concurrent requests and the time after which one is late.
 //!
-//! Everything that the `object_store` crate does about failures is switched off: it gives up by count, and after
-//! seconds.
+//! The retries of the `object_store` crate are switched off: they give up after a few attempts, within seconds.
 
 mod leg;
 mod pace;
@@ -15,7 +14,7 @@ mod transfer;
 mod trouble;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -25,7 +24,7 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, StreamExt};
 use object_store::list::PaginatedListOptions;
 use object_store::path::{DELIMITER, Path};
-use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
 use tokio::time::{sleep, timeout};
 
 use super::clouds::{self, Address, Client, Options};
@@ -40,16 +39,16 @@ use trouble::{Outage, Trouble};
 pub(super) use crate::snapshot::Pin;
 pub(super) use trouble::changed;
 
-/// How long an object may be out of reach before that is an error.
+/// How long an object may be unreachable before that is an error.
 const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// How long a request may bring no byte before it is abandoned.
+/// How long a request may stall before it is abandoned.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Answers to a `HEAD` that may be of its method, or say less than they could.
+/// Answers to a `HEAD` that may be due to its method, or have no reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
 
-/// Pages of a list, one after the other, that may bring no key that was not there before: deleted objects leave such.
+/// Consecutive pages of a list that may bring no new key: deleted objects leave such pages.
 const MAX_PAGES_WITHOUT_NEWS: usize = 1_000;
 
 /// One store, as one data set uses it.
@@ -64,10 +63,10 @@ pub(super) struct Remote {
     traffic: Arc<Traffic>,
 }
 
-/// Where the client came from.
+/// The origin of the client.
 #[derive(Clone)]
 enum Origin {
-    /// Built here, and built again when the credentials are refused.
+    /// Built here, and built again if the credentials are refused.
     Address(Arc<(Address, Options, Wire)>),
     /// Brought by the user.
     User,
@@ -86,7 +85,7 @@ struct Limits {
 }
 
 impl Remote {
-    /// Connects to the store of an address. Nothing is asked of it yet.
+    /// Connects to the store of an address. No request is sent yet.
     pub(super) fn connect(address: &Address, options: &Options, traffic: Arc<Traffic>) -> Result<Self> {
         let wire = Wire::new();
         let store = clouds::connect(address, options, &wire)?;
@@ -111,7 +110,7 @@ impl Remote {
         }
     }
 
-    /// A store that the user brings.
+    /// A user's own store.
     pub(super) fn of_user(store: Arc<dyn ObjectStore>, traffic: Arc<Traffic>) -> Self {
         let limits = Limits { retry: DEFAULT_RETRY_TIMEOUT, stall: DEFAULT_STALL_TIMEOUT };
         Remote::new(Client::whole(store), Origin::User, "", limits, pace::MAX_SLOTS, traffic)
@@ -138,7 +137,7 @@ impl Remote {
         }
     }
 
-    /// Requests that may be under way at once at most.
+    /// The most concurrent requests.
     pub(super) fn most_at_once(&self) -> usize {
         self.pace.most()
     }
@@ -147,7 +146,7 @@ impl Remote {
         self.client.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Looks for credentials again, after those of a client were refused; says whether there may be others now.
+    /// Looks up credentials again, after those of a client were refused; returns whether there may be others now.
     fn renew(&self, refused: &Client) -> bool {
         let Origin::Address(origin) = &self.origin else { return false };
         let (address, options, wire) = &**origin;
@@ -164,7 +163,7 @@ impl Remote {
         }
     }
 
-    /// Counts what went wrong, and obeys a store that wants to be asked less.
+    /// Counts a failure, and obeys a store that asks for fewer requests.
     fn note(&self, trouble: &Trouble) {
         match trouble {
             Trouble::Passing { throttled: true, .. } => {
@@ -176,8 +175,7 @@ impl Remote {
         }
     }
 
-    /// Does what a failure asks for before the next try: looks for other credentials, once, or waits. Fails where there is
-    /// no next try.
+    /// Prepares the next try after a failure: looks up other credentials, once, or waits. Fails if there is no next try.
     async fn recover(&self, trouble: Trouble, client: &Client, outage: &mut Outage) -> Result<()> {
         self.note(&trouble);
         if matches!(trouble, Trouble::Denied(_)) && !outage.renewed && self.renew(client) {
@@ -189,11 +187,11 @@ impl Remote {
         Ok(())
     }
 
-    /// Reads byte ranges of a file, in the order given: each of its full length, and all of the pinned writing.
+    /// Reads byte ranges of a file, in the order given: each with its full length, and all from the pinned version.
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
         let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
-        // What is left in the middle was not needed.
+        // The gaps were not needed.
         self.traffic.wanted.add(ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum());
         let slice = |range: &Range<u64>| {
             if range.start >= range.end {
@@ -226,14 +224,14 @@ impl Remote {
         Ok(whole.freeze())
     }
 
-    /// The end of a file whose size and version are not known yet, and what the answer told about it.
+    /// The end of a file whose size and version are not known yet, with the metadata in the answer.
     pub(super) async fn tail(&self, path: &Path, bytes: u64) -> Result<(ObjectMeta, Bytes)> {
         let _slot = self.pace.slot().await;
         self.patiently(|store| {
             async move {
                 let options = GetOptions { range: Some(GetRange::Suffix(bytes)), ..GetOptions::default() };
                 let answer = match store.get_opts(path, options).await {
-                    // Only what is empty has no end.
+                    // Only an empty file has no end.
                     Err(_) if answered_with(&[416]) => return Err(own_failure(no_footer())),
                     answer => answer?,
                 };
@@ -254,8 +252,8 @@ impl Remote {
         let found = self.patiently(|store| {
             async move {
                 match store.head(path).await {
-                    // The answer to a HEAD has no body, and so no word of why it was refused. That to a GET has, and
-                    // there are servers that know no HEAD.
+                    // The answer to a HEAD has no body, and so no reason for a refusal. That to a GET has one, and
+                    // some servers do not support HEAD.
                     Err(_) if is_http && answered_with(&HEAD_REFUSED) => {
                         let first = Some(GetRange::Bounded(0..1));
                         let options = GetOptions { range: first, ..GetOptions::default() };
@@ -272,37 +270,48 @@ impl Remote {
         }
     }
 
-    /// All objects below a prefix, at every depth, ordered by path. What fails costs a page where the store hands out
-    /// pages, and elsewhere the list.
+    /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists page by
+    /// page, else the whole list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
+        let listed = self.list_at_most(prefix, usize::MAX).await?;
+        listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
+    }
+
+    /// As [`list`](Self::list), but `None` where a store that hands out pages has more than `pages` of them.
+    pub(super) async fn list_at_most(&self, prefix: &Path, pages: usize) -> Result<Option<Vec<ObjectMeta>>> {
         match self.client().pages().is_some() {
-            true => self.list_by_page(prefix, None).await,
-            false => self.list_as_a_whole(prefix).await,
+            true => Ok(self.list_by_page(prefix, None, pages).await?.map(|listed| listed.objects)),
+            false => self.list_as_a_whole(prefix).await.map(Some),
         }
     }
 
-    /// The names of the objects right below a prefix.
-    pub(super) async fn names_in(&self, prefix: &Path) -> Result<Vec<String>> {
-        let objects = match self.client().pages().is_some() {
-            true => self.list_by_page(prefix, Some(DELIMITER)).await?,
-            false => {
-                self.patiently(|store| {
-                    async move {
-                        store.list_with_delimiter(Some(prefix)).await.map(|listed| Some(listed.objects))
-                    }
-                    .boxed()
-                })
-                .await?
+    /// The objects and folders right below a prefix.
+    pub(super) async fn list_folder(&self, prefix: &Path) -> Result<ListResult> {
+        match self.client().pages().is_some() {
+            true => {
+                let listed = self.list_by_page(prefix, Some(DELIMITER), usize::MAX).await?;
+                listed.ok_or_else(|| Error::new(ErrorKind::Internal, "a list has too many pages"))
             }
-        };
-        Ok(objects.iter().filter_map(|meta| meta.location.filename()).map(str::to_owned).collect())
+            false => {
+                let ask = |store: Client| {
+                    async move { store.list_with_delimiter(Some(prefix)).await.map(Some) }.boxed()
+                };
+                self.patiently(ask).await
+            }
+        }
     }
 
     /// Asks for page after page, by the token of the one before: keys need not be sorted, as those of S3's directory
-    /// buckets are not, so that no key says where to go on.
-    async fn list_by_page(&self, prefix: &Path, delimiter: Option<&'static str>) -> Result<Vec<ObjectMeta>> {
+    /// buckets are not, so that no key says where to go on. `None` where there are more than `most` pages.
+    async fn list_by_page(
+        &self,
+        prefix: &Path,
+        delimiter: Option<&'static str>,
+        most: usize,
+    ) -> Result<Option<ListResult>> {
         let below = (!prefix.is_root()).then(|| format!("{prefix}{DELIMITER}"));
         let mut found: BTreeMap<Path, ObjectMeta> = BTreeMap::new();
+        let mut folders: BTreeSet<Path> = BTreeSet::new();
         let mut tokens: HashSet<String> = HashSet::new();
         let (mut token, mut without_news) = (None, 0);
         loop {
@@ -320,12 +329,20 @@ impl Remote {
                 .boxed()
             });
             let page = page.await?;
-            let known = found.len();
+            let known = found.len() + folders.len();
             found.extend(page.result.objects.into_iter().map(|meta| (meta.location.clone(), meta)));
-            without_news = if found.len() > known { 0 } else { without_news + 1 };
+            folders.extend(page.result.common_prefixes);
+            without_news = if found.len() + folders.len() > known { 0 } else { without_news + 1 };
             let Some(next) = page.page_token.filter(|token| !token.is_empty()) else {
-                return Ok(found.into_values().collect());
+                return Ok(Some(ListResult {
+                    objects: found.into_values().collect(),
+                    common_prefixes: folders.into_iter().collect(),
+                    extensions: page.result.extensions,
+                }));
             };
+            if tokens.len() + 1 == most {
+                return Ok(None);
+            }
             if !tokens.insert(next.clone()) || without_news > MAX_PAGES_WITHOUT_NEWS {
                 return Err(Error::new(ErrorKind::Io, "the store's listing does not end: it repeats a page")
                     .hint("check the endpoint: the server must page its listings"));
@@ -334,7 +351,7 @@ impl Remote {
         }
     }
 
-    /// Takes a list from beginning to end, and begins again where it fails.
+    /// Reads a list from beginning to end, and starts again if it fails.
     async fn list_as_a_whole(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
         let mut outage = Outage::new(self.limits.retry);
         loop {
@@ -352,7 +369,7 @@ impl Remote {
         }
     }
 
-    /// Asks until there is an answer; `None` is one that is not what was asked for.
+    /// Repeats a request until there is an answer; `None` is an answer to something else.
     async fn patiently<'a, T>(
         &self,
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
@@ -374,7 +391,7 @@ impl Remote {
     }
 }
 
-/// A list from beginning to end, ordered by path; fails with `None` where nothing comes for too long.
+/// A list from beginning to end, ordered by path; fails with `None` if nothing comes for too long.
 async fn whole_list(
     store: &Client,
     prefix: &Path,
@@ -399,7 +416,7 @@ fn own_failure(error: Error) -> object_store::Error {
     object_store::Error::Generic { store: "forebay", source: Box::new(error) }
 }
 
-/// What an empty file is refused with.
+/// The refusal of an empty file.
 pub(super) fn no_footer() -> Error {
     Error::new(ErrorKind::Corrupt, "the file is empty, not even a footer is there")
 }
@@ -419,7 +436,7 @@ impl std::fmt::Debug for Remote {
 mod tests;
 
 impl Pin {
-    /// What a listing or an answer says of a file.
+    /// The metadata of a file in a listing or an answer.
     pub(super) fn of(meta: &ObjectMeta) -> Self {
         Pin { path: meta.location.clone(), size: meta.size, version: version_of(meta) }
     }
@@ -432,7 +449,7 @@ impl Pin {
         }
     }
 
-    /// Whether an answer is about this version of the object, as far as it says.
+    /// Whether an answer is about this version of the object, as far as it shows.
     fn agrees(&self, meta: &ObjectMeta) -> bool {
         match (&self.version, &meta.e_tag) {
             (FileVersion::ETag(tag), Some(now)) => bare(tag) == bare(now),
@@ -445,7 +462,7 @@ impl Pin {
     }
 }
 
-/// What distinguishes one version of an object from the next.
+/// Distinguishes one version of an object from the next.
 pub(super) fn version_of(meta: &ObjectMeta) -> FileVersion {
     match &meta.e_tag {
         Some(tag) => FileVersion::ETag(bare(tag).into()),

@@ -1,13 +1,14 @@
-//! How many requests run at once, and when one is late: settled from what is measured.
+//! The number of concurrent requests, and the time after which one is late: set by measurements.
 //!
 //! By Little's law a rate of `R` requests a second that take `W` seconds each keeps `R * W` of them in flight. Where the
 //! link is the limit, more in flight only makes `W` longer. So the number grows while the rate grows with it, returns to
-//! the smallest that gave it, and is tried anew now and then. A store that asks for fewer requests is obeyed at once.
+//! the smallest one that gave this rate, and is varied now and then. A store that asks for fewer requests is obeyed at
+//! once.
 //!
 //! A request is late when its first byte takes twice as long as 19 of 20 do. It is then sent a second time ("hedged":
-//! Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a store which is slow as a
-//! whole is not asked twice as much. Twice, since what is merely among the slower ones would use up that leave, and
-//! leave none for what hangs.
+//! Dean and Barroso, *The Tail at Scale*, 2013), at most once for every 20 requests, so that a store that is slow as a
+//! whole does not get twice the requests. Twice as long, since requests that are merely slower than most would
+//! otherwise use up that allowance, and leave none for those that hang.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,10 +40,10 @@ const PAUSE_AFTER_THROTTLE: Duration = Duration::from_secs(3);
 const WAITS_KEPT: usize = 256;
 const MIN_WAITS: usize = 16;
 
-/// Of requests, those whose first byte comes before this share are on time.
+/// The share of requests, by the time of their first byte, that are on time.
 const ON_TIME_SHARE: f64 = 0.95;
 
-/// Late is what takes so many times as long as what is on time.
+/// A request is late after this many times the time of those that are on time.
 const LATE_TIMES: u32 = 2;
 
 /// Before enough is measured, a request is late after this long.
@@ -51,13 +52,13 @@ const INITIAL_LATE_AFTER: Duration = Duration::from_secs(1);
 /// A request is never called late before this.
 const MIN_LATE_AFTER: Duration = Duration::from_millis(15);
 
-/// Second requests per request, and how many may be saved up: as many as there are at first.
+/// Second requests per request, and how many may be saved up, which is also the initial number.
 const HEDGES_PER_REQUEST: f64 = 0.05;
 const MAX_HEDGES_SAVED: f64 = 8.0;
 
-/// Of second requests, those beside a slow body at first: none. Beside a request that is silent a second one costs next to no
-/// bytes, beside a body that comes slowly up to all of it; and on a link that is full every body is slow. Eight ranks that
-/// read little each would ask for much of it twice.
+/// The initial allowance for second requests beside a slow body: none. Beside a silent request a second one costs hardly any
+/// bytes, beside a slow body up to all of it; and on a full link every body is slow. Eight ranks that each read little would
+/// request much of it twice.
 const INITIAL_SLOW_HEDGES: f64 = 0.0;
 
 /// The measurements of one store, shared by all that read from it.
@@ -73,7 +74,7 @@ pub(super) struct Pace {
 struct PaceState {
     /// Requests that may run at once.
     limit: usize,
-    /// Slots that are to vanish when they are given back.
+    /// Slots that are to vanish when they are returned.
     surplus: usize,
     climb: Climb,
     round: Round,
@@ -82,7 +83,7 @@ struct PaceState {
     waits: Vec<Duration>,
     waited: usize,
     late_after: Duration,
-    /// Seconds in which so many bytes came, after their first; older requests count less.
+    /// Seconds in which these bytes came, after the first byte; older requests count less.
     seconds: f64,
     bytes: f64,
     requests: f64,
@@ -91,12 +92,12 @@ struct PaceState {
     slow_hedges: f64,
 }
 
-/// What is being tried.
+/// The present trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Climb {
     /// Growing, from the best rate so far.
     Up { rate: f64, from: usize },
-    /// At rest for so many rounds, at a rate.
+    /// At rest for a number of rounds, at a rate.
     Rest { rounds: u32, rate: f64 },
     /// Trying fewer than `from`, which gave `rate`.
     Down { rate: f64, from: usize },
@@ -107,7 +108,7 @@ struct Round {
     began: Instant,
     bytes: u64,
     finished: usize,
-    /// Whether a request had to wait for a slot: else the number was not what held it back.
+    /// Whether a request had to wait for a slot: otherwise the number was not the limit.
     contended: bool,
 }
 
@@ -117,7 +118,7 @@ impl Round {
     }
 }
 
-/// Leave to have one request under way.
+/// Permission for one request.
 pub(super) struct Slot<'a> {
     pace: &'a Pace,
 }
@@ -165,7 +166,7 @@ impl Pace {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for leave to send a request; first come, first served.
+    /// Waits for permission to send a request; first come, first served.
     pub(super) async fn slot(&self) -> Slot<'_> {
         if self.slots.available_permits() == 0 {
             self.state().round.contended = true;
@@ -252,19 +253,19 @@ impl Pace {
         self.traffic.slots.set(limit as u64);
     }
 
-    /// When a request that got nothing so far is late, counted from its sending.
+    /// The time from its sending after which a request without any byte is late.
     pub(super) fn late_after(&self) -> Duration {
         self.state().late_after
     }
 
-    /// How long the body of a request for `bytes` should take.
+    /// The expected time of the body of a request for `bytes`.
     pub(super) fn expected(&self, bytes: u64) -> Duration {
         let state = self.state();
         let seconds = state.seconds / state.bytes.max(1.0) * bytes as f64;
         Duration::try_from_secs_f64(seconds).unwrap_or_default()
     }
 
-    /// Takes leave to send a second request beside one that is late in this way, if there is any left.
+    /// Takes permission to send a second request beside one that is late in this way, if any is left.
     pub(super) fn may_hedge(&self, why: Late) -> bool {
         let mut state = self.state();
         let may = state.hedges >= 1.0 && (why == Late::Silent || state.slow_hedges >= 1.0);
@@ -297,7 +298,7 @@ fn next(climb: Climb, limit: usize, rate: f64, most: usize) -> (usize, Climb) {
         Climb::Down { rate: before, .. } if rate >= before * MAX_RATE_LOSS => {
             (limit, Climb::Rest { rounds: 0, rate })
         }
-        // Fewer cost too much, so that more may even bring something.
+        // Fewer requests cost too much, so more may even gain.
         Climb::Down { rate: before, from } => {
             ((from + from.div_ceil(2)).min(most), Climb::Up { rate: before, from })
         }
@@ -330,7 +331,7 @@ mod tests {
     fn a_long_way_gets_many() {
         let limit = settled(|limit| limit.min(40) as f64);
         assert!((38..=MAX_SLOTS).contains(&limit), "{limit}");
-        // What is left above it is less than a gain that would show.
+        // The remaining gain is too small to be noticed.
         assert!(settled(|limit| limit as f64) as f64 > MAX_SLOTS as f64 / MIN_RATE_GAIN);
     }
 

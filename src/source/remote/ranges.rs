@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
-/// Bytes between two column chunks that are read along rather than asked around: what a request costs in round trips,
-/// on a fast link.
+/// Largest gap between two column chunks that is read with them: the cost of a request in bytes, on a fast link.
 const MAX_GAP: u64 = 256 << 10;
 
-/// Bytes read along are at most this share of the wanted ones.
+/// Wanted bytes for each byte of a gap, at least.
 const MIN_BYTES_PER_GAP_BYTE: u64 = 16;
 
-/// A longer run is asked for in pieces of about this size: large enough that the first byte's wait is small beside the
-/// rest, small enough to use several connections and to lose little when one of them dies.
+/// A longer run is requested in pieces of about this size: large enough that the wait for the first byte is small in
+/// comparison, small enough to use several connections and to lose little when one of them dies.
 const PIECE_BYTES: u64 = 8 << 20;
 
 /// A contiguous run of a file that is read whole.

@@ -1,4 +1,4 @@
-//! One range of a file, until all of it is there: asked for, watched, hedged, and asked for again.
+//! One range of a file, until it is complete: requested, watched, hedged, and retried.
 //!
 //! ```text
 //! first leg ──────────── bytes ───────► slot ─► complete
@@ -7,7 +7,7 @@
 //!     └► second leg ──── bytes ───────────┘   whichever is ahead stays
 //! ```
 //!
-//! Both legs read the same writing of the file, so that any byte may come from either.
+//! Both legs read the same version of the file, so that any byte may come from either.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use super::trouble::{Outage, Trouble};
 use super::{Client, Pin, Remote};
 use crate::error::Error;
 
-/// Leave to send a second request that was not given is asked for again after this.
+/// Time after which a refused permission for a second request is requested again.
 const HEDGE_RETRY: Duration = Duration::from_millis(20);
 
 /// A range on its way into memory that was set aside for it.
@@ -28,19 +28,19 @@ pub(super) struct Transfer<'a> {
     remote: &'a Remote,
     pin: &'a Pin,
     range: Range<u64>,
-    /// What has come, from the start of the range on; with room for all of it.
+    /// The bytes so far, from the start of the range on; with capacity for all of it.
     slot: BytesMut,
 }
 
 impl<'a> Transfer<'a> {
-    /// Of `range`, into `slot`, which is empty and has room for it.
+    /// A transfer of `range` into `slot`, which is empty and has the capacity for it.
     pub(super) fn new(remote: &'a Remote, pin: &'a Pin, range: Range<u64>, slot: BytesMut) -> Self {
         Transfer { remote, pin, range, slot }
     }
 
-    /// Runs until the range is complete, or until nothing came of it for as long as an outage may last.
+    /// Runs until the range is complete, or until no byte came for as long as an outage may last.
     pub(super) async fn run(mut self) -> Result<BytesMut, Error> {
-        // Kept while waiting after a failure, so that a store in trouble is asked seldom.
+        // Kept while waiting after a failure, so that a failing store gets few requests.
         let _slot = self.remote.pace.slot().await;
         let mut outage = Outage::new(self.remote.limits.retry);
         while self.missing() > 0 {
@@ -56,7 +56,7 @@ impl<'a> Transfer<'a> {
         Ok(self.slot)
     }
 
-    /// Where in the file the next missing byte lies.
+    /// The offset in the file of the next missing byte.
     fn at(&self) -> u64 {
         self.range.start + self.slot.len() as u64
     }
@@ -65,7 +65,8 @@ impl<'a> Transfer<'a> {
         self.range.end - self.at()
     }
 
-    /// Asks for what is missing; a second time where the first is late. What is silent for `stall` is abandoned.
+    /// Requests the missing bytes, a second time if the first request is late. A request that is silent for `stall` is
+    /// abandoned.
     async fn attempt(&mut self, client: &Client, stall: Duration) -> Result<(), Trouble> {
         let mut first = self.leg(client, stall);
         let mut second: Option<(Leg, Late)> = None;
@@ -75,7 +76,7 @@ impl<'a> Transfer<'a> {
             let (mut due, why) = first.late();
             let mut may_ask = may_hedge;
             if let Some((leg, _)) = &second {
-                // One that is silent as well, on another dead connection perhaps, makes room for another.
+                // A second request that is silent as well, perhaps on another dead connection, is replaced.
                 let (also, how) = leg.late();
                 due = due.max(also);
                 may_ask &= how == Late::Silent;
@@ -85,7 +86,7 @@ impl<'a> Transfer<'a> {
                 came = first.next() => match came {
                     Ok(Some((at, bytes))) => {
                         self.keep(at, &bytes);
-                        // What was sent only because nothing came is not needed any more.
+                        // A second request that was sent for silence alone is no longer needed.
                         second.take_if(|(_, why)| *why == Late::Silent);
                     }
                     ended => match second.take() {
@@ -99,7 +100,7 @@ impl<'a> Transfer<'a> {
                         first = second.take().map_or(first, |(leg, _)| leg);
                     }
                     Ok(Some(_)) => {}
-                    // The first is still there; asking once more would be a retry, without its wait.
+                    // The first request is still alive; a third one would be a retry without its wait.
                     _ => (second, may_hedge) = (None, false),
                 },
                 () = sleep_until(due.max(ask_from)), if may_ask => match self.remote.pace.may_hedge(why) {
@@ -107,7 +108,7 @@ impl<'a> Transfer<'a> {
                         self.remote.traffic.hedges.add(1);
                         second = Some((self.leg(client, stall), why));
                     }
-                    // Others may use up the leave that there is; this one stays late until something comes.
+                    // Others may use up the allowance; this one stays late until bytes come.
                     false => ask_from = Instant::now() + HEDGE_RETRY,
                 },
             }
@@ -120,9 +121,9 @@ impl<'a> Transfer<'a> {
         Leg::start(self.remote, client, self.pin, self.at()..self.range.end, stall)
     }
 
-    /// Keeps what of `bytes`, which are at `at`, was still missing; says whether anything was.
+    /// Keeps those of `bytes`, at offset `at`, that were still missing; returns whether any were.
     fn keep(&mut self, at: u64, bytes: &Bytes) -> bool {
-        // Both legs begin at the first byte that was missing then, so that no gap can be before it.
+        // Both legs begin at the first byte that was missing at that time, so that no gap can precede it.
         let known =
             self.at().checked_sub(at).and_then(|known| usize::try_from(known).ok()).unwrap_or(usize::MAX);
         match bytes.get(known..) {
@@ -139,7 +140,7 @@ fn ended_early() -> Trouble {
     Trouble::passing("the response ended early")
 }
 
-/// The next bytes of a leg; never, where there is none.
+/// The next bytes of a leg; pending for ever if there is none.
 async fn next_of(leg: &mut Option<(Leg, Late)>) -> Result<Option<(u64, Bytes)>, Trouble> {
     match leg {
         Some((leg, _)) => leg.next().await,
@@ -170,7 +171,7 @@ mod tests {
         assert!(keep(10, "abcdef"));
         assert!(keep(14, "efg"));
         assert!(!keep(14, ""));
-        // Bytes behind a gap cannot be kept.
+        // Bytes after a gap cannot be kept.
         assert!(!keep(18, "ij"));
         assert!(keep(17, "hij"));
         assert_eq!((transfer.missing(), &transfer.slot[..]), (0, &b"abcdefghij"[..]));

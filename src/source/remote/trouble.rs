@@ -1,4 +1,4 @@
-//! What can go wrong with a request, and whether to ask again: by time, not by count.
+//! Failures of a request, and whether to retry: by time, not by count.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
@@ -12,21 +12,20 @@ use crate::source::wire::{Exchange, FailureKind, is_region};
 const INITIAL_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(15);
 
-/// An answer that a store would give again, such as the whole file for a range, is asked for anew this many times.
+/// A wrong answer, such as the whole file for a range, is retried this many times.
 const MAX_ODD_ANSWERS: u32 = 6;
 
-/// However little time is left, the last request gets this.
+/// The last request gets at least this time.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 
-/// Codes with which S3 says, under status 400, what others say with 403 or 408.
+/// Codes of S3 under status 400 that mean the same as 403 or 408 elsewhere.
 const EXPIRED: [&str; 3] = ["ExpiredToken", "TokenRefreshRequired", "RequestExpired"];
 const TOO_LATE: [&str; 1] = ["RequestTimeout"];
 
-/// Statuses that no waiting changes, though most of their hundred are a store's trouble: what was asked for is not known
-/// there, or somebody on the way wants a login.
+/// Permanent statuses, though most of the 5xx are temporary: the request is not supported, or a proxy requires a login.
 const PERMANENT: [u16; 6] = [501, 505, 506, 508, 510, 511];
 
-/// Codes with which stores say why they refuse, and what to do about it.
+/// Codes with which stores give the reason of a refusal, and the next move for each.
 const REFUSALS: [(&str, &str); 9] = [
     ("SignatureDoesNotMatch", "the secret key is not that of the access key: check both, and the endpoint"),
     ("InvalidAccessKeyId", "the store does not know the access key: check it, and the endpoint"),
@@ -42,27 +41,27 @@ const REFUSALS: [(&str, &str); 9] = [
     ("AuthenticationFailed", "the key or the signature is not that of the account, or has expired"),
 ];
 
-/// How long a word in an error's body may be, to be repeated.
+/// The longest word in an error's body that is repeated.
 const MAX_WORD_LENGTH: usize = 64;
 
-/// Why a request failed.
+/// The failure of a request.
 #[derive(Debug)]
 pub(in crate::source) enum Trouble {
-    /// Asking again will not help.
+    /// A retry will not help.
     Final(Error),
     /// The credentials were refused; fresh ones may help, once.
     Denied(Error),
-    /// It may pass: an outage, a busy store, a broken connection.
+    /// A temporary failure: an outage, a busy store, a broken connection.
     Passing {
         words: String,
-        /// How long the store asked to be left alone.
+        /// The wait that the store asked for.
         retry_after: Option<Duration>,
         /// Whether it asked for fewer requests.
         throttled: bool,
     },
-    /// Nothing came for too long.
+    /// No byte came for too long.
     Stalled(String),
-    /// An answer that is not what was asked for, from a store that is there; and what to look at if it stays so.
+    /// A wrong answer from a store that is reachable, and a hint in case it persists.
     Odd { words: String, hint: &'static str },
 }
 
@@ -75,7 +74,7 @@ impl Trouble {
         Trouble::Passing { words: words.into(), retry_after: None, throttled: false }
     }
 
-    /// Reads a failure of the `object_store` crate. Its own words are not repeated: they can hold keys and signed URLs.
+    /// Reads a failure of the `object_store` crate. Its own text is not repeated: it can hold keys and signed URLs.
     pub(in crate::source) fn of(error: &StoreError, exchange: &Exchange) -> Self {
         if let Some(own) = own(error) {
             return Trouble::Final(own);
@@ -117,7 +116,7 @@ impl Trouble {
                     };
                 return Trouble::Final(Error::new(ErrorKind::Io, said(status)).hint(hint));
             }
-            // A success, whose content is odd; or one that broke off, or no answer at all.
+            // A success with wrong content; or one that broke off, or no answer at all.
             Some(_) if exchange.failure().is_none() => {
                 return Trouble::odd("the response is not what was requested");
             }
@@ -155,7 +154,7 @@ impl Trouble {
     }
 }
 
-/// A file that is not the one that was catalogued.
+/// The error for a file that is not the catalogued version.
 pub(in crate::source) fn changed(how: &str) -> Error {
     Error::new(
         ErrorKind::DatasetChanged,
@@ -177,7 +176,7 @@ fn denied(said: String, code: Option<&str>) -> Error {
     Error::new(ErrorKind::Denied, said).hint(hint)
 }
 
-/// What to look at after an answer that is given again however often it is asked for.
+/// The hint for a wrong answer that persists.
 fn advice(status: u16) -> &'static str {
     match status {
         300..400 => "the response is a redirect: check the region, the endpoint and the URL",
@@ -187,7 +186,7 @@ fn advice(status: u16) -> &'static str {
     }
 }
 
-/// A key that object_store has no path for: one of those that a store lists, or the one that was asked for.
+/// The error for a key that is not a path in object_store: a listed one, or the requested one.
 fn not_a_path(source: &object_store::path::Error) -> Error {
     use object_store::path::Error as PathError;
     match source {
@@ -232,10 +231,10 @@ fn deepest(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// How long an object could not be read, and how often that was tried.
+/// The time for which an object could not be read, and the number of tries.
 #[derive(Debug)]
 pub(super) struct Outage {
-    /// Since when nothing came of it.
+    /// The time of the last byte.
     since: Instant,
     patience: Duration,
     tries: u32,
@@ -249,18 +248,17 @@ impl Outage {
         Outage { since: Instant::now(), patience, tries: 0, odd: 0, renewed: false }
     }
 
-    /// Bytes came: what was before is forgiven.
+    /// Bytes came: earlier failures no longer count.
     pub(super) fn over(&mut self) {
         (self.since, self.tries) = (Instant::now(), 0);
     }
 
-    /// How long the next request may be silent, where it otherwise is `stall`: the last one is not waited for longer than
-    /// the outage may last.
+    /// The time that the next request may be silent: `stall`, but for the last one no longer than the outage may last.
     pub(super) fn silence(&self, stall: Duration) -> Duration {
         stall.min(self.patience.saturating_sub(self.since.elapsed()).max(MIN_SILENCE))
     }
 
-    /// How long to wait before asking again, or the failure that it has become.
+    /// The wait before the next try, or the final failure.
     pub(super) fn wait(&mut self, trouble: Trouble) -> Result<Duration, Error> {
         let (words, at_least) = match trouble {
             Trouble::Final(error) | Trouble::Denied(error) => return Err(error),
@@ -276,7 +274,7 @@ impl Outage {
             }
         };
         self.tries += 1;
-        // The last try is at the very end: a store that heals until then is read.
+        // The last try is at the very end, so that a store that recovers until then is read.
         let left = self.patience.saturating_sub(self.since.elapsed());
         if left.is_zero() || at_least > left {
             let seconds = self.patience.as_secs_f64();

@@ -1,4 +1,4 @@
-//! Formats that are recognised and not read: Delta, Hudi, Iceberg and Lance.
+//! Formats that are recognised and refused: Delta, Hudi, Iceberg and Lance.
 
 use std::future::ready;
 
@@ -22,7 +22,7 @@ pub(super) const ICEBERG: Refused = Refused(Sign {
 pub(super) const LANCE: Refused =
     Refused(Sign { format: "Lance", folder: "_versions", suffix: Some(".manifest"), holds_parquet: false });
 
-/// A format that is not read.
+/// A format that is refused.
 pub(super) struct Refused(Sign);
 
 impl TableFormat for Refused {

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, StringViewArray};
-use arrow::datatypes::{DataType, Field, Schema};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde::Deserialize;
 
 use super::{Sign, TableFolder, TableFormat};
+use crate::arrow::array::{ArrayRef, StringViewArray};
+use crate::arrow::datatypes::{DataType, Field, Schema};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Snapshot};
@@ -19,7 +19,7 @@ const SIGN: Sign = Sign { format: "toy", folder: "_toy", suffix: Some("table.jso
 
 pub(super) struct Toy;
 
-/// What the list says.
+/// The content of the list.
 #[derive(Deserialize)]
 struct List {
     version: u64,

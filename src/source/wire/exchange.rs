@@ -7,12 +7,12 @@ use chrono::DateTime;
 use http::HeaderMap;
 use http::header::RETRY_AFTER;
 
-/// Where S3 says which region a bucket is in.
+/// The header in which S3 names the region of a bucket.
 const REGION: &str = "x-amz-bucket-region";
 const REGION_LENGTH: usize = 32;
 
 tokio::task_local! {
-    /// Where the requests of the current task report to, if anyone asked.
+    /// The report of the requests of the current task, if there is one.
     pub(in crate::source) static EXCHANGE: Exchange;
 }
 
@@ -30,7 +30,7 @@ struct Last {
     failure: Option<Failure>,
 }
 
-/// Why there was no answer, or not the whole of it.
+/// The reason why there was no answer, or only a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::source) struct Failure {
     pub(in crate::source) kind: FailureKind,
@@ -38,7 +38,7 @@ pub(in crate::source) struct Failure {
     pub(in crate::source) words: String,
 }
 
-/// What sort of failure a [`Failure`] is.
+/// The kind of a [`Failure`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::source) enum FailureKind {
     /// The host has no address.
@@ -51,9 +51,9 @@ pub(in crate::source) enum FailureKind {
     Tls,
     /// No connection within the time allowed for it.
     Timeout,
-    /// A list that does not say whether it is over.
+    /// A list that does not show whether it is complete.
     Listing,
-    /// There is nothing to sign a request with.
+    /// There are no credentials to sign a request with.
     NoCredentials,
     /// Anything else, such as a redirect that is not followed: another try gives the same.
     Other,
@@ -65,7 +65,7 @@ impl Exchange {
         self.last().status
     }
 
-    /// How long the server asks to wait before the next request; zero if the moment it names has passed.
+    /// The wait that the server asks for before the next request; zero if the time has passed.
     pub(in crate::source) fn retry_after(&self) -> Option<Duration> {
         self.last().retry_after
     }
@@ -75,7 +75,7 @@ impl Exchange {
         self.last().region.clone()
     }
 
-    /// Why the last request failed, if it did: before its response, or within it.
+    /// The failure of the last request, if it failed: before its response, or within it.
     pub(in crate::source) fn failure(&self) -> Option<Failure> {
         self.last().failure.clone()
     }
@@ -142,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_last_request_is_the_one_that_is_told() {
-        // Without anyone listening, nothing happens.
+        // Without a receiver, nothing happens.
         answered(200, &HeaderMap::new());
         EXCHANGE
             .scope(Exchange::default(), async {

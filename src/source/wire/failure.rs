@@ -8,11 +8,11 @@ use object_store::client::{HttpError, HttpErrorKind};
 
 use super::exchange::{Failure, FailureKind};
 
-/// What a resolver's error begins with; it has no type of its own.
+/// The prefix of a resolver's error, which has no type of its own.
 const DNS: &str = "dns error";
 
 impl Failure {
-    /// Reads a transport error; `host` is whom the request went to.
+    /// Reads a transport error; `host` is the target of the request.
     pub(super) fn of(error: &reqwest::Error, host: &str) -> Self {
         // The outermost text names the URL; the innermost is the operating system's or the TLS library's.
         let chain: Vec<&(dyn Error + 'static)> =
@@ -30,7 +30,7 @@ impl Failure {
         Failure { kind, words }
     }
 
-    /// Nobody set credentials, and the machine has none of its own.
+    /// The failure for a user without credentials, on a machine that has none either.
     pub(super) fn no_credentials() -> Self {
         Failure { kind: FailureKind::NoCredentials, words: "no credentials were found".to_owned() }
     }
@@ -43,7 +43,7 @@ impl Failure {
         Failure { kind: FailureKind::Other, words: words.into() }
     }
 
-    /// The same as object_store knows it.
+    /// The same as an error of object_store.
     pub(super) fn into_http(self) -> HttpError {
         let kind = match self.kind {
             FailureKind::Dns | FailureKind::Refused | FailureKind::Tls => HttpErrorKind::Connect,
@@ -91,7 +91,7 @@ fn kind(error: &reqwest::Error, chain: &[&(dyn Error + 'static)]) -> FailureKind
     match error.is_connect() {
         // The host is known, and cannot be reached: no route, no network.
         true => FailureKind::Refused,
-        // What is left are connections that were closed within a message, and bodies that ended early.
+        // The rest are connections that were closed within a message, and bodies that ended early.
         false if error.is_request() || error.is_body() || error.is_decode() => FailureKind::Reset,
         false => FailureKind::Other,
     }

@@ -1,4 +1,4 @@
-//! A web server for tests: answers on loopback what a function says, and remembers what it was asked.
+//! A web server for tests: answers on loopback with the results of a function, and records its requests.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A request as it came in.
+/// A request as it was received.
 #[derive(Clone, Debug)]
 pub(in crate::source) struct Asked {
     pub(in crate::source) method: String,
@@ -23,7 +23,7 @@ impl Asked {
     }
 }
 
-/// What is answered: the status, more headers, and the body.
+/// An answer: the status, more headers, and the body.
 pub(in crate::source) type Answer = (u16, Vec<(&'static str, String)>, Vec<u8>);
 
 pub(in crate::source) struct Fake {
@@ -50,7 +50,7 @@ impl Fake {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it was asked so far.
+    /// The requests so far.
     pub(in crate::source) fn asked(&self) -> Vec<Asked> {
         self.asked.lock().unwrap().clone()
     }

@@ -1,12 +1,12 @@
-//! A page of a list, looked at before object_store reads it: that takes a page without a token for the last one, whatever
+//! Checks a page of a list before object_store reads it, which takes a page without a token as the last one, whatever
 //! else it says.
 //!
-//! A list is over when its last page says so. A server that cuts a list off and gives no token to go on with, as one does
-//! that knows only version 1 of S3's list, would make a data set smaller without a word.
+//! A list is complete when its last page says so. A server that truncates a list without a token to continue, such as one
+//! that supports only version 1 of S3's list, would make a data set smaller silently.
 
 use http::Uri;
 
-/// What a request asks to be listed.
+/// The kind of a list request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Listing {
     /// `ListObjectsV2` of S3, which Google's XML interface has too.
@@ -16,7 +16,7 @@ pub(super) enum Listing {
 }
 
 impl Listing {
-    /// Whether a request asks for a list.
+    /// The kind of list that a request asks for, if it does.
     pub(super) fn of(uri: &Uri) -> Option<Self> {
         uri.query()?.split('&').find_map(|field| match field {
             "list-type=2" => Some(Listing::Objects),
@@ -25,7 +25,7 @@ impl Listing {
         })
     }
 
-    /// Checks a page: why it is not one that can be relied on, as a clause.
+    /// Checks a page; the error is the reason why it is not reliable, as a clause.
     pub(super) fn check(self, page: &[u8]) -> Result<(), &'static str> {
         let page = String::from_utf8_lossy(page);
         let root = match self {
@@ -37,7 +37,7 @@ impl Listing {
             return Err("the store's listing is cut off, or not a listing");
         }
         if self == Listing::Blobs {
-            // Its token is all that says whether it goes on.
+            // Only its token shows whether it continues.
             return element(&page, "NextMarker")
                 .map(|_| ())
                 .ok_or("the store's listing does not say whether it is complete");
@@ -50,7 +50,7 @@ impl Listing {
             Some("false") => Ok(()),
             Some("true") if !token.is_empty() => Ok(()),
             Some("true") => Err("the store's listing is truncated, without a token to continue"),
-            // Emulators that know no pages count the keys of the one that there is, and name no limit for it.
+            // Emulators without pages count the keys of the only one, and give no limit for it.
             None if token.is_empty()
                 && element(&page, "KeyCount").is_some()
                 && element(&page, "MaxKeys").is_none() =>

@@ -1,4 +1,4 @@
-//! What object_store's client options ask of a connection, and the reqwest client that does it.
+//! The settings of a connection in object_store's client options, and the reqwest client with them.
 
 use std::time::Duration;
 
@@ -29,14 +29,14 @@ const USER_AGENT: &str = concat!("forebay/", env!("CARGO_PKG_VERSION"));
 /// Which redirects are followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::source) enum Redirects {
-    /// Those that stay with the server: scheme, host and port. Another one was not asked for, and is not trusted.
+    /// Those to the same server: scheme, host and port. Another server was not requested, and is not trusted.
     #[default]
     SameServer,
-    /// Those to any `https://` server, for hubs that hand out files from elsewhere; credentials do not go with them.
+    /// Those to any `https://` server, for hubs that serve files from elsewhere; credentials are not sent along.
     AnyHttps,
 }
 
-/// What distinguishes one client from another: requests with equal settings share connections.
+/// The settings that distinguish clients: requests with equal settings share connections.
 #[derive(Clone, PartialEq)]
 pub(super) struct Settings {
     pub(super) allow_http: bool,
@@ -79,7 +79,7 @@ impl Settings {
         })
     }
 
-    /// A client that does so; the failure is the key whose value cannot be used, if it is one's fault.
+    /// A client with these settings; the failure is the key whose value cannot be used, if there is one.
     pub(super) fn client(&self) -> Result<reqwest::Client, Option<Key>> {
         let tls = tls::config(self.proxy_certificate.as_deref(), self.anyone)
             .map_err(|_| Some(Key::ProxyCaCertificate))?;
@@ -94,7 +94,7 @@ impl Settings {
             .pool_max_idle_per_host(self.idle_per_host.unwrap_or(usize::MAX))
             .user_agent(self.user_agent.clone())
             .default_headers(self.headers.clone())
-            // A referrer would carry the query of a signed URL to the next server.
+            // A referrer would send the query of a signed URL to the next server.
             .referer(false)
             .redirect(Policy::custom(move |attempt| follow(redirects, attempt)));
         if let Some(timeout) = self.timeout {

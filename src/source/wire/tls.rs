@@ -19,7 +19,9 @@ pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, 
     let extra = match extra {
         Some(pem) => CertificateDer::pem_slice_iter(pem.as_bytes())
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|_| Error::General("the certificate is not PEM".to_owned()))?,
+            .ok()
+            .filter(|found| !found.is_empty())
+            .ok_or_else(|| Error::General("the certificate is not PEM".to_owned()))?,
         None => Vec::new(),
     };
     let verifier: Arc<dyn ServerCertVerifier> = match anyone {
@@ -36,7 +38,7 @@ pub(super) fn config(extra: Option<&str>, anyone: bool) -> Result<ClientConfig, 
         .with_no_client_auth())
 }
 
-/// Looks at no certificate: trusts everyone, or no one where that cannot be done.
+/// Checks no certificate: trusts every server, or none if that is not possible.
 #[derive(Debug)]
 struct Unchecked {
     provider: Arc<CryptoProvider>,

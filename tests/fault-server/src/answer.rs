@@ -1,4 +1,4 @@
-//! An answer as a plain value: what the store would say, before anything goes wrong.
+//! An answer as a plain value: the store's, before any fault.
 
 use std::fs::File;
 use std::io;

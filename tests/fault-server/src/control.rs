@@ -1,4 +1,4 @@
-//! What a program in another language can ask of its server, by HTTP on the same port.
+//! The control interface for programs in other languages, by HTTP on the same port.
 //!
 //! | request | does |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What goes wrong, named after what is seen on the wire.
+//! Faults, named after their appearance on the wire.
 //!
 //! A fault does one of two things, or neither: it changes the answer ([`Fault::change`]), and it writes another script
 //! for sending it ([`script`]). Both are plain values, so that this file is the whole list of what can happen.

@@ -1,4 +1,4 @@
-//! What happened, request by request, and in sums.
+//! The log of requests, and its sums.
 
 use std::fs::File;
 use std::io::Write;

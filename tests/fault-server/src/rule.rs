@@ -1,4 +1,4 @@
-//! Which requests a fault is for.
+//! Rules: the requests that a fault is for.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

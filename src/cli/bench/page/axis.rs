@@ -1,6 +1,6 @@
 //! From values to places on a plot, and the round numbers that are written beside it.
 
-/// Room for about so many numbers along an axis.
+/// About this many numbers fit along an axis.
 const TICKS: f64 = 5.0;
 
 /// One axis of a plot.
@@ -8,9 +8,9 @@ pub(super) struct Axis {
     from: f64,
     to: f64,
     scale: Scale,
-    /// Where numbers are written, and what they say.
+    /// The places of the numbers, and their text.
     pub(super) ticks: Vec<(f64, String)>,
-    /// What is measured, and in which unit.
+    /// The quantity and its unit.
     pub(super) title: String,
 }
 
@@ -35,7 +35,7 @@ impl Axis {
         }
     }
 
-    /// From 0 to exactly `to`, for what cannot be more.
+    /// From 0 to exactly `to`, for values that cannot be larger.
     pub(super) fn up_to(to: f64, title: impl Into<String>, say: impl Fn(f64) -> String) -> Self {
         let mut axis = Axis { to, ..Axis::linear(to, title, say) };
         axis.ticks.retain(|(at, _)| *at <= to * (1.0 + f64::EPSILON));
@@ -56,7 +56,7 @@ impl Axis {
         }
     }
 
-    /// Where `value` lies: 0 at the beginning of the axis, 1 at its end.
+    /// The place of `value`: 0 at the beginning of the axis, 1 at its end.
     pub(super) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (value - self.from) / (self.to - self.from),

@@ -9,10 +9,10 @@ use crate::cli::units::{bytes, count, percent, seconds};
 
 /// How a figure is shown.
 type Say = fn(f64) -> String;
-/// What is shown, where it is found, and how it is shown.
+/// The label of a figure, its path, and its format.
 type Figure = (&'static str, &'static str, Say);
 
-/// Figures under headings. What a run does not have is left out.
+/// Figures under headings. Those that a run does not have are left out.
 const TABLE: &[(&str, &[Figure])] = &[
     (
         "Run",
@@ -176,7 +176,7 @@ pub(super) fn table(report: &Value) -> String {
     table + "</table>\n"
 }
 
-/// What each rank has of its own.
+/// The figures of each rank.
 fn ranks(report: &Value) -> Vec<(String, String)> {
     let ranks = report.pointer("/accelerator/ranks").and_then(Value::as_array).map_or(0, Vec::len);
     let of = |rank: usize, what: &str, key: &str, say: Say| {

@@ -15,7 +15,7 @@ pub(super) fn escaped(text: &str) -> String {
     safe
 }
 
-/// JSON as the content of a script element, which ends at the first `</script`, whatever it stands in.
+/// JSON as the content of a script element, which ends at the first `</script`, even inside a string.
 pub(super) fn script_safe(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

@@ -10,7 +10,7 @@ use crate::cli::units::{count, percent, seconds};
 
 /// More ranks than this make a tangle of lines: then only the worst is drawn.
 const MOST_LINES: usize = 8;
-/// Of fewer calls nobody can say what one in a thousand takes.
+/// With fewer calls the 99.9th percentile is not known.
 const ENOUGH: u64 = 1_000;
 /// Fewer whole seconds make no curve.
 const FEWEST_SECONDS: usize = 2;

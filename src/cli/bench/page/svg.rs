@@ -8,7 +8,7 @@ use super::html::escaped;
 /// Size of a plot in its own units; the page scales it to its width.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 320.0;
-/// Room beside the marks for the numbers and titles of the axes, and above them for labels.
+/// Margins beside the marks for the numbers and titles of the axes, and above them for labels.
 const LEFT: f64 = 108.0;
 const RIGHT: f64 = 36.0;
 const TOP: f64 = 52.0;
@@ -31,7 +31,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// An empty plot. `summary` says in a sentence what is to be seen, for those who do not see it.
+    /// An empty plot. `summary` describes it in a sentence, for readers who cannot see it.
     pub(super) fn new(id: &'static str, title: &str, summary: String, x: Axis, y: Axis) -> Self {
         Plot { id, title: title.to_owned(), summary, x, y, marks: String::new() }
     }

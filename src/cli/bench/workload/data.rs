@@ -1,4 +1,4 @@
-//! The data of workloads: made once, kept in a folder, and used again when it is whole.
+//! The data of workloads: made once, kept in a folder, and reused if it is complete.
 //!
 //! ```text
 //! forebay-workloads/
@@ -20,9 +20,9 @@ use serde::{Deserialize, Serialize};
 use crate::cli::console::{Console, note};
 use crate::cli::synth::{Kind, Layout, Order, files};
 
-/// Counts changes of what is written: other data has another name.
+/// Counts changes of the data: other data has another name.
 const VERSION: u32 = 1;
-/// A name that is no data, as `_SUCCESS` is none.
+/// A name that is not data, like `_SUCCESS`.
 const MANIFEST: &str = "_manifest.json";
 const SEED: u64 = 0;
 const CLASSES: u32 = 1_000;
@@ -39,7 +39,7 @@ pub(super) struct Set {
     pub(super) rows_per_group: u64,
 }
 
-/// What a whole data set consists of.
+/// The files of a complete data set.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Manifest {
     rows: u64,
@@ -48,7 +48,7 @@ struct Manifest {
 }
 
 impl Set {
-    /// Where the data lies under `folder`, once it does.
+    /// The path of the data below `folder`, which is made if it is missing.
     pub(super) fn at(&self, folder: &Path, console: &Console) -> Result<PathBuf> {
         let name = format!("{}-{}-v{VERSION}", self.name, self.rows);
         let place = folder.join(&name);
@@ -58,11 +58,11 @@ impl Set {
         let making = folder.join(format!(".{name}.{}", std::process::id()));
         note(format_args!("making the data of the workload, once, in {}", place.display()));
         let made = self.make(&making, console).and_then(|()| match fs::rename(&making, &place) {
-            // Another process was quicker.
+            // Another process was faster.
             Err(_) if place.exists() => check(&place, self.rows),
             other => other.map_err(|error| error.into_error().at(shown(&place))),
         });
-        // Gone after the renaming; else it is of no use.
+        // Gone after the rename; otherwise it is of no use.
         let _ = fs::remove_dir_all(&making);
         made.map(|()| place)
     }
@@ -90,7 +90,7 @@ impl Set {
     }
 }
 
-/// Refuses a folder that is not what its manifest says.
+/// Refuses a folder that differs from its manifest.
 fn check(place: &Path, rows: u64) -> Result<()> {
     let unfit = |why: String| {
         Error::new(ErrorKind::Corrupt, why).at(shown(place)).hint("remove the folder, and it is made again")

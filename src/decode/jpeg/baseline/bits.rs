@@ -8,15 +8,15 @@ use super::super::markers::PREFIX;
 /// Bytes of the window, which stay in the first-level cache.
 const BYTES: usize = 8192;
 const WORD: usize = size_of::<u64>();
-/// Bytes of the window that are filled at most: a word that begins before their end lies in the window.
+/// The most bytes of the window that are filled: a word that begins before their end is in the window.
 const MOST: usize = BYTES - WORD;
 /// Bytes of the largest MCU, ten blocks of 64 symbols of 27 bits, and the word that is loaded ahead.
 const MCU: usize = 10 * 64 * 27 / 8 + WORD;
 
-/// Bits that are surely there after a refill.
+/// Bits that are always there after a refill.
 const FILLED: u32 = 56;
 
-/// Memory for the bits that come next, to be kept from one scan to the next.
+/// Memory for the next bits, kept from one scan to the next.
 pub(super) struct BitBuffer(Box<[u8; BYTES]>);
 
 impl Default for BitBuffer {
@@ -32,7 +32,7 @@ pub(super) struct Bits<'a> {
     window: &'a mut BitBuffer,
     /// Bytes of the window that are the scan's.
     filled: usize,
-    /// A marker stands at `next`, or what ends the scan before its time; zeros follow what is filled.
+    /// A marker is at `next`, or the scan ends early; zeros follow the filled bytes.
     ended: bool,
     head: Head,
 }
@@ -45,7 +45,7 @@ pub(super) struct Head {
     /// The bits that come next, the first one highest.
     bits: u64,
     count: u32,
-    /// What was read is no code, or goes beyond its block.
+    /// The bits that were read are not a code, or go beyond their block.
     pub(super) damaged: bool,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Bits<'a> {
         Bits { scan, next: 0, window, filled: 0, ended: false, head: Head::default() }
     }
 
-    /// Begins again behind a marker, which must follow now.
+    /// Restarts after a marker, which must follow now.
     pub(super) fn restart(&mut self, marker: u8) -> bool {
         let follows = self.stops_at(marker);
         self.scan = self.scan.get(self.next + 2..).unwrap_or_default();
@@ -71,7 +71,7 @@ impl<'a> Bits<'a> {
         self.ended && (0..8).contains(&self.left()) && self.scan[self.next..].starts_with(&[PREFIX, marker])
     }
 
-    /// Whether what was read so far was there, and sound.
+    /// Whether all bits read so far were present and sound.
     pub(super) fn sound(&self) -> bool {
         !self.head.damaged && (!self.ended || self.left() >= 0)
     }
@@ -81,7 +81,7 @@ impl<'a> Bits<'a> {
         (self.filled as isize - self.head.at as isize) * 8 + self.head.count as isize
     }
 
-    /// Has all bytes of the next MCU in the window.
+    /// Ensures that all bytes of the next MCU are in the window.
     #[inline]
     pub(super) fn prepare(&mut self) {
         if self.filled < self.head.at + MCU && !self.ended {
@@ -124,7 +124,7 @@ impl<'a> Bits<'a> {
         self.next += plain;
     }
 
-    /// Copies what stands behind: a stuffed 0xFF, or one of the last bytes.
+    /// Copies the next byte: a stuffed 0xFF, or one of the last bytes.
     #[inline]
     fn copy_prefix(&mut self) {
         if self.filled == MOST {
@@ -136,7 +136,7 @@ impl<'a> Bits<'a> {
                 self.ended = true;
                 return;
             }
-            // The end of the bytes, or filling, which is not met in a sound file but before a marker.
+            // The end of the bytes, or fill bytes, which a sound file has only before a marker.
             [] | [PREFIX, ..] => {
                 self.ended = true;
                 self.head.damaged = true;
@@ -149,13 +149,13 @@ impl<'a> Bits<'a> {
         self.next += length;
     }
 
-    /// What is read within an MCU, to be kept in registers.
+    /// The state for reading an MCU, which is kept in registers.
     #[inline(always)]
     pub(super) fn reader(&self) -> Reader<'_> {
         Reader { window: &self.window.0, head: self.head }
     }
 
-    /// Goes on where a reader has stopped.
+    /// Continues where a reader has stopped.
     #[inline(always)]
     pub(super) fn go_to(&mut self, head: Head) {
         self.head = head;
@@ -169,11 +169,11 @@ pub(super) struct Reader<'w> {
 }
 
 impl Reader<'_> {
-    /// At least [`FILLED`] bits, of which those behind the end are zeros.
+    /// Loads at least [`FILLED`] bits; those after the end are zeros.
     #[inline(always)]
     pub(super) fn refill(&mut self) {
         let Head { at, bits, count, damaged } = self.head;
-        // Only a damaged scan reads behind the window, and reads zeros.
+        // Only a damaged scan reads past the window, and reads zeros.
         let word = self.window.get(at..).and_then(|rest| rest.first_chunk::<WORD>()).unwrap_or(&[0; WORD]);
         self.head = Head {
             at: at + ((63 - count) >> 3) as usize,
@@ -202,7 +202,7 @@ mod tests {
     use crate::decode::RowKey;
     use crate::decode::draws::Draws;
 
-    /// Bytes with stuffing, and what they are without.
+    /// Bytes with stuffing, and the same without.
     fn stuffed(length: usize, draws: &mut Draws) -> (Vec<u8>, Vec<u8>) {
         let plain: Vec<u8> =
             (0..length).map(|_| if draws.below(50) == 0 { PREFIX } else { draws.below(256) as u8 }).collect();

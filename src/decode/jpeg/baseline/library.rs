@@ -1,4 +1,4 @@
-//! The door to `library.c`: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
+//! The interface of `library.c`: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_uint, c_void};
@@ -80,7 +80,7 @@ impl Library {
         NonNull::new(unsafe { forebay_library_new() }).map(Library)
     }
 
-    /// Reads what stands before the scan; `None` if that is not of a sound baseline JPEG of one scan.
+    /// Reads everything before the scan; `None` if it is not a sound baseline JPEG of one scan.
     pub(super) fn start<'a>(&'a mut self, request: Request<'a>) -> Option<Scan<'a>> {
         let Request { encoded, memory, reduction, colours } = request;
         let mut raw = RawScan {
@@ -127,7 +127,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// The scan's data, and whatever follows them.
+    /// The scan's data, and all bytes that follow.
     pub(super) fn data(&self) -> &'a [u8] {
         &self.request.encoded[self.raw.begin..]
     }
@@ -154,8 +154,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
-    /// first to the last that is needed: with its blocks, all zeros, or with none where only what follows is needed.
-    /// Whether the library had nothing to complain about.
+    /// first to the last that is needed: with its blocks, all zeros, or with none where only later MCUs are needed.
+    /// Returns whether the library reported no warning.
     pub(super) fn read<F>(self, region: Option<Region>, mut decode: F, out: &mut [u8]) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -170,7 +170,7 @@ impl<'a> Scan<'a> {
         }
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
         // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
-        // which has room for exactly these, and calls back only during this call and with this state.
+        // which has space for exactly these, and calls back only during this call and with this state.
         let read = unsafe {
             forebay_library_read(
                 self.library.0.as_ptr(),
@@ -200,7 +200,7 @@ unsafe extern "C" fn call<F: FnMut(Option<&mut [&mut Block]>)>(state: *mut c_voi
     // SAFETY: `read` has handed in this state, of the same `F`, and waits.
     let ReadState { decode, blocks_in_mcu } = unsafe { &mut *state.cast::<ReadState<'_, F>>() };
     let blocks = NonNull::new(blocks).map(|blocks| {
-        // SAFETY: the library hands in as many pointers as an MCU has blocks, to blocks that lie one behind the other.
+        // SAFETY: the library passes as many pointers as an MCU has blocks, each to a block of its own.
         unsafe { std::slice::from_raw_parts_mut(blocks.as_ptr().cast::<&mut Block>(), *blocks_in_mcu) }
     });
     decode(blocks);

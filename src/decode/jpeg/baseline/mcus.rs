@@ -7,8 +7,8 @@ use super::library::{Block, COMPONENTS, Scan};
 use super::tables::{AcTable, DcTable, Known};
 use crate::decode::jpeg::markers::{EOI, RST};
 
-/// Index in natural order of each coefficient in zigzag order. Behind a block's 64 are as many as the longest run goes
-/// too far.
+/// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
+/// longest run can overshoot.
 const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
@@ -44,12 +44,12 @@ impl Tables {
     }
 }
 
-/// What the blocks of a component need.
+/// The state for the blocks of a component.
 #[derive(Clone, Copy)]
 struct Component<'a> {
     dc: &'a DcTable,
     ac: &'a AcTable,
-    /// DC of the block before.
+    /// DC of the previous block.
     before: i32,
 }
 
@@ -93,7 +93,7 @@ impl<'a> Mcus<'a> {
         })
     }
 
-    /// Decodes the next MCU into its blocks, which are zeros, or passes over it.
+    /// Decodes the next MCU into its blocks, which are zeros, or skips it.
     #[inline]
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if self.restart_interval > 0 {
@@ -125,7 +125,7 @@ impl<'a> Mcus<'a> {
         self.left = self.left.wrapping_sub(1);
     }
 
-    /// Passes over a restart marker where one is due.
+    /// Skips a restart marker where one is due.
     fn begin(&mut self) {
         if self.until_restart == 0 {
             self.sound &= self.bits.sound() && self.bits.restart(RST + self.restart);
@@ -136,7 +136,7 @@ impl<'a> Mcus<'a> {
         self.until_restart -= 1;
     }
 
-    /// Whether all that was read was there, and the end of the image where it should be.
+    /// Whether all bits that were read were present, and the image ends where it should.
     pub(super) fn sound(&mut self) -> bool {
         self.sound && self.bits.sound() && (self.left > 0 || self.bits.stops_at(EOI))
     }
@@ -152,7 +152,7 @@ fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
     difference
 }
 
-/// Reads the coefficients of a block behind its DC. `store` is told where in zigzag order each goes, and zeros as well.
+/// Reads the coefficients of a block after its DC. `store` gets the index of each in zigzag order; some may be zeros.
 #[inline(always)]
 fn coefficients(bits: &mut Reader<'_>, table: &AcTable, mut store: impl FnMut(usize, i16)) {
     let mut k = 0;

@@ -1,8 +1,8 @@
-//! The quick way for baseline JPEG: libjpeg-turbo with a Huffman decoder of our own in the place of its own.
+//! The fast path for baseline JPEG: libjpeg-turbo with our own Huffman decoder in place of the library's.
 //!
-//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The rest, from the
-//! coefficients to the pixels, is the library's. Whatever is not a sound baseline JPEG is declined, to be decoded by the
-//! library alone, which says what is wrong: so pixels and errors are the same either way.
+//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library does the
+//! rest, from the coefficients to the pixels. A file that is not a sound baseline JPEG is declined, and decoded by the
+//! library alone, which reports what is wrong: so pixels and errors are the same either way.
 
 mod bits;
 mod library;
@@ -17,7 +17,7 @@ use library::Library;
 use mcus::{Mcus, Tables};
 use tables::{AcTable, DcTable, Known};
 
-/// A JPEG as it is to be decoded.
+/// A JPEG, and how to decode it.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) encoded: &'a [u8],
@@ -39,8 +39,8 @@ pub(super) struct Baseline {
 }
 
 impl Baseline {
-    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Whether it did; if not,
-    /// `out` holds anything.
+    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Returns whether it did;
+    /// if not, the content of `out` is unspecified.
     pub(super) fn decode(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         if self.library.is_none() {
             self.library = Library::new();

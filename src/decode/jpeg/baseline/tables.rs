@@ -1,23 +1,23 @@
-//! What the next bits mean, looked up, two coefficients at a time.
+//! Tables that look up the next bits, two coefficients at a time.
 //!
-//! An entry says how many bits its codes and their values take together, so that finding the next code waits for one load
-//! and one shift. So do the "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways", with one
-//! coefficient an entry. What is longer than the index is looked up alone, or found by its length.
+//! An entry has the number of bits that its codes and their values take together, so that finding the next code waits for
+//! one load and one shift. The "fast AC" table of stb_image and Fabian Giesen's "Reading bits in far too many ways" do the
+//! same with one coefficient an entry. Codes longer than the index are looked up alone, or found by their length.
 
 use std::rc::Rc;
 
-/// Bits that look up coefficients: two tables of 8 KB leave room in the first-level cache.
+/// Bits that look up coefficients: two tables of 8 KB leave space in the first-level cache.
 const PAIR: u32 = 10;
 /// Bits that look up a difference of DC.
 const DIFFERENCE: u32 = 9;
 /// Bits of the longest code.
 const LONGEST: u32 = 16;
 
-/// Distance to behind any block: the end-of-block code.
+/// A distance beyond the end of any block: the end-of-block code.
 const END: u8 = 64;
 /// Zeros of the code that has no value.
 const ZEROS: u8 = 16;
-/// More bits than these a baseline value does not have (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
+/// The most bits of a baseline value (ITU-T T.81, F.1.2.1.1 and F.1.2.2.1).
 const LARGEST_DC: u8 = 11;
 const LARGEST_AC: u8 = 10;
 
@@ -57,7 +57,7 @@ impl Symbol {
         Symbol { start: length, size, advance: 0 }
     }
 
-    /// Whether the bits are no code at all.
+    /// Whether the bits are not a code.
     pub(super) fn is_none(self) -> bool {
         self.start == 0
     }
@@ -85,7 +85,7 @@ impl Symbol {
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(8))]
 pub(super) struct Pair {
-    /// Values; 0 for a second that is not there.
+    /// Values; 0 for a missing second one.
     pub(super) first: i16,
     pub(super) second: i16,
     /// Coefficients that each goes forward.
@@ -128,7 +128,8 @@ impl Codes {
         })
     }
 
-    /// What any bits begin with, as many as index `N` symbols: the codes that are no longer than that.
+    /// The symbol that each pattern of bits begins with, for an index of `N` symbols: the codes that are no longer than
+    /// that.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
         let most = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
@@ -144,7 +145,7 @@ impl Codes {
     }
 }
 
-/// What is made of a definition.
+/// A lookup table that is made from a definition.
 pub(super) trait CodeTable: Sized {
     /// `None` if it is not of a baseline JPEG.
     fn new(definition: &Definition) -> Option<Self>;
@@ -201,7 +202,7 @@ impl AcTable {
         self.pairs[(bits >> (64 - PAIR)) as usize]
     }
 
-    /// The symbol by itself, however long. Bits that are no code end the block without being read.
+    /// The symbol by itself, of any length. Bits that are not a code end the block without being read.
     #[inline(always)]
     pub(super) fn symbol(&self, bits: u64) -> Symbol {
         let symbol = self.symbols[(bits >> (64 - PAIR)) as usize];
@@ -234,7 +235,7 @@ fn pairs(symbols: &[Symbol; 1 << PAIR]) -> Box<[Pair; 1 << PAIR]> {
     pairs
 }
 
-/// Tables that are kept, since most files have the same: those that libjpeg's encoder begins with.
+/// Tables that are kept, since most files have the same ones: the defaults of libjpeg's encoder.
 pub(super) struct Known<T>(Vec<(Definition, Rc<T>)>);
 
 /// Tables of each kind that are kept, more than an image has.
@@ -247,7 +248,7 @@ impl<T> Default for Known<T> {
 }
 
 impl<T: CodeTable> Known<T> {
-    /// The table of a definition, made if it was not used lately; `None` if it is not of a baseline JPEG.
+    /// The table of a definition, made if it was not used recently; `None` if it is not of a baseline JPEG.
     pub(super) fn table(&mut self, definition: &Definition) -> Option<Rc<T>> {
         match self.0.iter().position(|(known, _)| known == definition) {
             Some(at) => self.0[..=at].rotate_right(1),

@@ -1,4 +1,4 @@
-//! What is decoded here must be what the library decodes, and nothing that it would not decode.
+//! The decoder must give the library's pixels, and decline every file that the library refuses.
 
 use turbojpeg_sys as tj;
 
@@ -43,7 +43,7 @@ fn jpeg(draws: &mut Draws) -> Vec<u8> {
     ffi::compress(&picture(width, height, draws), width, height, &settings).unwrap()
 }
 
-/// Something of the image that can be asked for: its reduction, region and samples, and bytes.
+/// A possible request for a part of the image: its reduction, region and samples, and bytes.
 fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Samples, usize)> {
     let info = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded).ok()?.info();
     let reduction = REDUCTIONS[draws.below(4) as usize];

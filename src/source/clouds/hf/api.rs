@@ -17,10 +17,10 @@ use crate::error::{Error, ErrorKind};
 /// The branch on which the hub keeps data sets that it turned into Parquet.
 const CONVERTED: &str = "refs%2Fconvert%2Fparquet";
 
-/// What object_store's errors call it.
+/// The name of the store in object_store's errors.
 const STORE: &str = "HuggingFace";
 
-/// Pages of one listing. A hub that names more is talking in circles.
+/// The most pages of one listing. A hub that returns more is looping.
 const PAGES: usize = 100_000;
 
 /// One data set on the hub, at one revision.
@@ -88,7 +88,7 @@ impl Hub {
         &self.name
     }
 
-    /// The commit that the revision stood for when it was first asked.
+    /// The commit of the revision when it was first looked up.
     pub(super) async fn commit(&self) -> StoreResult<&str> {
         let commit = self.commit.get_or_try_init(|| async {
             let Hub { endpoint, name, .. } = self;
@@ -105,7 +105,7 @@ impl Hub {
         commit.await.map(String::as_str)
     }
 
-    /// One page of the files at and below a path, and where the next page is. `seen` has the pages that there were.
+    /// One page of the files at and below a path, and the next page. `seen` has the pages so far.
     pub(super) async fn page(
         &self,
         page: &Page,
@@ -131,7 +131,7 @@ impl Hub {
         }
         let number = page.number() + 1;
         let next = match next_link(answer.headers()) {
-            // The token goes there too.
+            // The token is sent there too.
             Some(url) if !url.starts_with(&format!("{}/", self.endpoint)) || number >= PAGES => {
                 return Err(generic(malformed()));
             }
@@ -204,7 +204,7 @@ impl Hub {
     fn checked(&self, answer: HttpResponse, missing: impl Fn() -> String) -> StoreResult<HttpResponse> {
         let path = format!("datasets/{}", self.name);
         let status = answer.status();
-        // The hub answers 401 for what does not exist as well, so as not to tell what is private.
+        // The hub also answers 401 for a name that does not exist, so as not to reveal private ones.
         let login = match &self.token {
             Some(_) => "the token may not read it, or the data set's conditions are not accepted on its page",
             None => "if it is private or gated, set HF_TOKEN or pass the storage option token",
@@ -228,7 +228,7 @@ impl Hub {
                 path,
                 source: refused(format!("the hub refuses to hand out the data set {:?}", self.name)),
             }),
-            // The caller knows from the status alone whether to ask again.
+            // The caller decides from the status alone whether to retry.
             status => {
                 let source = format!("the hub answered {}", status.as_u16()).into();
                 Err(StoreError::Generic { store: STORE, source })
@@ -242,7 +242,7 @@ impl Hub {
 pub(super) enum Page {
     /// The first, of a path.
     First(String),
-    /// One that the page before it names.
+    /// One that the previous page links to.
     Next { url: String, number: usize },
 }
 
@@ -269,7 +269,7 @@ fn next_link(headers: &HeaderMap) -> Option<String> {
     })
 }
 
-/// A list without its end.
+/// The error for a list that is incomplete.
 fn half() -> Error {
     Error::new(ErrorKind::Io, "the hub's listing continues at a page that does not exist or was already read")
 }
@@ -282,7 +282,7 @@ pub(super) fn generic(error: impl std::error::Error + Send + Sync + 'static) -> 
     StoreError::Generic { store: STORE, source: Box::new(error) }
 }
 
-/// Percent-encodes a path; slashes stay if they part names.
+/// Percent-encodes a path; slashes stay if they separate names.
 fn encoded(path: &str, slashes: bool) -> String {
     let mut text = String::with_capacity(path.len());
     for byte in path.bytes() {

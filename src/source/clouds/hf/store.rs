@@ -26,7 +26,7 @@ use crate::error::{Error, ErrorKind};
 #[derive(Clone)]
 pub(super) struct HuggingFace {
     hub: Arc<Hub>,
-    /// Files that were listed or looked up. Their particulars hold for ever, as the commit does.
+    /// Files that were listed or looked up. Their metadata never change, because the commit does not.
     known: Arc<Mutex<HashMap<Path, ObjectMeta>>>,
 }
 
@@ -35,7 +35,7 @@ impl HuggingFace {
         HuggingFace { hub: Arc::new(hub), known: Arc::default() }
     }
 
-    /// Pages, until the hub names no other.
+    /// All pages of a listing.
     fn entries(&self, prefix: Option<&Path>, recursive: bool) -> BoxStream<'static, Result<Entry>> {
         let hub = self.hub.clone();
         let first = Page::First(prefix.map(|prefix| prefix.as_ref().to_owned()).unwrap_or_default());
@@ -82,7 +82,7 @@ impl HuggingFace {
     }
 }
 
-/// A file's particulars. The hub gives no time of change; the hash of the content says more.
+/// A file's metadata. The hub gives no modification time; the hash of the content is better.
 fn meta(entry: &Entry) -> Result<ObjectMeta> {
     Ok(ObjectMeta {
         location: Path::parse(&entry.path)?,
@@ -93,7 +93,7 @@ fn meta(entry: &Entry) -> Result<ObjectMeta> {
     })
 }
 
-/// The bytes that the answer holds, and the size of the whole file.
+/// The range of the answer's bytes, and the size of the whole file.
 fn extent(answer: &HttpResponse) -> Option<(Range<u64>, u64)> {
     let header = |name| answer.headers().get(name)?.to_str().ok();
     if answer.status() != StatusCode::PARTIAL_CONTENT {
@@ -141,7 +141,7 @@ impl ObjectStore for HuggingFace {
         Err(not_supported("writing"))
     }
 
-    /// What is read without being listed, looked up or made conditional has no hash; its commit is fixed all the same.
+    /// A file that is read without a listing, a lookup or a condition has no hash; its commit is fixed all the same.
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let conditional = options.if_match.is_some()
             || options.if_none_match.is_some()

@@ -9,7 +9,7 @@ use crate::source::clouds::Secret;
 
 const CANARY: &str = "hunter2-canary";
 
-/// A home with the two files, and variables.
+/// A home folder with the two files, and variables.
 struct Home {
     folder: tempfile::TempDir,
     variables: BTreeMap<String, String>,
@@ -33,7 +33,7 @@ impl Home {
         Setup::read(&Options::new(&map), &|name| self.variables.get(name).cloned())
     }
 
-    /// The key, its secret, token, region and endpoint that are settled on.
+    /// The resulting key, its secret, token, region and endpoint.
     fn settled(&self, options: &[(&str, &str)]) -> [String; 5] {
         let setup = self.read(options).unwrap();
         let keys = [Key::AccessKeyId, Key::SecretAccessKey, Key::Token, Key::Region];
@@ -215,9 +215,42 @@ fn what_cannot_be_is_refused_without_its_value() {
 #[test]
 fn a_builder_that_refuses_is_not_quoted() {
     let home = Home::new(CREDENTIALS, CONFIG, &[]);
-    let setup = home.read(&[("checksum_algorithm", CANARY)]).unwrap();
-    let error = built(setup.builder("b", &Wire::new()).unwrap(), "s3://b").map(|_| ()).unwrap_err();
+    let setup = home.read(&[("copy_if_not_exists", CANARY)]).unwrap();
+    let builder = setup.builder("b", setup.client_options().unwrap(), &Wire::new());
+    let error = built(builder, "s3://b").map(|_| ()).unwrap_err();
     assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
     assert!(error.to_string().starts_with("the storage options for s3://b"), "{error}");
     assert_eq!(format!("{}", Secret::new(CANARY)), "***");
+}
+
+#[test]
+fn a_value_that_is_malformed_is_refused_when_the_store_is_opened_though_its_region_is_not_known() {
+    let home = Home::new("", "", &[]);
+    let variable = |name: &str| home.variables.get(name).cloned();
+    let address = Address::parse("s3://b/x").unwrap().unwrap();
+    let open = |options: &[(&str, &str)]| {
+        let map = options.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        connect(&address, &Options::new(&map), &Wire::new(), &variable).map(|_| ())
+    };
+    assert!(open(&[("timeout", "30s"), ("request_payer", "requester")]).is_ok());
+    let time = "a duration (write it as in \"180s\", \"500ms\" or \"3m\")";
+    for (name, what) in [
+        ("timeout", time),
+        ("connect_timeout", time),
+        ("aws_timeout", time),
+        ("pool_max_idle_per_host", "a count (write it as in \"64\")"),
+        ("allow_invalid_certificates", "true or false"),
+        ("aws_imdsv1_fallback", "true or false"),
+        ("request_payer", "true or false"),
+        ("checksum_algorithm", "sha256 or crc64nvme"),
+        ("proxy_ca_certificate", "a certificate in PEM"),
+    ] {
+        let error = open(&[(name, CANARY)]).unwrap_err();
+        let shown = name.strip_prefix("aws_timeout").map_or(name, |_| "timeout");
+        assert_eq!(error.to_string(), format!("storage option {shown:?} is not {what}"));
+    }
+    let error = open(&[("conditional_put", CANARY)]).unwrap_err();
+    assert!(error.to_string().starts_with("the storage options for s3://b"), "{error}");
+    let home = Home::new("", "", &[("AWS_ALLOW_HTTP", CANARY)]);
+    assert_eq!(home.sentence(&[]), "the variable AWS_ALLOW_HTTP is not true or false");
 }

@@ -1,17 +1,17 @@
 //! GIF: the first frame on its canvas.
 //!
-//! A pixel shows its palette's colour, also where the frame calls it transparent: alpha is dropped here as everywhere. Where
-//! the frame leaves the canvas free, the canvas has the transparent entry's colour, or the first entry's where none is
-//! transparent. A frame that reaches beyond the canvas makes it larger. All of that is Pillow's reading.
+//! A pixel shows its palette's colour, even where the frame marks it as transparent: alpha is dropped here as everywhere.
+//! Where the frame does not cover the canvas, the canvas has the transparent entry's colour, or the first entry's if none is
+//! transparent. A frame that reaches beyond the canvas enlarges it. All of this follows Pillow.
 
 use std::io::Cursor;
 
 use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
 
-use super::bad_row;
-use super::header::{Format, Header};
-use super::raster::{Pending, corrupt};
-use super::spec::RGB;
+use crate::decode::bad_row;
+use crate::decode::header::{Format, Header};
+use crate::decode::raster::{Pending, corrupt};
+use crate::decode::spec::RGB;
 use crate::error::{Error, Result};
 
 /// Entries that an index can name.
@@ -24,7 +24,7 @@ pub(super) struct Gif<'a> {
     frame: Frame,
 }
 
-/// Where the frame lies on the canvas.
+/// The place of the frame on the canvas.
 struct Frame {
     left: usize,
     top: usize,

@@ -1,10 +1,10 @@
-//! WebP: what its container says before a pixel is decoded.
+//! WebP: sizes from its container, before a pixel is decoded.
 //!
-//! Sizes stand in the container and once more in each picture inside it. The decoder compares the two when it has decoded
-//! the picture; here they are compared before, since a picture that is much larger than its container says takes memory that
-//! nobody counted.
+//! Sizes are in the container and again in each picture inside it. The decoder compares the two after it has decoded the
+//! picture; here they are compared before, since a picture that is much larger than its container says takes memory that was
+//! not counted.
 
-use super::bad_row;
+use crate::decode::bad_row;
 use crate::error::{Error, Result};
 
 /// Bytes of the file's head, and of a chunk's.
@@ -26,7 +26,7 @@ const WITH_ALPHA: u64 = LOSSLESS + LOSSY;
 /// An animation's frame with all that, its four channels, and those of the canvas.
 const ANIMATION: u64 = WITH_ALPHA + 4;
 
-/// What is known of a picture in the file.
+/// A picture in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Picture {
     lossless: bool,
@@ -37,14 +37,14 @@ struct Picture {
 /// Bytes per pixel that the decoder takes beside the pixels that it delivers.
 ///
 /// # Errors
-/// A picture whose size is not that of the place that it has.
+/// A picture whose size is not that of its container.
 pub(super) fn bytes_per_pixel(encoded: &[u8], size: (u32, u32)) -> Result<u64> {
     let mut flags = 0;
     let mut bytes = LOSSY;
     for (kind, content) in chunks(encoded.get(FILE_HEAD..).unwrap_or_default()) {
         match kind {
             b"VP8X" => flags = content.first().copied().unwrap_or(0),
-            // The first frame is all that is decoded.
+            // Only the first frame is decoded.
             b"ANMF" if flags & ANIMATED != 0 => {
                 let number = |at: usize| {
                     let bytes = content.get(at..at + 3)?;
@@ -98,7 +98,7 @@ fn chunks(mut rest: &[u8]) -> impl Iterator<Item = (&[u8; 4], &[u8])> {
     })
 }
 
-/// What a chunk says of its picture, if it holds one.
+/// The picture in a chunk, if it has one.
 fn picture(kind: &[u8; 4], content: &[u8]) -> Option<Picture> {
     const SIDE: u32 = (1 << 14) - 1;
     match kind {

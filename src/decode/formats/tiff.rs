@@ -1,8 +1,8 @@
-//! TIFF: what its tags say and the decoder does not know.
+//! TIFF: tags that the decoder does not handle.
 //!
-//! `FillOrder` 2 says that a byte's lowest bit comes first: the bytes of strips and tiles are turned round before the decoder
-//! sees them. `ExtraSamples` 1 says that colours are stored times their alpha: they are divided by it again, so that alpha
-//! is dropped without blending here too.
+//! `FillOrder` 2 says that a byte's lowest bit comes first: the bits of strips and tiles are reversed before the decoder sees
+//! them. `ExtraSamples` 1 says that colours are stored times their alpha: they are divided by it, so that alpha is dropped
+//! without blending here too.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -10,7 +10,7 @@ use std::io::Cursor;
 use tiff::decoder::Decoder;
 use tiff::tags::Tag;
 
-use super::bad_row;
+use crate::decode::bad_row;
 use crate::error::Result;
 
 const LOWEST_BIT_FIRST: u16 = 2;
@@ -22,9 +22,9 @@ const JPEGS: [u16; 2] = [6, 7];
 /// The file with the highest bit of each byte first: itself, or a copy.
 ///
 /// # Errors
-/// Strips that lie over each other: such a file could have any number of them.
+/// Strips that overlap: such a file could have any number of them.
 pub(super) fn in_bit_order(encoded: &[u8]) -> Result<Cow<'_, [u8]>> {
-    // What cannot be read is refused by the one who decodes it.
+    // The decoder refuses a file that cannot be read.
     let Some(strips) = reversed_strips(encoded) else { return Ok(Cow::Borrowed(encoded)) };
     let total = strips.iter().fold(0u64, |total, (_, bytes)| total.saturating_add(*bytes));
     if total > encoded.len() as u64 {
@@ -53,7 +53,7 @@ pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
 }
 
-/// Divides the colours of 8-bit pixels of colour and alpha by their alpha. What is all transparent stays as it is.
+/// Divides the colours of 8-bit pixels of colour and alpha by their alpha. Fully transparent pixels stay as they are.
 pub(super) fn divide_by_alpha(pixels: &mut [u8], channels: usize) {
     for pixel in pixels.chunks_exact_mut(channels) {
         if let Some((alpha, colours)) = pixel.split_last_mut()
@@ -65,7 +65,7 @@ pub(super) fn divide_by_alpha(pixels: &mut [u8], channels: usize) {
     }
 }
 
-/// Where the strips or tiles of a file begin whose lowest bits come first, and their bytes.
+/// The offsets and lengths of the strips or tiles of a file whose lowest bits come first.
 fn reversed_strips(encoded: &[u8]) -> Option<Vec<(u64, u64)>> {
     let mut decoder = Decoder::new(Cursor::new(encoded)).ok()?;
     let order = decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok()??;

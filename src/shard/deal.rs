@@ -1,0 +1,221 @@
+//! The deal of each part: its rows in the order in which an epoch delivers them.
+//!
+//! A lane's plan says how many rows a part gives in each slot, and which: the next ones of the part's permutation. So whoever
+//! has the rows of a part at hand can bring them into this order at once, while they are in the processor's cache, and a
+//! batch then takes neighbours from each part of the window, however large the window is.
+//!
+//! Where a slot is one tick of the pool, its parts give a share each, of which the slot's own shuffle decides the order
+//! later. Where many ticks are merged into one slot, or a slot has one part alone, the deal has the final order: it is
+//! then enough to know which part comes next ([`Sources`]).
+//!
+//! ```text
+//! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         in the last slot, whose shuffle takes them as 1 0 3 2
+//! its deal           5 2 | 7 0 | 1 4 3 6              a pick of it names a place: 0 to 7
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use super::blocks::Blocks;
+use super::cursor::Packed;
+use super::draw::{Draws, Purpose};
+use super::lane::{Lane, Part, Rule};
+use super::order::EpochOrder;
+use super::split::Split;
+use super::walk::Walk;
+
+/// The deals of one epoch's parts, for those who walk over the epoch and those who read its parts.
+pub struct Deals {
+    plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
+    order: OnceLock<EpochOrder>,
+    /// The lane's row at which the epoch is begun, for each lane.
+    starts: OnceLock<Vec<u64>>,
+    /// Parts that entered and were not read yet: their lane, and their ordinal in it.
+    entered: Mutex<HashMap<Part, (u32, u32)>>,
+    /// Slots that several parts share and whose order is known ahead, by lane and number.
+    merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
+}
+
+/// The order of a slot, made by who needs it first while others wait.
+type SharedMerged = Arc<Mutex<Option<Merged>>>;
+
+/// The order of a slot, taken apart: each part's share goes to who reads the part, the rest to who deals the slot.
+struct Merged {
+    sources: Option<Sources>,
+    /// Of each resident the places in its permutation, in the order in which they are dealt.
+    shares: Vec<Option<Box<[u32]>>>,
+}
+
+/// Which resident of a slot the next row comes from.
+#[derive(Debug)]
+pub(super) enum Sources {
+    Few(Blocks<u8>),
+    Narrow(Blocks<u16>),
+    Wide(Blocks<u32>),
+}
+
+impl Deals {
+    /// The deals of the order that `plan` makes, where it is first needed.
+    pub fn new(plan: impl Fn() -> EpochOrder + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Deals {
+            plan: Box::new(plan),
+            order: OnceLock::new(),
+            starts: OnceLock::new(),
+            entered: Mutex::default(),
+            merged: Mutex::default(),
+        })
+    }
+
+    /// A walk whose picks name places in the deals of the parts.
+    pub fn walk(self: &Arc<Self>, split: Split, start: u64) -> Walk {
+        Walk::dealt(self.clone(), split, start)
+    }
+
+    /// A walk that draws no rows, and takes note of the parts that enter.
+    pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
+        self.starts.get_or_init(|| {
+            let lanes = 0..self.order().lanes().len() as u64;
+            lanes.map(|lane| split.lane_position(lane, start)).collect()
+        });
+        Walk::noting(self.clone(), split, start)
+    }
+
+    pub(super) fn order(&self) -> &EpochOrder {
+        self.order.get_or_init(&self.plan)
+    }
+
+    pub(super) fn enters(&self, part: Part, lane: u32, ordinal: u32) {
+        lock(&self.entered).insert(part, (lane, ordinal));
+    }
+
+    /// The deal of a part that entered: for each place the row of the part. `None` where rows are dealt as they are stored,
+    /// or one by one from all parts.
+    pub fn take(&self, part: &Part) -> Option<Box<[u32]>> {
+        let (lane, ordinal) = lock(&self.entered).remove(part)?;
+        self.deal(lane, ordinal)
+    }
+
+    /// The deal of the part with this ordinal in its lane.
+    pub(super) fn deal(&self, lane: u32, ordinal: u32) -> Option<Box<[u32]>> {
+        let number = lane;
+        let lane = &*self.order().lanes()[number as usize];
+        let Rule::Pool { seed, epoch, lane: key, .. } = lane.rule else { return None };
+        let keys = [epoch, key, u64::from(ordinal)];
+        let part = ordinal as usize;
+        let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
+        Draws::keyed(seed, Purpose::Rows, &keys).shuffle(&mut rows);
+        let start = self.starts.get().map_or(0, |starts| starts[number as usize]);
+        // A row that is repeated to keep steps equal may be the one before the start.
+        for slot in lane.ordered_slots(part).filter(|slot| lane.slot_start(slot + 1) >= start) {
+            let (residents, share) = (lane.residents(slot), lane.share(part, slot));
+            if share.is_empty() {
+                continue;
+            }
+            if residents.len() == 1 {
+                slot_draws(lane, slot).shuffle(&mut rows[share]);
+                continue;
+            }
+            let places =
+                self.merged(lane, number, slot, |merged| merged.shares[part - residents.start].take());
+            let places = places.unwrap_or_else(|| {
+                Merged::new(lane, slot).shares.swap_remove(part - residents.start).unwrap_or_default()
+            });
+            let dealt: Vec<u32> = places.iter().map(|&place| rows[place as usize]).collect();
+            rows[share].copy_from_slice(&dealt);
+        }
+        Some(rows)
+    }
+
+    /// Which residents the rows of a merged slot come from.
+    pub(super) fn sources(&self, lane: &Lane, number: u32, slot: usize) -> Sources {
+        let sources = self.merged(lane, number, slot, |merged| merged.sources.take());
+        // Taken before: the walk went back.
+        let again = || Merged::new(lane, slot).sources;
+        sources.or_else(again).unwrap_or(Sources::Narrow(Blocks::with_capacity(0)))
+    }
+
+    /// What `take` takes of a slot, which is mixed by who needs it first and forgotten by who takes the last of it.
+    fn merged<T>(&self, lane: &Lane, number: u32, slot: usize, take: impl FnOnce(&mut Merged) -> T) -> T {
+        let shared = lock(&self.merged).entry((number, slot)).or_default().clone();
+        let mut merged = lock(&shared);
+        let mixed = merged.get_or_insert_with(|| Merged::new(lane, slot));
+        let taken = take(mixed);
+        if mixed.sources.is_none() && mixed.shares.iter().all(Option::is_none) {
+            lock(&self.merged).remove(&(number, slot));
+        }
+        taken
+    }
+}
+
+/// The draws that mix a slot.
+pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
+    match lane.rule {
+        Rule::Pool { seed, epoch, lane, .. } => {
+            Draws::keyed(seed, Purpose::Slot, &[epoch, lane, slot as u64])
+        }
+        Rule::Stored | Rule::Exact { .. } => Draws::keyed(0, Purpose::Slot, &[]),
+    }
+}
+
+impl Merged {
+    fn new(lane: &Lane, slot: usize) -> Self {
+        let residents = lane.residents(slot);
+        let mut rows = Packed::of(lane, slot);
+        rows.shuffle(slot_draws(lane, slot));
+        let mut shares: Vec<Vec<u32>> =
+            residents.clone().map(|part| Vec::with_capacity(lane.share(part, slot).len())).collect();
+        let mut sources = Sources::with_capacity(residents.len(), rows.len());
+        rows.take(rows.len(), |resident, place| {
+            shares[resident as usize].push(place);
+            sources.push(resident);
+        });
+        let shares = shares.into_iter().map(|places| (!places.is_empty()).then(|| places.into()));
+        Merged { sources: Some(sources), shares: shares.collect() }
+    }
+}
+
+impl Sources {
+    fn with_capacity(residents: usize, rows: usize) -> Self {
+        match residents {
+            0..=0xFF => Sources::Few(Blocks::with_capacity(rows)),
+            0x100..=0xFFFF => Sources::Narrow(Blocks::with_capacity(rows)),
+            _ => Sources::Wide(Blocks::with_capacity(rows)),
+        }
+    }
+
+    fn push(&mut self, resident: u32) {
+        match self {
+            Sources::Few(list) => list.extend([resident as u8]),
+            Sources::Narrow(list) => list.extend([resident as u16]),
+            Sources::Wide(list) => list.extend([resident]),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Sources::Few(list) => list.len(),
+            Sources::Narrow(list) => list.len(),
+            Sources::Wide(list) => list.len(),
+        }
+    }
+
+    /// Takes the next `count`.
+    pub(super) fn take(&mut self, count: usize, mut each: impl FnMut(u32)) {
+        match self {
+            Sources::Few(list) => list.take(count, |run| run.iter().for_each(|one| each((*one).into()))),
+            Sources::Narrow(list) => list.take(count, |run| run.iter().for_each(|one| each((*one).into()))),
+            Sources::Wide(list) => list.take(count, |run| run.iter().for_each(|one| each(*one))),
+        }
+    }
+}
+
+impl fmt::Debug for Deals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deals").field("order", &self.order.get().is_some()).finish_non_exhaustive()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
