@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use fault_server::{Builder, FaultServer};
 use tempfile::TempDir;
 
-/// How long the wire must be silent to count as silent.
-pub(crate) const SILENCE: Duration = Duration::from_millis(250);
+/// How long nothing comes after a whole answer until its end counts as silent.
+const SILENCE: Duration = Duration::from_millis(250);
+/// The same where an answer is not whole, so that a busy machine does not look like a stalled server.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How what was seen came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub(crate) struct Seen {
     pub(crate) end: End,
     /// From the request to the first byte.
     pub(crate) first_byte: Duration,
+    /// Reads that brought some of it.
+    pub(crate) parts: usize,
 }
 
 impl Seen {
@@ -50,9 +54,7 @@ pub(crate) struct Wire(pub(crate) TcpStream);
 
 impl Wire {
     pub(crate) fn to(address: SocketAddr) -> Wire {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(SILENCE)).unwrap();
-        Wire(stream)
+        Wire(TcpStream::connect(address).unwrap())
     }
 
     /// Sends `line` (as in `GET /bucket/key`) with these headers, and reads to the end or to a silence.
@@ -72,13 +74,16 @@ impl Wire {
 
     pub(crate) fn see(&mut self) -> Seen {
         let start = Instant::now();
-        let (mut bytes, mut first_byte, mut part) = (Vec::new(), None, vec![0; 1 << 20]);
+        let (mut bytes, mut first_byte, mut parts, mut part) = (Vec::new(), None, 0, vec![0; 1 << 20]);
         let end = loop {
+            let patience = if is_whole(&bytes) { SILENCE } else { PATIENCE };
+            self.0.set_read_timeout(Some(patience)).unwrap();
             match self.0.read(&mut part) {
                 Ok(0) => break End::Closed,
                 Ok(read) => {
                     first_byte.get_or_insert(start.elapsed());
                     bytes.extend(&part[..read]);
+                    parts += 1;
                 }
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => break End::Reset,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -90,8 +95,16 @@ impl Wire {
         let head = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
         let body = bytes.split_off(head);
         let head = String::from_utf8(bytes).unwrap();
-        Seen { head, body, end, first_byte: first_byte.unwrap_or(start.elapsed()) }
+        Seen { head, body, end, first_byte: first_byte.unwrap_or(start.elapsed()), parts }
     }
+}
+
+/// True of a head and as many bytes of a body as it announces.
+fn is_whole(bytes: &[u8]) -> bool {
+    let Some(head) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
+    let lines = String::from_utf8_lossy(&bytes[..head]).to_ascii_lowercase();
+    let announced = lines.lines().find_map(|line| line.strip_prefix("content-length: "));
+    announced.is_some_and(|length| length.parse().is_ok_and(|length: usize| bytes.len() - head - 4 >= length))
 }
 
 /// Ten bytes that show where they come from.
