@@ -3,7 +3,7 @@
 use half::f16;
 
 use super::Selection;
-use crate::arrow::array::{Array, ArrayData, ArrayRef, make_array};
+use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -88,8 +88,7 @@ fn words<T: ArrowNativeType>(
     stride: usize,
     fill: Option<T>,
 ) -> Result<ArrayRef> {
-    let data: Vec<ArrayData> = sources.iter().map(|source| source.to_data()).collect();
-    let values: Vec<&[T]> = data.iter().map(|data| &data.buffer::<T>(0)[..data.len() * stride]).collect();
+    let values: Vec<&[T]> = sources.iter().map(|source| values(*source)).collect::<Result<_>>()?;
     let mut out: Vec<T> = Vec::new();
     selection.copy(&values, stride, &mut out);
     let mut nulls = selection.nulls(sources);
@@ -99,6 +98,16 @@ fn words<T: ArrowNativeType>(
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(selection.len()).nulls(nulls);
     Ok(make_array(builder.add_buffer(Buffer::from_vec(out)).build().or_fail()?))
+}
+
+/// The values of an array, with what stands in place of nulls.
+fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
+    let values: &Buffer = downcast_primitive_array!(
+        array => array.values().inner(),
+        DataType::FixedSizeBinary(_) => array.as_fixed_size_binary().values(),
+        other => return Err(Error::new(ErrorKind::Internal, format!("{other} has no fixed width"))),
+    );
+    Ok(values.typed_data())
 }
 
 /// The bits of `value` in a numeric type, in the low end of a word; of times, in their own unit; of binary values of fixed

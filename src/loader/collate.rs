@@ -1,5 +1,6 @@
 //! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
@@ -85,8 +86,8 @@ const GATHERED_PER_TASK: usize = 256 << 10;
 /// one is handed over when all are done.)
 struct Collation {
     request: BatchRows,
-    /// The rows of each source, as they were at the beginning.
-    rows: Vec<Arc<Rows>>,
+    /// The rows of the sources, as they were at the beginning.
+    rows: SourceRows,
     /// Where the picks are in columns as they are stored, and in those that are in the order of the deals.
     stored: OnceLock<Selection>,
     dealt: OnceLock<Selection>,
@@ -95,6 +96,14 @@ struct Collation {
     unfinished: AtomicUsize,
     /// The rows of each batch, and the end to send it to.
     outputs: Vec<(usize, Sender<Result<Collated>>)>,
+}
+
+/// The rows of sources; parts that were decoded together share theirs.
+#[derive(Clone)]
+struct SourceRows {
+    rows: Vec<Arc<Rows>>,
+    /// Of each source its rows among them.
+    of: Vec<u32>,
 }
 
 /// The results of the tasks so far.
@@ -126,6 +135,26 @@ enum Task {
     Decode(usize, usize),
 }
 
+impl SourceRows {
+    fn new(sources: &[Arc<Resident>]) -> Self {
+        let mut rows = Vec::new();
+        let mut known = HashMap::new();
+        let of = sources.iter().map(|source| {
+            let found = source.rows();
+            *known.entry(Arc::as_ptr(&found)).or_insert_with(|| {
+                rows.push(found);
+                rows.len() as u32 - 1
+            })
+        });
+        let of = of.collect();
+        SourceRows { rows, of }
+    }
+
+    fn of(&self, source: usize) -> &Arc<Rows> {
+        &self.rows[self.of[source] as usize]
+    }
+}
+
 impl BatchRows {
     /// Hands the tasks to the pool. `outputs` has the number of rows of each batch and the end to send it to.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
@@ -140,7 +169,7 @@ impl BatchRows {
     /// Decodes the cells of rows `from..` into their slots of this many bytes; failures are returned with their rows.
     fn decode(
         &self,
-        rows: &[Arc<Rows>],
+        rows: &SourceRows,
         column: usize,
         from: usize,
         (slots, bytes): (&mut [u8], usize),
@@ -159,7 +188,7 @@ impl BatchRows {
                 continue;
             }
             let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, place)));
-            let (rows, row) = (&rows[source as usize], resident.row_at(place) as usize);
+            let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
             let decoded = match Cells::of(rows.batch.column(column).as_ref())?.get(row) {
                 Some(bytes) => {
                     let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
@@ -243,7 +272,7 @@ impl Collation {
         let collation = Collation {
             stored: OnceLock::new(),
             dealt: OnceLock::new(),
-            rows: request.sources.iter().map(|source| source.rows()).collect(),
+            rows: SourceRows::new(&request.sources),
             request,
             results: Mutex::new(results),
             unfinished: AtomicUsize::new(tasks.len()),
@@ -274,7 +303,9 @@ impl Collation {
                 false => (&self.stored, Resident::row_at),
             };
         selection.get_or_init(|| {
-            let row = |&(source, place): &(u32, u32)| (source, row_at(&sources[source as usize], place));
+            let row = |&(source, place): &(u32, u32)| {
+                (self.rows.of[source as usize], row_at(&sources[source as usize], place))
+            };
             Selection::new(picks.iter().map(row).collect())
         })
     }
@@ -295,7 +326,7 @@ impl Collation {
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
         let arrays: Vec<&dyn Array> =
-            self.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            self.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
         let gathered = collator.codecs[column].gather(&arrays, self.selection(data_type));
         let name = collator.schema.field(column).name();
@@ -364,25 +395,9 @@ impl Collation {
 
     /// Sources whose rows another program changed while they were gathered.
     fn changed(&self) -> Vec<usize> {
-        let mut mapped: Vec<(*const Rows, usize)> = self
-            .rows
-            .iter()
-            .enumerate()
-            .filter(|(_, rows)| rows.is_mapped())
-            .map(|(source, rows)| (Arc::as_ptr(rows), source))
-            .collect();
-        // Batches that are made together share sources; each is checked once.
-        mapped.sort_unstable();
-        let mut seen: Option<(*const Rows, bool)> = None;
-        mapped.retain(|&(rows, source)| {
-            let is_intact = match seen {
-                Some((last, is_intact)) if last == rows => is_intact,
-                _ => self.rows[source].is_intact(),
-            };
-            seen = Some((rows, is_intact));
-            !is_intact
-        });
-        mapped.into_iter().map(|(_, source)| source).collect()
+        let SourceRows { rows, of } = &self.rows;
+        let is_changed: Vec<bool> = rows.iter().map(|rows| rows.is_mapped() && !rows.is_intact()).collect();
+        (0..of.len()).filter(|source| is_changed[of[*source] as usize]).collect()
     }
 
     /// Assembles the batch; if rows were changed while they were used, once more, from private copies. The first result
@@ -406,7 +421,8 @@ impl Collation {
                     wanted.push(pick.1);
                     pick.1 = wanted.len() as u32 - 1;
                 }
-                request.sources[source] = Arc::new(request.sources[source].renewed(&rows[source], &wanted)?);
+                request.sources[source] =
+                    Arc::new(request.sources[source].renewed(rows.of(source), &wanted)?);
             }
             let (again, tasks) = Collation::new(request.clone(), Vec::new());
             let done = tasks.into_iter().try_for_each(|task| again.perform(task));

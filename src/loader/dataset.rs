@@ -276,19 +276,22 @@ impl Dataset {
         let reading = async move {
             let sum = Arc::new(Mutex::new(Ok(0)));
             let counted = sum.clone();
-            let count = async move |fetched: Result<(Part, u64)>| {
+            let count = async move |fetched: Result<Vec<(Part, u64)>>| {
                 let mut sum = counted.lock().unwrap_or_else(PoisonError::into_inner);
                 match (fetched, &mut *sum) {
-                    (Ok((part, bytes)), Ok(sum)) => {
+                    (Ok(parts), Ok(sum)) => parts.into_iter().for_each(|(part, bytes)| {
                         *sum += bytes;
                         done(part.group as usize);
-                    }
+                    }),
                     (Err(error), sum) => *sum = Err(error),
                     (Ok(_), Err(_)) => {}
                 }
                 sum.is_ok()
             };
-            let weigh = |fetched: Fetched| ready((fetched.part, fetched.found.bytes()));
+            let weigh = |fetched: Vec<Fetched>| {
+                let weighed = fetched.iter().map(|fetched| (fetched.part, fetched.found.bytes()));
+                ready(weighed.collect::<Vec<_>>())
+            };
             let gauge = Arc::new(Gauge::new(Watch::unread()));
             fetcher.run(stream::iter(groups.map(whole)), gauge, weigh, count).await;
             sum.lock().unwrap_or_else(PoisonError::into_inner).clone()

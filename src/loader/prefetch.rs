@@ -13,12 +13,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::row_groups::{PendingRowGroup, RowGroupDecoder, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
-use crate::reader::fetch::{FetchOutcome, Fetched, Gauge};
+use crate::reader::fetch::{Fetched, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
 
-/// Row groups that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
+/// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
 /// enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
@@ -171,11 +171,11 @@ impl RowGroupQueue {
     }
 }
 
-/// A part that was fetched.
+/// Parts that were fetched together.
 enum Arrival {
-    /// It is decoded when few others wait.
-    Fetched(Box<Fetched>),
-    Decoding(PendingRowGroup),
+    /// They are decoded when few others wait.
+    Fetched(Vec<Fetched>),
+    Decoding(Vec<PendingRowGroup>),
 }
 
 /// Calls a function when it is dropped: at the end of a task, however that ends.
@@ -214,31 +214,30 @@ impl Prefetch {
             limited.reached(FetchLimit::HeadStart).await;
             let parts = limited.parts(scout(), ahead, fetcher.store.row_groups_at_once());
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
-            let begin = move |fetched: Fetched| {
+            let begin = move |fetched: Vec<Fetched>| {
                 let (decoder, turns) = (at_once.clone(), turns.clone());
-                counted.fetched(fetched.found.bytes());
+                counted.fetched(fetched.iter().map(|fetched| fetched.found.bytes()).sum());
+                // Other processes wait for rows that this one keeps, however slow its own consumer is.
+                let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());
                 async move {
-                    match fetched.found {
-                        // Other processes wait for rows that this one keeps, however slow its own consumer is.
-                        FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)) => {
-                            let turn = turns.acquire_owned().await.ok();
-                            Arrival::Decoding(decoder.start(fetched, None, turn))
-                        }
-                        _ => Arrival::Fetched(Box::new(fetched)),
+                    if !are_kept {
+                        return Arrival::Fetched(fetched);
                     }
+                    let turn = turns.acquire_owned().await.ok();
+                    Arrival::Decoding(decoder.start(fetched, None, turn))
                 }
             };
             let pass_on = async move |arrival: Result<Arrival>| {
                 let arriving = match arrival {
-                    Ok(Arrival::Decoding(arriving)) => Ok(arriving),
+                    Ok(Arrival::Decoding(arriving)) => arriving,
                     // A permit first: parts that wait for one are not decoded yet.
                     Ok(Arrival::Fetched(fetched)) => match waiting.clone().acquire_owned().await {
-                        Ok(permit) => Ok(decoder.start(*fetched, Some(permit), None)),
+                        Ok(permit) => decoder.start(fetched, Some(permit), None),
                         Err(_) => return false,
                     },
-                    Err(error) => Err(error),
+                    Err(error) => return arrive.send(Err(error)).is_ok(),
                 };
-                arrive.send(arriving).is_ok()
+                arriving.into_iter().all(|arriving| arrive.send(Ok(arriving)).is_ok())
             };
             fetcher.run(parts, watched, begin, pass_on).await;
         };

@@ -47,14 +47,20 @@ pub(super) struct Source {
     pub(super) tiers: Option<Arc<Tiers>>,
 }
 
+/// The order in which the rows of a part are delivered.
+type Deal = Box<[u32]>;
+
+/// Parts that were fetched together, with their deals.
+type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
+
 /// A part on its way: it arrives in plan order, and its rows when they are decoded.
 pub(super) struct PendingRowGroup {
     pub(super) part: Part,
     rows: Receiver<Result<Resident>>,
     /// The most bytes that one of its rows takes in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// Its permit among those that wait.
-    _place: Option<OwnedSemaphorePermit>,
+    /// Its permit among those that wait; parts that were fetched together have one.
+    _place: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl PendingRowGroup {
@@ -83,45 +89,121 @@ impl RowGroupDecoder {
         (self.source.pool.current_num_threads() / 2).max(1)
     }
 
-    /// Begins to decode; `place` is returned when the part is taken, `turn` when its decoding has ended.
+    /// Begins to decode parts that were fetched together; `place` is returned when the last of them is taken, `turn` when
+    /// its decoding has ended.
     pub(super) fn start(
         &self,
-        fetched: Fetched,
+        bunch: Vec<Fetched>,
         place: Option<OwnedSemaphorePermit>,
         turn: Option<OwnedSemaphorePermit>,
-    ) -> PendingRowGroup {
-        let (send, rows) = bounded(1);
-        let part = fetched.part;
-        let longest = Arc::<AtomicU64>::default();
-        let (decoder, found_longest) = (self.clone(), longest.clone());
+    ) -> Vec<PendingRowGroup> {
+        let (longest, place) = (Arc::<AtomicU64>::default(), place.map(Arc::new));
+        let (sends, pending): (Vec<_>, Vec<_>) = bunch
+            .iter()
+            .map(|fetched| {
+                let (send, rows) = bounded(1);
+                let (longest, _place) = (longest.clone(), place.clone());
+                (send, PendingRowGroup { part: fetched.part, rows, longest, _place })
+            })
+            .unzip();
+        let (decoder, mut turn) = (self.clone(), turn);
         self.source.pool.spawn_fifo(move || {
-            let Fetched { part, found, permit, mut watch } = fetched;
-            watch.go_on(Phase::Pool);
-            let task = match found {
-                FetchOutcome::Bytes(..) => {
-                    Some(decoder.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
+            let take = |part| decoder.deals.as_ref().and_then(|deals: &Arc<Deals>| deals.take(part));
+            let deals: Vec<_> = bunch.iter().map(|fetched| take(&fetched.part)).collect();
+            let (bunch, deals) = match decoder.decode_together((bunch, deals), &longest) {
+                Ok(residents) => {
+                    // If the epoch was left, the receivers are gone.
+                    return sends
+                        .into_iter()
+                        .zip(residents)
+                        .for_each(|(send, resident)| drop(send.send(Ok(resident))));
                 }
-                // From the cache, as they are.
-                FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
+                Err(alone) => alone,
             };
-            let read = caught(|| decoder.read(part, found, permit));
-            let rows = read.as_ref().ok().map(|read| read.resident.rows());
-            let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
-            if let Some(rows) = rows {
-                found_longest.store(decoder.source.collator.lengths.longest(&rows.batch), Relaxed);
-            }
-            if let Some(task) = task {
-                task.done(u64::from(part.rows), bytes);
-            }
-            match read {
-                Ok(Read { resident, keep: Some((writer, whole)) }) => {
-                    decoder.keep((resident, send), writer, whole, turn, watch);
-                }
-                // If the epoch was left, the receiver is gone.
-                read => drop(send.send(read.map(|read| read.resident))),
+            for ((fetched, deal), send) in bunch.into_iter().zip(deals).zip(sends) {
+                decoder.decode_alone(fetched, deal, &longest, (send, turn.take()));
             }
         });
-        PendingRowGroup { part, rows, longest, _place: place }
+        pending
+    }
+
+    /// Decodes parts to rows that follow each other; gives them back where that is not possible, or one of them is damaged.
+    fn decode_together(
+        &self,
+        (mut bunch, deals): Bunch,
+        longest: &AtomicU64,
+    ) -> std::result::Result<Vec<Resident>, Bunch> {
+        let Source { fetcher, selected, collator, monitor, limit, tiers, .. } = &self.source;
+        let parts = bunch.iter().map(|fetched| match &fetched.found {
+            FetchOutcome::Bytes(chunks, None) => Some((fetched.part, chunks.clone())),
+            _ => None,
+        });
+        let parts = (bunch.len() > 1).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
+        let Some(parts) = parts else { return Err((bunch, deals)) };
+        bunch.iter_mut().for_each(|fetched| fetched.watch.go_on(Phase::Pool));
+        let task = monitor.task(Stage::Parquet, Some(("row_group", bunch[0].part.group.into())));
+        let read = caught(|| {
+            let rows = reader::read_together(fetcher, selected, parts, *limit)?;
+            if let Some(tiers) = tiers {
+                tiers.observe(&rows);
+            }
+            let mut dealt = Vec::with_capacity(rows.num_rows());
+            for (fetched, deal) in bunch.iter().zip(&deals) {
+                let (base, rows) = (dealt.len() as u32, fetched.part.rows);
+                match deal {
+                    Some(deal) => dealt.extend(deal.iter().map(|row| base + row)),
+                    None => dealt.extend(base..base + rows),
+                }
+            }
+            collator.prepared(rows, deals.iter().any(Option::is_some).then_some(&dealt))
+        });
+        let Ok(rows) = read else { return Err((bunch, deals)) };
+        longest.store(collator.lengths.longest(&rows), Relaxed);
+        task.done(rows.num_rows() as u64, rows.get_array_memory_size() as u64);
+        let permits = bunch.into_iter().map(|fetched| (fetched.part, fetched.permit)).collect();
+        let residents = Resident::together(fetcher, selected, permits, rows).into_iter().zip(deals);
+        Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
+    }
+
+    /// Decodes a part, and has its rows kept where they are to be.
+    fn decode_alone(
+        &self,
+        fetched: Fetched,
+        deal: Option<Deal>,
+        longest: &AtomicU64,
+        (send, turn): (Sender<Result<Resident>>, Option<OwnedSemaphorePermit>),
+    ) {
+        let Fetched { part, found, permit, mut watch } = fetched;
+        watch.go_on(Phase::Pool);
+        let task = match found {
+            FetchOutcome::Bytes(..) => {
+                Some(self.source.monitor.task(Stage::Parquet, Some(("row_group", part.group.into()))))
+            }
+            // From the cache, as they are.
+            FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
+        };
+        let read = caught(|| self.read(part, found, permit, deal));
+        let rows = read.as_ref().ok().map(|read| read.resident.rows());
+        let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
+        if let Some(rows) = rows {
+            longest.fetch_max(self.source.collator.lengths.longest(&rows.batch), Relaxed);
+        }
+        if let Some(task) = task {
+            task.done(u64::from(part.rows), bytes);
+        }
+        match read {
+            Ok(Read { resident, keep: Some((writer, whole)) }) => {
+                self.keep((resident, send), writer, whole, turn, watch);
+            }
+            // If the epoch was left, the receiver is gone.
+            read => drop(send.send(read.map(|read| read.resident))),
+        }
+    }
+
+    /// Rows that the collator brought into the order of their deal.
+    fn as_dealt(&self, resident: Resident, deal: Option<Deal>) -> Resident {
+        let resident = resident.dealt(deal, true);
+        if self.source.collator.needs_deals { resident } else { resident.without_deal() }
     }
 
     /// Has `whole` written to disk, on the runtime's blocking threads, and hands its part over: at once, or from the
@@ -201,9 +283,8 @@ impl RowGroupDecoder {
     }
 
     /// Turns the fetched bytes of a part into rows.
-    fn read(&self, part: Part, found: FetchOutcome, permit: Permit) -> Result<Read> {
+    fn read(&self, part: Part, found: FetchOutcome, permit: Permit, deal: Option<Deal>) -> Result<Read> {
         let Source { fetcher, selected, collator, .. } = &self.source;
-        let deal = self.deals.as_ref().and_then(|deals| deals.take(&part));
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
                 let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
@@ -225,8 +306,8 @@ impl RowGroupDecoder {
         match (read, writer) {
             (Ok(rows), None) => {
                 let rows = collator.prepared(rows, deal.as_deref())?;
-                let resident = Resident::new(fetcher, selected, part, rows, permit).dealt(deal, true);
-                Ok(if collator.needs_deals { resident } else { resident.without_deal() }.into())
+                let resident = Resident::new(fetcher, selected, part, rows, permit);
+                Ok(self.as_dealt(resident, deal).into())
             }
             (Ok(whole), Some((writer, _))) => {
                 let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);

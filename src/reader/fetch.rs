@@ -4,6 +4,8 @@
 //! (`buffered`, never `buffer_unordered`): order is planned, not restored. How many requests that makes at once is
 //! settled by the store, from what it measures.
 //!
+//! Small row groups go together as bunches, as long as nothing has to be waited for.
+//!
 //! A footer that was not read yet is read before the permit is taken, which is for what it says; and some parts ahead, or
 //! each file would cost a round trip more.
 
@@ -26,6 +28,10 @@ use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::panics::{Panic, caught_future};
 use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Store};
+
+/// Row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a read and
+/// a lock of each cost more than the work on some ten rows.
+const BUNCH_BYTES: u64 = 1 << 20;
 
 /// The input of fetching.
 #[derive(Clone)]
@@ -78,6 +84,18 @@ impl Gauge {
 /// Column chunks: their ranges in the file, and their bytes.
 pub(crate) type Chunks = Vec<(Range<u64>, Bytes)>;
 
+/// A part whose turn to be fetched has come.
+struct Granted {
+    part: Part,
+    /// Whether its footer was read.
+    footer: Result<()>,
+    /// `None` once the budget was closed.
+    permit: Option<Permit>,
+    watch: RowGroupWatch,
+    /// The bytes that were asked for.
+    cost: u64,
+}
+
 /// The result of fetching one part, and the permit that covers it and the rows that it becomes.
 pub(crate) struct Fetched {
     pub(crate) part: Part,
@@ -98,6 +116,11 @@ pub(crate) enum FetchOutcome {
 }
 
 impl FetchOutcome {
+    /// Whether its rows are to be written to the cache.
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(self, FetchOutcome::Bytes(_, Some(_)) | FetchOutcome::Rows(_, Some(_)))
+    }
+
     /// Bytes that were fetched.
     pub(crate) fn bytes(&self) -> u64 {
         match self {
@@ -130,16 +153,16 @@ impl Fetcher {
         self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
     }
 
-    /// Fetches `parts`; passes each to `begin` as it comes, and the result to `pass_on`, in order, until that reports
-    /// that the receiver is gone.
+    /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in
+    /// order, until that reports that the receiver is gone.
     pub(crate) async fn run<T: Send + 'static, B: Future<Output = T> + Send>(
         &self,
         parts: impl stream::Stream<Item = Part> + Send,
         gauge: Arc<Gauge>,
-        begin: impl Fn(Fetched) -> B + Clone + Send + 'static,
+        begin: impl Fn(Vec<Fetched>) -> B + Clone + Send + 'static,
         pass_on: impl AsyncFn(Result<T>) -> bool + Send,
     ) {
-        let fetched = parts
+        let granted = parts
             .map(|part| async move { (part, self.read_footer(part.group as usize).await) })
             .buffered(FOOTERS_AT_ONCE)
             .then(|(part, footer)| {
@@ -150,30 +173,84 @@ impl Fetcher {
                     let permit = budget.acquire(cost).await;
                     gauge.granted.fetch_add(1, AcqRel);
                     gauge.asked.store(0, Release);
-                    (part, footer, permit, watch)
+                    Granted { part, footer, permit, watch, cost }
                 }
-            })
-            .map(|(part, footer, permit, watch)| {
-                UnderWay::start(self.clone(), part, footer, permit, watch, begin.clone())
-            })
+            });
+        let fetched = self
+            .bunches(granted)
+            .map(|bunch| UnderWay::start(self.clone(), bunch, begin.clone()))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
-        while let Some(result) = fetched.next().await {
-            let failed = result.is_err();
-            if !pass_on(result).await || failed {
+        while let Some((begun, failure)) = fetched.next().await {
+            if let Some(begun) = begun
+                && !pass_on(Ok(begun)).await
+            {
+                return;
+            }
+            if let Some(failure) = failure {
+                pass_on(Err(failure)).await;
                 return;
             }
         }
     }
 
-    /// Reads the column chunks of a part's row group, if its footer was read.
-    async fn fetch(
+    /// Small parts together, as many as follow each other without a wait.
+    fn bunches(
         &self,
-        part: Part,
-        footer: Result<()>,
-        permit: Option<Permit>,
-        mut watch: RowGroupWatch,
-    ) -> Result<Fetched> {
+        granted: impl stream::Stream<Item = Granted> + Send,
+    ) -> impl stream::Stream<Item = Vec<Granted>> + Send {
+        // Of a cache each row group is asked for by itself.
+        let most = if self.row_cache.is_some() { 0 } else { BUNCH_BYTES };
+        let mut granted = Box::pin(granted.fuse());
+        let mut next: Option<Granted> = None;
+        stream::poll_fn(move |context| {
+            let mut bunch: Vec<Granted> = Vec::new();
+            let mut cost = 0u64;
+            loop {
+                let part = match next.take() {
+                    Some(part) => part,
+                    None => match granted.poll_next_unpin(context) {
+                        Poll::Ready(Some(part)) => part,
+                        Poll::Pending if bunch.is_empty() => return Poll::Pending,
+                        Poll::Ready(None) if bunch.is_empty() => return Poll::Ready(None),
+                        Poll::Pending | Poll::Ready(None) => return Poll::Ready(Some(bunch)),
+                    },
+                };
+                cost = cost.saturating_add(part.cost);
+                if !bunch.is_empty() && cost > most {
+                    next = Some(part);
+                    return Poll::Ready(Some(bunch));
+                }
+                bunch.push(part);
+                if cost >= most {
+                    return Poll::Ready(Some(bunch));
+                }
+            }
+        })
+    }
+
+    /// Fetches parts, up to the first that fails.
+    async fn fetch_all(&self, mut bunch: Vec<Granted>) -> (Vec<Fetched>, Option<Error>) {
+        let mut fetched = Vec::with_capacity(bunch.len());
+        let mut reads = Vec::new();
+        if bunch.len() > 1 {
+            bunch.iter_mut().for_each(|granted| granted.watch.go_on(Phase::Fetch));
+            let groups = bunch.iter().map(|granted| granted.part.group as usize).collect::<Vec<_>>();
+            reads = self.read_several(&groups).await;
+        }
+        let mut reads = reads.into_iter();
+        for granted in bunch {
+            match self.fetch(granted, reads.next()).await {
+                Ok(part) => fetched.push(part),
+                Err(error) => return (fetched, Some(error)),
+            }
+        }
+        (fetched, None)
+    }
+
+    /// Reads the column chunks of a part's row group, if its footer was read, and they were not.
+    async fn fetch(&self, granted: Granted, read: Option<Result<Chunks>>) -> Result<Fetched> {
+        let Granted { part, footer, permit, mut watch, .. } = granted;
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
@@ -187,9 +264,10 @@ impl Fetcher {
             }
             Lookup::Miss(writer) => {
                 watch.go_on(Phase::Fetch);
-                let read = match footer {
-                    Ok(()) => self.read(part.group as usize).await,
-                    Err(error) => Err(error),
+                let read = match (footer, read) {
+                    (Err(error), _) => Err(error),
+                    (Ok(()), Some(read)) => read,
+                    (Ok(()), None) => self.read(part.group as usize).await,
                 };
                 match read {
                     Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
@@ -225,6 +303,26 @@ impl Fetcher {
         caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
+    /// Reads the column chunks of row groups whose footers were read.
+    async fn read_several(&self, groups: &[usize]) -> Vec<Result<Chunks>> {
+        let ranges = groups.iter().map(|group| {
+            let group = &self.catalog.groups[*group];
+            Ok((&self.catalog.files[group.file], self.catalog.byte_ranges(group, &self.projection)?))
+        });
+        let ranges: Result<Vec<_>> = ranges.collect();
+        let Ok(ranges) = ranges else {
+            // One by one it shows which it was.
+            return Vec::new();
+        };
+        // The store may be the user's own.
+        let Ok(reads) = caught_future(self.store.read_several(&ranges)).await else { return Vec::new() };
+        let reads = reads.into_iter().zip(ranges).zip(groups).map(|((read, (_, ranges)), group)| {
+            let bytes = read.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[*group])))?;
+            Ok(ranges.into_iter().zip(bytes).collect())
+        });
+        reads.collect()
+    }
+
     /// Reads the column chunks of a row group, without a permit.
     pub(crate) async fn read(&self, group: usize) -> Result<Chunks> {
         self.read_footer(group).await?;
@@ -239,34 +337,38 @@ impl Fetcher {
     }
 }
 
-/// A row group that is fetched in a task of its own, while those before it wait to be decoded. A future that is not
+/// Row groups that are fetched in a task of their own, while those before them wait to be decoded. A future that is not
 /// polled makes no progress, and would look like a slow store. Dropping it ends it.
-struct UnderWay<T>(JoinHandle<Result<T>>);
+struct UnderWay<T>(JoinHandle<Outcome<T>>);
+
+/// What became of a bunch: what was made of the parts before the first failure, and the failure.
+type Outcome<T> = (Option<T>, Option<Error>);
 
 impl<T: Send + 'static> UnderWay<T> {
     fn start<B: Future<Output = T> + Send>(
         fetcher: Fetcher,
-        part: Part,
-        footer: Result<()>,
-        permit: Option<Permit>,
-        watch: RowGroupWatch,
-        begin: impl Fn(Fetched) -> B + Send + 'static,
+        bunch: Vec<Granted>,
+        begin: impl Fn(Vec<Fetched>) -> B + Send + 'static,
     ) -> Self {
         UnderWay(tokio::spawn(async move {
-            let fetched = fetcher.fetch(part, footer, permit, watch).await?;
-            Ok(begin(fetched).await)
+            let (fetched, failure) = fetcher.fetch_all(bunch).await;
+            let begun = if fetched.is_empty() { None } else { Some(begin(fetched).await) };
+            (begun, failure)
         }))
     }
 }
 
 impl<T> Future for UnderWay<T> {
-    type Output = Result<T>;
+    type Output = Outcome<T>;
 
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<T>> {
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
         let ended = ready!(self.0.poll_unpin(context));
-        Poll::Ready(ended.unwrap_or_else(|error| match error.is_cancelled() {
-            true => Err(Error::closed()),
-            false => Err(Error::new(ErrorKind::Internal, error.to_string())),
+        Poll::Ready(ended.unwrap_or_else(|error| {
+            let failure = match error.is_cancelled() {
+                true => Error::closed(),
+                false => Error::new(ErrorKind::Internal, error.to_string()),
+            };
+            (None, Some(failure))
         }))
     }
 }

@@ -12,6 +12,7 @@
 pub(crate) mod budget;
 pub(crate) mod fetch;
 pub mod filter;
+mod numbers;
 mod pages;
 pub(crate) mod row_cache;
 pub mod rows;
@@ -46,6 +47,8 @@ pub(crate) struct Resident {
     /// The reason why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
+    /// Where its rows begin among those at hand, which several small parts share.
+    base: u32,
     /// The row at each place of the part's deal; `None` where both are the same.
     deal: Option<Box<[u32]>>,
     /// Whether the columns that the collator brings into the order of the deal are in it.
@@ -117,6 +120,23 @@ pub(crate) fn read(
     rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)
 }
 
+/// The same for several parts, whose rows follow each other. Where one of them cannot be decoded, this does not say which.
+pub(crate) fn read_together(
+    fetcher: &Fetcher,
+    samples: &SampleIndex,
+    parts: Vec<(Part, Chunks)>,
+    limit: u64,
+) -> Result<RecordBatch> {
+    let Fetcher { catalog, projection, .. } = fetcher;
+    let selections: Vec<_> = parts.iter().map(|(part, _)| samples.rows_of(part).selection()).collect();
+    let parts = parts.into_iter().zip(&selections).map(|((part, chunks), selection)| rows::FetchedRows {
+        group: part.group as usize,
+        selection: selection.as_ref(),
+        chunks,
+    });
+    rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
+}
+
 /// The bytes that a row group may decode to under a budget of `limit`.
 fn limit_for(limit: u64) -> u64 {
     limit.saturating_add(ALONE_BEYOND)
@@ -138,8 +158,44 @@ impl Resident {
 
     /// The same without a permit.
     pub(crate) fn alone(samples: &SampleIndex, part: Part, rows: RecordBatch) -> Self {
-        let (rows, numbers) = (Mutex::new(Rows::new(rows, None)), RowNumbers::Part(samples.rows_of(&part)));
-        Resident { part, rows, lost: None, numbers, deal: None, is_dealt: false, permit: None, renewer: None }
+        Resident::among(samples, part, (Rows::new(rows, None), 0))
+    }
+
+    /// The same where the rows of the part are among others, from one on.
+    fn among(samples: &SampleIndex, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+        let (rows, numbers) = (Mutex::new(rows), RowNumbers::Part(samples.rows_of(&part)));
+        Resident {
+            part,
+            rows,
+            lost: None,
+            numbers,
+            base,
+            deal: None,
+            is_dealt: false,
+            permit: None,
+            renewer: None,
+        }
+    }
+
+    /// Parts that were decoded together, to rows that follow each other.
+    ///
+    /// Each gives back its own memory of the budget, although all keep the rows: few, or they would not be together.
+    pub(crate) fn together(
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        parts: Vec<(Part, Permit)>,
+        rows: RecordBatch,
+    ) -> Vec<Self> {
+        let rows = Rows::new(rows, None);
+        let mut next = 0;
+        let parts = parts.into_iter().map(|(part, mut permit)| {
+            let base = next;
+            next += part.rows;
+            permit.shrink(fetcher.held(part.group as usize));
+            let resident = Resident::among(samples, part, (rows.clone(), base));
+            Resident { permit: Some(Arc::new(permit)), ..resident }
+        });
+        parts.collect()
     }
 
     /// The rows that were kept of a part's row group; `renewer` gets them again if they are mapped and changed.
@@ -172,9 +228,14 @@ impl Resident {
         Resident { deal, ..self }
     }
 
-    /// The row at a place of the deal.
-    pub(crate) fn row_at(&self, place: u32) -> u32 {
+    /// The row of the part at a place of the deal.
+    fn row_of_part(&self, place: u32) -> u32 {
         self.deal.as_ref().map_or(place, |deal| deal[place as usize])
+    }
+
+    /// Where the row at a place of the deal is among those at hand.
+    pub(crate) fn row_at(&self, place: u32) -> u32 {
+        self.base + self.row_of_part(place)
     }
 
     /// Whether narrow columns are in the order of the deal.
@@ -184,7 +245,7 @@ impl Resident {
 
     /// Where the row at a place of the deal is in narrow columns.
     pub(crate) fn dealt_row_at(&self, place: u32) -> u32 {
-        if self.is_dealt { place } else { self.row_at(place) }
+        if self.is_dealt { self.base + place } else { self.row_at(place) }
     }
 
     /// The rows where they are used: memory that they do not take is given back.
@@ -253,7 +314,7 @@ impl Resident {
 
     /// The ordinal in its row group of the row at a place of the deal.
     pub(crate) fn row_in_group(&self, place: u32) -> u64 {
-        let row = self.row_at(place);
+        let row = self.row_of_part(place);
         u64::from(match &self.numbers {
             RowNumbers::Part(rows) => rows.row_in_group(row),
             RowNumbers::Taken(rows) => rows[row as usize],
@@ -279,6 +340,7 @@ impl Resident {
             rows: Mutex::new(Rows::new(rows, None)),
             lost: self.lost.clone(),
             numbers: RowNumbers::Taken(numbers.into()),
+            base: 0,
             deal: None,
             is_dealt: false,
             permit: None,

@@ -16,7 +16,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 
-use self::header::{Kind, Page};
+pub(super) use self::header::Kind;
+use self::header::Page;
 use crate::catalog::{ColumnChunk, leaf_width};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -68,9 +69,19 @@ pub(super) struct Chunk<'a> {
     pub(super) skips: bool,
 }
 
+/// A page, and where its content is in its chunk.
+#[derive(Debug)]
+pub(super) struct StoredPage {
+    pub(super) page: Page,
+    pub(super) body: Range<usize>,
+    /// Whether its values are compressed, whatever its flag says.
+    pub(super) is_compressed: bool,
+}
+
 /// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
+    pub(super) pages: Vec<StoredPage>,
     /// The same chunk with correct compression flags, if some of its own were wrong.
     pub(super) mended: Option<Bytes>,
 }
@@ -84,6 +95,7 @@ struct Sum {
     rows: u64,
     rows_known: bool,
     uncompressed: u64,
+    pages: Vec<StoredPage>,
     /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
     /// Whether the content of pages must be checked too: values stored as lengths first, or levels in front of rows that
@@ -122,7 +134,7 @@ impl Chunk<'_> {
         if sum.looks_inside {
             lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes), self.skips)?;
         }
-        Ok(Checked { demand, mended })
+        Ok(Checked { demand, pages: sum.pages, mended })
     }
 
     /// Checks the page that begins at a byte of the chunk, and returns the offset of the next one.
@@ -167,9 +179,10 @@ impl Chunk<'_> {
         }
         if is_compressed {
             // In bounds: levels are no longer than the page.
-            let stream = Range { start: body.start + page.levels as usize, ..body };
+            let stream = Range { start: body.start + page.levels as usize, ..body.clone() };
             check_stream(compression, &self.bytes[stream], page.uncompressed - page.levels, limit)?;
         }
+        sum.pages.push(StoredPage { page, body, is_compressed });
         Ok(next)
     }
 

@@ -9,6 +9,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowS
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::Type;
 
+use super::numbers::{self, CheckedChunk};
 use super::pages;
 use crate::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
@@ -22,6 +23,16 @@ use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
 const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
+
+/// Fetched rows of a row group.
+pub(super) struct FetchedRows<'a> {
+    /// An index into [`Catalog::groups`].
+    pub(super) group: usize,
+    /// Rows outside of it are not decoded; `None` takes all.
+    pub(super) selection: Option<&'a RowSelection>,
+    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection.
+    pub(super) chunks: Vec<(Range<u64>, Bytes)>,
+}
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
 ///
@@ -39,13 +50,73 @@ pub fn read_part(
     chunks: Vec<(Range<u64>, Bytes)>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    let about = catalog.groups.get(group).ok_or_else(|| {
-        Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
-    })?;
-    let file = &catalog.files[about.file];
-    let footer = file.footer()?;
-    let reader = RowGroupReader { catalog, projection, group: about, file, footer, selection, chunks };
-    reader.read(limit_bytes).map_err(|error| error.at(catalog.place(about)))
+    let reader = RowGroupReader::new(catalog, projection, FetchedRows { group, selection, chunks })?;
+    let place = catalog.place(reader.group);
+    read(vec![reader], limit_bytes).map_err(|error| error.at(place))
+}
+
+/// Decodes several row groups to one batch, one after the other; each of them may take `limit_bytes`.
+///
+/// Fails where one of them cannot be decoded, which [`read_part`] does better, and with `Internal` where they are not stored
+/// alike.
+pub(super) fn read_parts(
+    catalog: &Catalog,
+    projection: &Projection,
+    parts: Vec<FetchedRows<'_>>,
+    limit_bytes: u64,
+) -> Result<RecordBatch> {
+    let readers = parts.into_iter().map(|part| RowGroupReader::new(catalog, projection, part));
+    let readers = readers.collect::<Result<Vec<_>>>()?;
+    let columns = |reader: &RowGroupReader<'_>| Arc::as_ptr(&reader.footer.columns);
+    let are_alike = readers.iter().all(|reader| columns(reader) == columns(&readers[0]));
+    if !are_alike || readers.iter().any(|reader| !reader.file.constants.is_empty()) {
+        return Err(Error::new(ErrorKind::Internal, "row groups that are not stored alike"));
+    }
+    read(readers, limit_bytes)
+}
+
+/// Decodes row groups of the same columns.
+fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch> {
+    let mut rows = 0;
+    let mut checked = Vec::with_capacity(readers.len());
+    for reader in &mut readers {
+        rows += reader.rows()?;
+        checked.push(guarded(|| reader.check(limit))?);
+    }
+    let Some(RowGroupReader { projection, footer, .. }) = readers.first() else {
+        return Err(Error::new(ErrorKind::Internal, "no row groups"));
+    };
+    if rows == 0 || projection.columns().is_empty() {
+        return empty(projection, rows);
+    }
+    let roots = footer.columns.roots(projection.columns());
+    let mut arrays = vec![None; roots.len()];
+    // The rows of a selection are few, or those of a row group that is dealt in two parts.
+    if readers.iter().all(|reader| reader.selection.is_none()) {
+        for (number, leaf) in checked[0].leaves.iter().enumerate() {
+            let root = footer.columns.parquet.get_column_root_idx(*leaf);
+            let Ok(at) = roots.binary_search(&root) else { continue };
+            let chunks: Vec<&CheckedChunk<'_>> =
+                checked.iter().map(|checked| &checked.chunks[number]).collect();
+            arrays[at] = guarded(|| Ok(numbers::decode(footer.columns.schema.field(root), &chunks)))?;
+        }
+    }
+    let left = roots.iter().zip(&arrays).filter(|(_, array)| array.is_none());
+    let left: Vec<usize> = left.map(|(root, _)| *root).collect();
+    if !left.is_empty() {
+        let batches =
+            readers.iter().zip(&checked).map(|(reader, checked)| reader.others(&left, checked, limit));
+        let mut batches = batches.collect::<Result<Vec<_>>>()?;
+        let batch = match batches.len() {
+            1 => batches.remove(0),
+            _ => concat_batches(&batches[0].schema(), &batches).or_fail()?,
+        };
+        let mut columns = batch.columns().iter();
+        for array in arrays.iter_mut().filter(|array| array.is_none()) {
+            *array = columns.next().cloned();
+        }
+    }
+    readers[0].arrange(&arrays.into_iter().flatten().collect::<Vec<_>>(), &roots, rows)
 }
 
 /// One row group with everything that is needed to read it.
@@ -59,35 +130,42 @@ struct RowGroupReader<'a> {
     chunks: Vec<(Range<u64>, Bytes)>,
 }
 
-impl RowGroupReader<'_> {
-    fn read(mut self, limit: u64) -> Result<RecordBatch> {
-        let rows = match self.selection {
-            Some(selection) => selection.row_count(),
-            None => usize::try_from(self.group.rows)
-                .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.group.rows)))?,
-        };
-        let step = guarded(|| self.check(rows, limit))?;
-        if rows == 0 || self.projection.columns().is_empty() {
-            return empty(self.projection, rows);
-        }
-        let roots = self.footer.columns.roots(self.projection.columns());
-        let batch = match roots.is_empty() {
-            true => without_columns(Arc::new(Schema::empty()), rows)?,
-            false => self.decode(&roots, step, limit).map_err(|error| self.blame(error, step, limit))?,
-        };
-        self.check_int96(&batch, &roots, step, limit)?;
-        if batch.num_rows() != rows {
-            let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
-            return Err(Error::new(ErrorKind::Corrupt, cause));
-        }
-        self.arrange(&batch, &roots)
+/// The column chunks of a row group after they were checked.
+struct Checked<'a> {
+    /// The rows to decode at a time: all, unless repeated values could then exceed the limit.
+    step: usize,
+    /// Of each chunk its leaf column.
+    leaves: Vec<usize>,
+    chunks: Vec<CheckedChunk<'a>>,
+}
+
+impl<'a> RowGroupReader<'a> {
+    fn new(catalog: &'a Catalog, projection: &'a Projection, rows: FetchedRows<'a>) -> Result<Self> {
+        let FetchedRows { group, selection, mut chunks } = rows;
+        let group = catalog.groups.get(group).ok_or_else(|| {
+            Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
+        })?;
+        let file = &catalog.files[group.file];
+        let footer = file.footer()?;
+        chunks.sort_by_key(|(range, _)| range.start);
+        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks })
     }
 
-    /// Checks all pages, and returns the number of rows to decode at a time: all, unless repeated values could then exceed
-    /// the limit. Chunks with wrong flags are exchanged for ones with right flags.
-    fn check(&mut self, rows: usize, limit: u64) -> Result<usize> {
+    /// The rows to decode.
+    fn rows(&self) -> Result<usize> {
+        match self.selection {
+            Some(selection) => Ok(selection.row_count()),
+            None => usize::try_from(self.group.rows)
+                .map_err(|_| Error::new(ErrorKind::TooLarge, format!("{} rows", self.group.rows))),
+        }
+    }
+
+    /// Checks all pages. Chunks with wrong flags are exchanged for ones with right flags.
+    fn check(&mut self, limit: u64) -> Result<Checked<'a>> {
+        let rows = self.rows()?;
         let mut total = 0u64;
-        let mut step = rows.max(1);
+        let mut all = Checked { step: rows.max(1), leaves: Vec::new(), chunks: Vec::new() };
+        let mut mended = Vec::new();
         for (leaf, about) in chunks(self.footer, self.group, self.projection) {
             let range = about.range();
             let bytes = self.bytes(&range)?;
@@ -100,9 +178,8 @@ impl RowGroupReader<'_> {
             };
             let checked =
                 chunk.check(rows as u64, limit).map_err(|error| error.at(self.column_place(leaf)))?;
-            if let Some(mended) = checked.mended {
-                // In front of the chunk that it replaces: the first one with a range is taken.
-                self.chunks.insert(0, (range, mended));
+            if let Some(bytes) = checked.mended {
+                mended.push((range, bytes));
             }
             let demand = checked.demand;
             total = total.saturating_add(demand.bytes);
@@ -110,10 +187,29 @@ impl RowGroupReader<'_> {
                 return Err(pages::too_large(total, limit).at(self.column_place(leaf)));
             }
             if let Some(rows) = (limit - total).checked_div(demand.longest_repeated) {
-                step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
+                all.step = all.step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
+            }
+            all.leaves.push(leaf);
+            all.chunks.push(CheckedChunk { about, bytes, pages: checked.pages, rows });
+        }
+        for (range, bytes) in mended {
+            if let Some(chunk) = self.chunks.iter_mut().find(|(have, _)| *have == range) {
+                chunk.1 = bytes;
             }
         }
-        Ok(step)
+        Ok(all)
+    }
+
+    /// Decodes the columns at `roots` with the Parquet crate.
+    fn others(&self, roots: &[usize], checked: &Checked<'_>, limit: u64) -> Result<RecordBatch> {
+        let (rows, step) = (self.rows()?, checked.step);
+        let batch = self.decode(roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
+        self.check_int96(&batch, roots, step, limit)?;
+        if batch.num_rows() != rows {
+            let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        Ok(batch)
     }
 
     /// Decodes the columns at `roots`, ascending, of the file.
@@ -195,11 +291,14 @@ impl RowGroupReader<'_> {
 
     /// The bytes of a range, which must be in one of the chunks.
     fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
-        let found = self.chunks.iter().find_map(|(have, bytes)| {
+        let part = |(have, bytes): &(Range<u64>, Bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
             (to <= bytes.len()).then(|| bytes.slice(from..to))
-        });
+        };
+        // The last that begins early enough, or, where chunks overlap, one before it.
+        let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
+        let found = self.chunks[..after].iter().rev().find_map(part);
         found.ok_or_else(|| {
             let cause = format!("bytes {}..{} were not fetched", range.start, range.end);
             Error::new(ErrorKind::Internal, cause)
@@ -225,22 +324,23 @@ impl RowGroupReader<'_> {
     }
 
     /// Brings the file's columns into the projection's order and types, with its constants among them.
-    fn arrange(&self, batch: &RecordBatch, roots: &[usize]) -> Result<RecordBatch> {
+    fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
         let schema = self.projection.schema();
         let columns = self.projection.columns().iter().zip(schema.fields()).map(|(&column, field)| {
             let root = match self.footer.columns.origin(column) {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
-                    let value = repeated(&self.file.constants[constant].value, batch.num_rows())?;
+                    let value = repeated(&self.file.constants[constant].value, rows)?;
                     return renamed(&value, field.data_type());
                 }
             };
             let at = roots.binary_search(&root).map_err(|_| {
                 Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
             })?;
-            renamed(batch.column(at), field.data_type())
+            renamed(&arrays[at], field.data_type())
         });
-        RecordBatch::try_new(schema.clone(), columns.collect::<Result<_>>()?).or_fail()
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 }
 

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::future::join_all;
 
 use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
@@ -70,6 +71,34 @@ impl Store {
     pub async fn read_ranges(&self, file: &File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let read = self.read(file.volume as usize, &file.pin(), ranges).await;
         read.map_err(|error| error.at(Place::file(file.location.clone())))
+    }
+
+    /// Reads byte ranges of several files, each as [`read_ranges`](Self::read_ranges) does; of local files all in one go.
+    pub(crate) async fn read_several(&self, reads: &[(&File, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>>> {
+        let is_local = |file: &File| matches!(self.volume(file.volume as usize), Ok(Volume::Local));
+        if !reads.iter().all(|(file, _)| is_local(file)) {
+            let reads = reads.iter().map(|(file, ranges)| self.read_ranges(file, ranges));
+            return join_all(reads).await;
+        }
+        let wanted: Vec<(Pin, Vec<Range<u64>>)> =
+            reads.iter().map(|(file, ranges)| (file.pin(), ranges.clone())).collect();
+        let local = self.local.clone();
+        let read =
+            self.blocking(move || Ok(wanted.iter().map(|(pin, ranges)| local.read(pin, ranges)).collect()));
+        let read: Vec<Result<Vec<Bytes>>> = match read.await {
+            Ok(read) => read,
+            Err(error) => reads.iter().map(|_| Err(error.clone())).collect(),
+        };
+        let read = read.into_iter().zip(reads).map(|(read, (file, ranges))| {
+            let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+            self.traffic.requests.add(local::reads(ranges));
+            self.traffic.wanted.add(bytes);
+            if read.is_ok() {
+                self.traffic.received.add(bytes);
+            }
+            read.map_err(|error| error.at(Place::file(file.location.clone())))
+        });
+        read.collect()
     }
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {

@@ -3,13 +3,13 @@
 use super::corrupt;
 use crate::catalog::thrift::Compact;
 use crate::catalog::thrift::declared::{
-    DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, Field, PAGE_HEADER,
+    DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, PAGE_HEADER,
 };
 use crate::error::{Error, ErrorKind, Result};
 
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::reader) enum Kind {
     Data,
     Dictionary,
     DataV2,
@@ -17,20 +17,24 @@ pub(super) enum Kind {
 
 /// The contents of a page header.
 #[derive(Debug)]
-pub(super) struct Page {
-    pub(super) kind: Kind,
-    pub(super) uncompressed: u64,
-    pub(super) compressed: u64,
-    pub(super) values: u64,
-    pub(super) encoding: i32,
+pub(in crate::reader) struct Page {
+    pub(in crate::reader) kind: Kind,
+    pub(in crate::reader) uncompressed: u64,
+    pub(in crate::reader) compressed: u64,
+    pub(in crate::reader) values: u64,
+    pub(in crate::reader) encoding: i32,
+    /// CRC-32 of the page as it is stored, if the writer gave it.
+    pub(in crate::reader) crc: Option<u32>,
+    /// Of data pages of version 1 alone: how repetition and definition levels are encoded.
+    pub(in crate::reader) level_encodings: [i32; 2],
     /// Of version 2 alone, else 0: rows, nulls, and bytes of levels that are uncompressed in front of the values.
-    pub(super) rows: u64,
-    pub(super) nulls: u64,
-    pub(super) levels: u64,
+    pub(in crate::reader) rows: u64,
+    pub(in crate::reader) nulls: u64,
+    pub(in crate::reader) levels: u64,
     /// Bytes of the levels that are repetition levels, which come first.
-    pub(super) repetition: u64,
+    pub(in crate::reader) repetition: u64,
     /// The offset in the header of the flag that the values are not compressed (version 2), if there is one.
-    pub(super) not_compressed: Option<usize>,
+    pub(in crate::reader) not_compressed: Option<usize>,
 }
 
 /// The flag of a boolean field, true instead of false: the type that is written is the value.
@@ -52,6 +56,9 @@ struct Fields {
     of_kind: Option<i16>,
     values: Option<u64>,
     encoding: Option<i32>,
+    crc: Option<u32>,
+    /// Of repetition and definition levels.
+    level_encodings: [i32; 2],
     nulls: Option<u64>,
     rows: Option<u64>,
     definition_levels: Option<u64>,
@@ -82,13 +89,14 @@ impl Fields {
                 1 => self.kind = Some(input.i32(kind)?),
                 2 => self.uncompressed = Some(size(input, kind)?),
                 3 => self.compressed = Some(size(input, kind)?),
+                4 => self.crc = Some(input.i32(kind)?.cast_unsigned()),
                 5..=8 => {
                     // If there are two, the Parquet crate mixes them.
                     let is_first = self.of_kind.replace(id).is_none();
                     (is_first && kind == STRUCT).then_some(())?;
                     match id {
-                        5 => self.read_v1(input, DATA_PAGE_HEADER)?,
-                        7 => self.read_v1(input, DICTIONARY_PAGE_HEADER)?,
+                        5 => self.read_v1(input)?,
+                        7 => self.read_dictionary(input)?,
                         8 => self.read_v2(input, bytes)?,
                         _ => input.skip(kind)?,
                     }
@@ -99,13 +107,25 @@ impl Fields {
         })
     }
 
-    /// Of data pages of version 1, and of dictionary pages, which begin alike.
-    fn read_v1(&mut self, input: &mut Compact<'_>, declared: &[Field]) -> Option<()> {
+    fn read_v1(&mut self, input: &mut Compact<'_>) -> Option<()> {
         input.structure(&mut |input, id, kind| {
             match id {
                 1 => self.values = Some(size(input, kind)?),
                 2 => self.encoding = Some(input.i32(kind)?),
-                _ => input.field(declared, id, kind)?,
+                3 => self.level_encodings[1] = input.i32(kind)?,
+                4 => self.level_encodings[0] = input.i32(kind)?,
+                _ => input.field(DATA_PAGE_HEADER, id, kind)?,
+            }
+            Some(())
+        })
+    }
+
+    fn read_dictionary(&mut self, input: &mut Compact<'_>) -> Option<()> {
+        input.structure(&mut |input, id, kind| {
+            match id {
+                1 => self.values = Some(size(input, kind)?),
+                2 => self.encoding = Some(input.i32(kind)?),
+                _ => input.field(DICTIONARY_PAGE_HEADER, id, kind)?,
             }
             Some(())
         })
@@ -150,6 +170,8 @@ impl Fields {
             compressed: self.compressed?,
             values: self.values?,
             encoding: self.encoding?,
+            crc: self.crc,
+            level_encodings: self.level_encodings,
             rows: of_v2(self.rows)?,
             nulls: of_v2(self.nulls)?,
             levels: of_v2(self.definition_levels)? + repetition,

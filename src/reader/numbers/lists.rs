@@ -1,0 +1,237 @@
+//! Lists of numbers: where each begins, from the repetition and definition levels of their items.
+
+use std::sync::Arc;
+
+use parquet::basic::Repetition;
+use parquet::schema::types::ColumnDescriptor;
+
+use super::DataPage;
+use super::runs::{GROUP, Run, Runs, bits, unpack};
+use super::validity::Validity;
+use crate::arrow::array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
+use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, Field};
+
+/// The lists of a column so far.
+pub(super) struct Lists {
+    /// The rows up to the end of the present chunk, and where it begins: its first row, and its first item.
+    rows: usize,
+    begin: (usize, usize),
+    levels: Levels,
+    /// Where each begins among the items.
+    starts: Vec<i64>,
+    lists: Validity,
+    items: Validity,
+    /// The levels of a page, where they are looked at one by one.
+    scratch: [Vec<u8>; 2],
+}
+
+/// The meaning of definition levels.
+#[derive(Clone, Copy)]
+struct Levels {
+    /// From here on the list is there; it may be empty.
+    list: u8,
+    /// From here on there is an item, which may be null.
+    item: u8,
+    /// There is a value.
+    value: u8,
+}
+
+impl Lists {
+    /// Those of a column of lists that are at the top of the schema.
+    pub(super) fn of(column: &ColumnDescriptor, rows: usize) -> Option<Self> {
+        let value = u8::try_from(column.max_def_level()).ok()?;
+        let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
+        // list, repeated group, item
+        if column.path().parts().len() != 3 || column.max_rep_level() != 1 {
+            return None;
+        }
+        let item = column.self_type().get_basic_info();
+        let item_nullable = item.has_repetition().then(|| is_nullable(item.repetition()))?;
+        let levels = Levels {
+            list: value.checked_sub(1 + item_nullable)?,
+            item: value.checked_sub(item_nullable)?,
+            value,
+        };
+        let starts = Vec::with_capacity(rows + 1);
+        (levels.list <= 1).then(|| Lists {
+            rows: 0,
+            begin: (0, 0),
+            levels,
+            starts,
+            lists: Validity::default(),
+            items: Validity::default(),
+            scratch: Default::default(),
+        })
+    }
+
+    /// Goes on with a column chunk of as many rows.
+    pub(super) fn begin(&mut self, rows: usize) {
+        self.begin = (self.starts.len(), self.items.len());
+        self.rows += rows;
+    }
+
+    /// Whether all rows of the chunk came.
+    pub(super) fn end(&self) -> Option<()> {
+        (self.starts.len() == self.rows).then_some(())
+    }
+
+    /// Items so far, with nulls.
+    pub(super) fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    /// Which of the items are there.
+    pub(super) fn validity(&self) -> &Validity {
+        &self.items
+    }
+
+    /// Reads the levels of a page, and returns how many values are stored.
+    pub(super) fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
+        match self.are_all_there(page)? {
+            true => {
+                self.starts_among_values(page)?;
+                self.items.append(true, page.count);
+                Some(page.count)
+            }
+            false => self.one_by_one(page),
+        }
+    }
+
+    /// Whether each level stands for a value.
+    fn are_all_there(&self, page: &DataPage<'_>) -> Option<bool> {
+        let value = u32::from(self.levels.value);
+        let mut are_all = true;
+        Runs::new(page.definition, self.levels.width())?.each(page.count, |run| {
+            are_all &= match run {
+                Run::Repeated(level, _) => level == value,
+                Run::Packed(packed, count) if self.levels.width() == 1 => {
+                    (0..count).step_by(GROUP).all(|at| {
+                        let wanted = (1 << (count - at).min(GROUP)) - 1;
+                        bits(packed, at) & wanted == wanted
+                    })
+                }
+                Run::Packed(..) => false,
+            };
+            Some(())
+        })?;
+        Some(are_all)
+    }
+
+    /// Where lists begin, if each level stands for a value.
+    fn starts_among_values(&mut self, page: &DataPage<'_>) -> Option<()> {
+        let mut at = self.items.len();
+        let (starts, lists) = (&mut self.starts, &mut self.lists);
+        let (rows, before) = (self.rows, starts.len());
+        Runs::new(page.repetition, 1)?.each(page.count, |run| {
+            match run {
+                Run::Repeated(0, count) => {
+                    (starts.len() + count <= rows).then_some(())?;
+                    starts.extend((at..at + count).map(|item| item as i64));
+                }
+                Run::Repeated(1, _) => {}
+                Run::Repeated(..) => return None,
+                Run::Packed(packed, count) => {
+                    for from in (0..count).step_by(u32::BITS as usize) {
+                        let counted = (count - from).min(u32::BITS as usize);
+                        let mut zeros = !bits(packed, from) & ((1 << counted) - 1);
+                        while zeros > 0 {
+                            starts.push((at + from + zeros.trailing_zeros() as usize) as i64);
+                            zeros &= zeros - 1;
+                        }
+                    }
+                    (starts.len() <= rows).then_some(())?;
+                }
+            }
+            at += run.len();
+            Some(())
+        })?;
+        // The first item of a chunk begins a list.
+        (page.count == 0 || *starts.get(self.begin.0)? == self.begin.1 as i64).then_some(())?;
+        lists.append(true, starts.len() - before);
+        Some(())
+    }
+
+    /// The same for lists that are empty or null, or have items that are.
+    fn one_by_one(&mut self, page: &DataPage<'_>) -> Option<usize> {
+        let [mut repetition, mut definition] = std::mem::take(&mut self.scratch);
+        levels(page.repetition, 1, page.count, &mut repetition)?;
+        levels(page.definition, self.levels.width(), page.count, &mut definition)?;
+        let Levels { list, item, value } = self.levels;
+        let mut values = 0;
+        for (&repeated, &defined) in repetition.iter().zip(&definition) {
+            let is_item = defined >= item;
+            if repeated == 0 {
+                if self.starts.len() == self.rows {
+                    return None;
+                }
+                self.starts.push(self.items.len() as i64);
+                self.lists.append(defined >= list, 1);
+            } else if !is_item || self.starts.len() == self.begin.0 {
+                return None;
+            }
+            if defined > value {
+                return None;
+            }
+            if is_item {
+                self.items.append(defined == value, 1);
+                values += usize::from(defined == value);
+            }
+        }
+        self.scratch = [repetition, definition];
+        Some(values)
+    }
+
+    /// The array of all lists; `items` makes that of their items.
+    pub(super) fn finish(
+        mut self,
+        field: &Field,
+        items: impl FnOnce(Option<NullBuffer>) -> Option<ArrayRef>,
+    ) -> Option<ArrayRef> {
+        self.starts.push(self.items.len() as i64);
+        let (starts, lists) = (self.starts, self.lists.finish());
+        let items = items(self.items.finish())?;
+        Some(match field.data_type() {
+            DataType::List(item) => {
+                i32::try_from(items.len()).ok()?;
+                let starts: ScalarBuffer<i32> = starts.into_iter().map(|start| start as i32).collect();
+                Arc::new(ListArray::try_new(item.clone(), OffsetBuffer::new(starts), items, lists).ok()?)
+            }
+            DataType::LargeList(item) => {
+                let starts = OffsetBuffer::new(starts.into());
+                Arc::new(LargeListArray::try_new(item.clone(), starts, items, lists).ok()?)
+            }
+            DataType::FixedSizeList(item, length) => {
+                // A list that is null has no items in Parquet, and as many as the others in Arrow.
+                let length_of = |pair: &[i64]| pair[1] - pair[0];
+                if lists.is_some() || starts.windows(2).any(|pair| length_of(pair) != i64::from(*length)) {
+                    return None;
+                }
+                Arc::new(FixedSizeListArray::try_new(item.clone(), *length, items, None).ok()?)
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Levels {
+    /// Bits of a level.
+    fn width(self) -> u32 {
+        u8::BITS - self.value.leading_zeros()
+    }
+}
+
+/// The first `count` levels of `width` bits, one by one.
+fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()> {
+    out.clear();
+    Runs::new(runs, width)?.each(count, |run| {
+        match run {
+            Run::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
+            Run::Packed(packed, count) => unpack(packed, width, count, |levels, wanted| {
+                out.extend_from_slice(&levels.map(|level| level as u8)[..wanted]);
+                Some(())
+            })?,
+        }
+        Some(())
+    })
+}

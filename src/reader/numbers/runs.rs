@@ -1,0 +1,218 @@
+//! Parquet's hybrid of runs: numbers of up to 32 bits, repeated or packed side by side. Levels and the indices into a dictionary
+//! are stored so ("RLE" in the format's documents, of which bit-packing is a part).
+
+use std::cmp::min;
+
+/// Numbers in a group of a packed run.
+pub(super) const GROUP: usize = 8;
+
+/// Bytes of the word that packed numbers are read through.
+const WORD: usize = size_of::<u64>();
+
+/// The widest numbers that fit a word wherever they begin in its first byte.
+pub(super) const WIDEST: u32 = u64::BITS - 8;
+
+/// The runs of a stream, until it ends or makes no sense.
+pub(super) struct Runs<'a> {
+    rest: &'a [u8],
+    width: u32,
+}
+
+/// Neighbouring numbers of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run<'a> {
+    /// One number, as many times.
+    Repeated(u32, usize),
+    /// As many numbers, packed.
+    Packed(&'a [u8], usize),
+}
+
+impl<'a> Runs<'a> {
+    /// Of numbers of `width` bits; `None` if they are wider than 32.
+    pub(super) fn new(bytes: &'a [u8], width: u32) -> Option<Self> {
+        (width <= u32::BITS).then_some(Runs { rest: bytes, width })
+    }
+
+    /// The next run, of at most `most` numbers.
+    pub(super) fn next(&mut self, most: usize) -> Option<Run<'a>> {
+        let header = varint(&mut self.rest)?;
+        let count = usize::try_from(header >> 1).ok()?;
+        if header & 1 == 0 {
+            let (value, rest) = self.rest.split_at_checked(self.width.div_ceil(8) as usize)?;
+            self.rest = rest;
+            let mut word = [0; 4];
+            word[..value.len()].copy_from_slice(value);
+            (count > 0).then_some(Run::Repeated(u32::from_le_bytes(word), min(count, most)))
+        } else {
+            let (packed, rest) = self.rest.split_at_checked(count.checked_mul(self.width as usize)?)?;
+            self.rest = rest;
+            (count > 0).then_some(Run::Packed(packed, min(count.checked_mul(GROUP)?, most)))
+        }
+    }
+
+    /// Calls `each` for every run of the first `count` numbers; `None` if there are fewer.
+    pub(super) fn each(mut self, count: usize, mut each: impl FnMut(Run<'a>) -> Option<()>) -> Option<()> {
+        let mut left = count;
+        while left > 0 {
+            let run = self.next(left)?;
+            each(run)?;
+            left -= run.len();
+        }
+        Some(())
+    }
+}
+
+impl Run<'_> {
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Run::Repeated(_, count) | Run::Packed(_, count) => *count,
+        }
+    }
+}
+
+/// Calls `each` for the first `count` numbers of `width` bits, eight at a time; the last call may have numbers that do not
+/// count. `None` if there are too few bytes.
+pub(super) fn unpack(
+    packed: &[u8],
+    width: u32,
+    count: usize,
+    mut each: impl FnMut([u64; GROUP], usize) -> Option<()>,
+) -> Option<()> {
+    let bytes = width as usize;
+    let groups = count.div_ceil(GROUP);
+    if width > WIDEST || groups.checked_mul(bytes)? > packed.len() {
+        return None;
+    }
+    let mask = (1u64 << width) - 1;
+    let numbers = |window: &[u8]| -> [u64; GROUP] {
+        std::array::from_fn(|at| {
+            let bit = at * bytes;
+            (word(window, bit >> 3) >> (bit & 7)) & mask
+        })
+    };
+    for group in 0..groups {
+        let wanted = min(GROUP, count - group * GROUP);
+        let window = &packed[group * bytes..];
+        let numbers = match window.len() >= bytes + WORD {
+            true => numbers(window),
+            false => {
+                let mut padded = [0; WIDEST as usize + WORD];
+                padded[..bytes].copy_from_slice(&window[..bytes]);
+                numbers(&padded)
+            }
+        };
+        each(numbers, wanted)?;
+    }
+    Some(())
+}
+
+/// The 57 bits and more from a bit on.
+pub(super) fn bits(bytes: &[u8], at: usize) -> u64 {
+    let tail = bytes.get(at >> 3..).unwrap_or_default();
+    let word = match tail.first_chunk() {
+        Some(word) => u64::from_le_bytes(*word),
+        None => {
+            let mut padded = [0; WORD];
+            padded[..tail.len()].copy_from_slice(tail);
+            u64::from_le_bytes(padded)
+        }
+    };
+    word >> (at & 7)
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+}
+
+/// A number of up to 64 bits, seven to a byte, the lowest first.
+pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for place in (0..u64::BITS).step_by(7) {
+        let (&byte, after) = rest.split_first()?;
+        *rest = after;
+        value |= u64::from(byte & 0x7f) << place;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packed(numbers: &[u64], width: u32) -> Vec<u8> {
+        let mut bytes = vec![0u8; (numbers.len() * width as usize).div_ceil(8)];
+        for (at, number) in numbers.iter().enumerate() {
+            for bit in (0..width as usize).filter(|bit| number >> bit & 1 == 1) {
+                let place = at * width as usize + bit;
+                bytes[place / 8] |= 1 << (place % 8);
+            }
+        }
+        bytes
+    }
+
+    #[test]
+    fn numbers_of_every_width_come_out_as_they_went_in() {
+        for width in 0..=WIDEST {
+            let mask = (1u64 << width) - 1;
+            let numbers: Vec<u64> =
+                (1..=48u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+            let bytes = packed(&numbers, width);
+            for count in [1, 7, 8, 9, 41, 48] {
+                let mut found = Vec::new();
+                let whole = unpack(&bytes, width, count, |eight, wanted| {
+                    found.extend(&eight[..wanted]);
+                    Some(())
+                });
+                assert_eq!((whole, &found[..]), (Some(()), &numbers[..count]), "{width} bits");
+            }
+            assert_eq!(unpack(&bytes, width, 49, |_, _| Some(())).is_none(), width > 0);
+        }
+        assert!(unpack(&[0; 1_000], WIDEST + 1, 8, |_, _| Some(())).is_none());
+    }
+
+    #[test]
+    fn runs_are_repeated_or_packed() {
+        // Five times 3, then two groups of two bits.
+        let bytes = [10, 3, 5, 0b11_10_01_00, 0, 0, 1];
+        let mut runs = Runs::new(&bytes, 2).unwrap();
+        assert_eq!(runs.next(100), Some(Run::Repeated(3, 5)));
+        assert_eq!(runs.next(9), Some(Run::Packed(&bytes[3..], 9)));
+        assert_eq!(runs.next(1), None);
+        let mut lengths = Vec::new();
+        let each = |count, lengths: &mut Vec<usize>| {
+            Runs::new(&bytes, 2).unwrap().each(count, |run| {
+                lengths.push(run.len());
+                Some(())
+            })
+        };
+        assert_eq!(each(20, &mut lengths), Some(()));
+        assert_eq!(lengths, [5, 15]);
+        assert_eq!(each(22, &mut lengths), None);
+    }
+
+    #[test]
+    fn runs_that_are_cut_off_or_empty_end_the_stream() {
+        // Without its value, without its bytes, without end, and of no numbers.
+        for bytes in [
+            &[10][..],
+            &[5, 0],
+            &[0x80; 11],
+            &[0, 1],
+            &[1],
+            &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+        ] {
+            assert_eq!(Runs::new(bytes, 2).unwrap().next(100), None, "{bytes:?}");
+        }
+        assert!(Runs::new(&[], 33).is_none());
+    }
+
+    #[test]
+    fn bits_past_the_end_are_zero() {
+        assert_eq!(bits(&[0xff, 0x01], 7), 0b11);
+        assert_eq!(bits(&[0xff; 9], 4) & 0xffff_ffff, 0xffff_ffff);
+        assert_eq!(bits(&[], 70), 0);
+    }
+}

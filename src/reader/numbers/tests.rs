@@ -1,0 +1,283 @@
+//! Every column is what the Parquet crate makes of it, and is decoded here, not there.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parquet::arrow::ArrowWriter;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::basic::{BrotliLevel, Compression, Encoding, ZstdLevel};
+use parquet::file::properties::{WriterProperties, WriterVersion};
+
+use super::*;
+use crate::arrow::array::*;
+use crate::arrow::buffer::OffsetBuffer;
+use crate::arrow::datatypes::{Schema, SchemaRef, TimeUnit};
+use crate::reader::pages;
+
+const ROWS: usize = 3_000;
+
+/// Numbers that look random, the same ones each time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        self.0 >> 17
+    }
+}
+
+/// `len` numbers of a type, of which `nulls` in a hundred are null, in runs now and then.
+fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers) -> ArrayRef {
+    let mut run = (0, true);
+    let mut is_valid = || {
+        if run.0 == 0 {
+            let length = if random.next().is_multiple_of(16) { random.next() % 200 } else { 1 };
+            run = (length.max(1), random.next() % 100 >= nulls);
+        }
+        run.0 -= 1;
+        run.1
+    };
+    let valid: Vec<bool> = (0..len).map(|_| is_valid()).collect();
+    let values: Vec<u64> = (0..len).map(|_| random.next() >> (random.next() % 40)).collect();
+    let bytes: Vec<u8> = match data_type.primitive_width().unwrap() {
+        1 => values.iter().map(|value| *value as u8).collect(),
+        2 => values.iter().flat_map(|value| (*value as u16).to_le_bytes()).collect(),
+        4 => values.iter().flat_map(|value| (*value as u32).to_le_bytes()).collect(),
+        _ => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+    };
+    let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
+    let array = ArrayData::builder(data_type.clone()).len(len).nulls(nulls).add_buffer(bytes.into());
+    make_array(array.align_buffers(true).build().unwrap())
+}
+
+/// Lists of differing length of a type's numbers, of which some are empty or null.
+fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef {
+    let lengths: Vec<usize> = (0..ROWS)
+        .map(|row| if row % 9 == 0 { random.next() as usize % 90 } else { random.next() as usize % 4 })
+        .map(|length| if nulls == 0 { length.max(1) } else { length })
+        .collect();
+    let valid: Vec<bool> = (0..ROWS).map(|_| random.next() % 100 >= nulls).collect();
+    let lengths: Vec<usize> =
+        lengths.iter().zip(&valid).map(|(length, valid)| if *valid { *length } else { 0 }).collect();
+    let items = numbers_of(data_type, lengths.iter().sum(), nulls, random);
+    let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
+    let item = Arc::new(Field::new("item", data_type.clone(), items.null_count() > 0));
+    Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths), items, nulls))
+}
+
+fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut Numbers) -> ArrayRef {
+    let items = numbers_of(data_type, ROWS * length as usize, nulls, random);
+    let item = Arc::new(Field::new("item", data_type.clone(), nulls > 0));
+    Arc::new(FixedSizeListArray::new(item, length, items, None))
+}
+
+fn file(schema: &SchemaRef, batch: &RecordBatch, properties: WriterProperties) -> Bytes {
+    let mut bytes = Vec::new();
+    let mut writer = ArrowWriter::try_new(&mut bytes, schema.clone(), Some(properties)).unwrap();
+    writer.write(batch).unwrap();
+    writer.close().unwrap();
+    bytes.into()
+}
+
+/// Each column of the first row group as it is decoded here, and as the Parquet crate decodes it.
+fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
+    let (metadata, schema) = (builder.metadata().clone(), builder.schema().clone());
+    let rows = metadata.row_group(0).num_rows() as usize;
+    let expected = builder.with_batch_size(rows).build().unwrap().next().unwrap().unwrap();
+    let columns = metadata.file_metadata().schema_descr_ptr();
+    let decoded = columns.columns().iter().zip(metadata.row_group(0).columns()).enumerate();
+    let decoded = decoded.map(|(at, (column, about))| {
+        let about = ColumnChunk::of(column, about);
+        let range = about.range();
+        let bytes = bytes.slice(range.start as usize..range.end as usize);
+        let chunk = pages::Chunk {
+            about: &about,
+            bytes: &bytes,
+            group_rows: rows as u64,
+            created_by: None,
+            skips: false,
+        };
+        let pages = chunk.check(rows as u64, u64::MAX).unwrap().pages;
+        let field = schema.field(at).clone();
+        let chunk = CheckedChunk { about, bytes, pages, rows };
+        let array = decode(&field, &[&chunk]);
+        // Twice the same chunk is twice the same rows.
+        if let Some(once) = &array {
+            let twice = decode(&field, &[&chunk, &chunk]).unwrap();
+            let expected = crate::arrow::compute::concat(&[once, once]).unwrap();
+            assert_eq!(&twice, &expected);
+        }
+        (field, array, expected.column(at).clone())
+    });
+    decoded.collect()
+}
+
+fn check(columns: Vec<(String, ArrayRef)>, properties: WriterProperties) {
+    let fields = columns
+        .iter()
+        .map(|(name, array)| Field::new(name, array.data_type().clone(), array.null_count() > 0));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    let batch = RecordBatch::try_new(schema.clone(), arrays).unwrap();
+    for (field, found, expected) in decoded(&file(&schema, &batch, properties)) {
+        let found = found.unwrap_or_else(|| panic!("{field:?} was left to the Parquet crate"));
+        assert_eq!(found.data_type(), expected.data_type());
+        assert_eq!(&found, &expected, "{field:?}");
+    }
+}
+
+fn types() -> Vec<DataType> {
+    let time = DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()));
+    vec![
+        DataType::Int8,
+        DataType::UInt8,
+        DataType::Int16,
+        DataType::UInt16,
+        DataType::Int32,
+        DataType::UInt32,
+        DataType::Float32,
+        DataType::Date32,
+        DataType::Int64,
+        DataType::UInt64,
+        DataType::Float64,
+        DataType::Time64(TimeUnit::Nanosecond),
+        DataType::Duration(TimeUnit::Millisecond),
+        time,
+    ]
+}
+
+fn properties(
+    version: WriterVersion,
+    codec: Compression,
+) -> parquet::file::properties::WriterPropertiesBuilder {
+    WriterProperties::builder()
+        .set_writer_version(version)
+        .set_compression(codec)
+        // Several pages to a chunk, and batches of the writer that end within lists of pages.
+        .set_data_page_size_limit(2_000)
+        .set_write_batch_size(100)
+}
+
+#[test]
+fn every_type_in_every_form_is_what_the_parquet_crate_makes_of_it() {
+    let mut random = Numbers(7);
+    let codecs = [
+        Compression::UNCOMPRESSED,
+        Compression::SNAPPY,
+        Compression::ZSTD(ZstdLevel::default()),
+        Compression::LZ4_RAW,
+    ];
+    let versions = [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0];
+    for (at, codec) in codecs.into_iter().enumerate() {
+        for version in versions {
+            for (nulls, dictionary) in [(0, true), (0, false), (3, true), (30, false), (97, true)] {
+                let columns = types().into_iter().flat_map(|data_type| {
+                    let length = [1, 3, 64][at % 3];
+                    [
+                        (format!("{data_type}"), numbers_of(&data_type, ROWS, nulls, &mut random)),
+                        (format!("lists of {data_type}"), lists_of(&data_type, nulls, &mut random)),
+                        (
+                            format!("lists of {length} {data_type}"),
+                            fixed_lists_of(&data_type, length, nulls, &mut random),
+                        ),
+                    ]
+                });
+                let columns = columns.collect();
+                let properties = properties(version, codec).set_dictionary_enabled(dictionary);
+                check(columns, properties.build());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_encoding_of_numbers_is_read() {
+    let mut random = Numbers(3);
+    let integers = [DataType::Int32, DataType::Int64, DataType::UInt16, DataType::Date32];
+    let all = [DataType::Float32, DataType::Float64, DataType::Int32, DataType::Int64];
+    for (encoding, types) in [
+        (Encoding::DELTA_BINARY_PACKED, &integers),
+        (Encoding::BYTE_STREAM_SPLIT, &all),
+        (Encoding::PLAIN, &all),
+    ] {
+        for nulls in [0, 20] {
+            let columns = types.iter().flat_map(|data_type| {
+                [
+                    (format!("{data_type}"), numbers_of(data_type, ROWS, nulls, &mut random)),
+                    (format!("lists of {data_type}"), lists_of(data_type, nulls, &mut random)),
+                ]
+            });
+            let properties = properties(WriterVersion::PARQUET_2_0, Compression::SNAPPY)
+                .set_dictionary_enabled(false)
+                .set_encoding(encoding);
+            check(columns.collect(), properties.build());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
+    let mut random = Numbers(1);
+    let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| row.to_string())));
+    let items = Arc::new(Field::new("item", DataType::Int32, false));
+    let nulls = NullBuffer::from_iter((0..ROWS).map(|row| row != 1));
+    let values = numbers_of(&DataType::Int32, 2 * ROWS, 0, &mut random);
+    let null_lists: ArrayRef = Arc::new(FixedSizeListArray::new(items, 2, values, Some(nulls)));
+    for (array, codec) in [
+        (texts, Compression::SNAPPY),
+        (null_lists, Compression::SNAPPY),
+        (numbers_of(&DataType::Int32, ROWS, 0, &mut random), Compression::BROTLI(BrotliLevel::default())),
+    ] {
+        let schema =
+            Arc::new(Schema::new(vec![Field::new("c", array.data_type().clone(), array.null_count() > 0)]));
+        let batch = RecordBatch::try_new(schema.clone(), vec![array]).unwrap();
+        let properties = properties(WriterVersion::PARQUET_1_0, codec).build();
+        let decoded = decoded(&file(&schema, &batch, properties));
+        assert!(decoded[0].1.is_none(), "{:?}", decoded[0].0);
+    }
+}
+
+/// Whatever a byte is changed to, the column is left to the Parquet crate or has as many rows as before; nothing panics.
+#[test]
+fn damage_is_left_to_the_parquet_crate() {
+    let mut random = Numbers(5);
+    let columns = [
+        ("flat", numbers_of(&DataType::Int32, 500, 20, &mut random)),
+        ("wide", numbers_of(&DataType::Float64, 500, 0, &mut random)),
+    ];
+    let lists = lists_of(&DataType::Int32, 10, &mut random).slice(0, 500);
+    for array in columns.into_iter().map(|(_, array)| array).chain([lists]) {
+        for dictionary in [true, false] {
+            let field = Field::new("c", array.data_type().clone(), true);
+            let schema = Arc::new(Schema::new(vec![field.clone()]));
+            let batch = RecordBatch::try_new(schema.clone(), vec![array.clone()]).unwrap();
+            let properties = properties(WriterVersion::PARQUET_1_0, Compression::UNCOMPRESSED)
+                .set_dictionary_enabled(dictionary);
+            let bytes = file(&schema, &batch, properties.build());
+            let reader = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
+            let (metadata, stored) = (reader.metadata().clone(), reader.schema().field(0).clone());
+            let column = metadata.file_metadata().schema_descr_ptr().column(0);
+            let about = ColumnChunk::of(&column, metadata.row_group(0).column(0));
+            let range = about.range();
+            let sound = bytes.slice(range.start as usize..range.end as usize);
+            for at in 0..sound.len() {
+                let mut bytes = sound.to_vec();
+                bytes[at] ^= 1 << (random.next() % 8);
+                let bytes = Bytes::from(bytes);
+                let chunk = pages::Chunk {
+                    about: &about,
+                    bytes: &bytes,
+                    group_rows: 500,
+                    created_by: None,
+                    skips: false,
+                };
+                let Ok(checked) = chunk.check(500, 1 << 20) else { continue };
+                let chunk = CheckedChunk { about, bytes: bytes.clone(), pages: checked.pages, rows: 500 };
+                if let Some(array) = decode(&stored, &[&chunk]) {
+                    assert_eq!(array.len(), 500);
+                }
+            }
+        }
+    }
+}

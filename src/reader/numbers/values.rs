@@ -1,0 +1,199 @@
+//! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
+
+use super::runs::{Run, Runs, unpack, varint};
+use crate::arrow::datatypes::ArrowNativeType;
+
+/// A value of four or eight bytes, whatever it means.
+pub(super) trait Value: ArrowNativeType {
+    /// From little-endian bytes, as many as it has.
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// From the lowest bits.
+    fn from_bits(bits: u64) -> Self;
+    /// Itself, or zero.
+    fn kept_if(self, is_kept: u64) -> Self;
+}
+
+impl Value for u32 {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        bits as u32
+    }
+
+    fn kept_if(self, is_kept: u64) -> Self {
+        self & (is_kept as u32).wrapping_neg()
+    }
+}
+
+impl Value for u64 {
+    fn from_bytes(bytes: &[u8]) -> Self {
+        bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        bits
+    }
+
+    fn kept_if(self, is_kept: u64) -> Self {
+        self & is_kept.wrapping_neg()
+    }
+}
+
+/// Appends `count` values that are stored as they are, and nothing beside them.
+pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+    if count.checked_mul(size_of::<T>())? != bytes.len() {
+        return None;
+    }
+    out.extend(bytes.chunks_exact(size_of::<T>()).map(T::from_bytes));
+    Some(())
+}
+
+/// Appends the `count` values that indices name in a dictionary. The first byte is the indices' width in bits.
+pub(super) fn indexed<T: Value>(
+    bytes: &[u8],
+    count: usize,
+    dictionary: &[T],
+    out: &mut Vec<T>,
+) -> Option<()> {
+    let Some((&width, runs)) = bytes.split_first() else { return (count == 0).then_some(()) };
+    let width = u32::from(width);
+    out.reserve(count);
+    Runs::new(runs, width)?.each(count, |run| {
+        match run {
+            Run::Repeated(index, count) => {
+                let value = *dictionary.get(index as usize)?;
+                out.resize(out.len() + count, value);
+            }
+            Run::Packed(packed, count) => unpack(packed, width, count, |indices, wanted| {
+                // One look at the largest, so that the others need none.
+                let values = match indices.iter().all(|&index| index < dictionary.len() as u64) {
+                    true => indices.map(|index| dictionary[index as usize]),
+                    false if wanted < indices.len() => {
+                        let value = |index: u64| dictionary.get(index as usize).copied();
+                        if indices[..wanted].iter().any(|&index| value(index).is_none()) {
+                            return None;
+                        }
+                        indices.map(|index| value(index).unwrap_or_default())
+                    }
+                    false => return None,
+                };
+                out.extend_from_slice(&values[..wanted]);
+                Some(())
+            })?,
+        }
+        Some(())
+    })
+}
+
+/// Appends `count` values whose first bytes lie side by side, then their second ones, and so on (`BYTE_STREAM_SPLIT`).
+pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+    if count.checked_mul(size_of::<T>())? != bytes.len() {
+        return None;
+    }
+    out.extend((0..count).map(|at| {
+        let mut value = [0; size_of::<u64>()];
+        for (place, byte) in value[..size_of::<T>()].iter_mut().enumerate() {
+            *byte = bytes[place * count + at];
+        }
+        T::from_bytes(&value)
+    }));
+    Some(())
+}
+
+/// Appends `count` values that are stored as the differences between them, packed in blocks (`DELTA_BINARY_PACKED`).
+pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
+    let mut rest = bytes;
+    let block = usize::try_from(varint(&mut rest)?).ok()?;
+    let miniblocks = usize::try_from(varint(&mut rest)?).ok()?;
+    let stored = usize::try_from(varint(&mut rest)?).ok()?;
+    let mut value = zigzag(varint(&mut rest)?);
+    // The values of a miniblock are whole groups of eight.
+    let values = block.checked_div(miniblocks).filter(|values| *values > 0 && values.is_multiple_of(8))?;
+    if stored != count || count == 0 {
+        return (stored == count).then_some(());
+    }
+    out.reserve(count);
+    out.push(T::from_bits(value));
+    let mut left = count - 1;
+    while left > 0 {
+        let least = zigzag(varint(&mut rest)?);
+        let (widths, packed) = rest.split_at_checked(miniblocks)?;
+        rest = packed;
+        for &width in widths {
+            // Widths of miniblocks after the last value have no meaning.
+            if left == 0 {
+                break;
+            }
+            let wanted = left.min(values);
+            let (packed, after) = rest.split_at_checked(values.checked_mul(usize::from(width))? / 8)?;
+            unpack(packed, u32::from(width), wanted, |differences, wanted| {
+                for difference in &differences[..wanted] {
+                    value = value.wrapping_add(least).wrapping_add(*difference);
+                    out.push(T::from_bits(value));
+                }
+                Some(())
+            })?;
+            rest = after;
+            left -= wanted;
+        }
+    }
+    Some(())
+}
+
+/// A number of either sign whose distance from zero is short.
+fn zigzag(number: u64) -> u64 {
+    (number >> 1) ^ (number & 1).wrapping_neg()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stored_values_are_as_many_as_their_bytes() {
+        let mut out: Vec<u32> = vec![9];
+        assert_eq!(plain(&[1, 0, 0, 0, 0, 0, 0, 2], 2, &mut out), Some(()));
+        assert_eq!(out, [9, 1, 2 << 24]);
+        assert_eq!(plain(&[1, 0, 0, 0, 0], 1, &mut out), None);
+        assert_eq!(plain::<u64>(&[0; 8], usize::MAX, &mut Vec::new()), None);
+    }
+
+    #[test]
+    fn indices_name_values_of_the_dictionary_or_none() {
+        let mut out: Vec<u64> = Vec::new();
+        // Three times the second, then a group of which three count: the others point past the end.
+        let runs = [2, 6, 1, 3, 0b11_10_01_00, 0xff];
+        assert_eq!(indexed(&runs, 6, &[7, 8, 9], &mut out), Some(()));
+        assert_eq!(out, [8, 8, 8, 7, 8, 9]);
+        assert_eq!(indexed(&runs, 7, &[7, 8, 9], &mut out), None);
+        assert_eq!(indexed(&[2, 6, 3], 3, &[7, 8, 9], &mut out), None);
+        assert_eq!(indexed(&[], 0, &[7u32], &mut Vec::new()), Some(()));
+        assert_eq!(indexed(&[], 1, &[7u32], &mut Vec::new()), None);
+    }
+
+    #[test]
+    fn bytes_that_were_split_are_joined() {
+        let mut out: Vec<u32> = Vec::new();
+        assert_eq!(split(&[1, 2, 3, 4, 5, 6, 7, 8], 2, &mut out), Some(()));
+        assert_eq!(out, [u32::from_le_bytes([1, 3, 5, 7]), u32::from_le_bytes([2, 4, 6, 8])]);
+        assert_eq!(split(&[0; 9], 2, &mut out), None);
+    }
+
+    #[test]
+    fn differences_are_added_up() {
+        // Blocks of 32 in 4 miniblocks; 7, 5, 3 ... by -2, of which one differs by +1: width 1 in the first miniblock.
+        let mut bytes = vec![32, 4, 10, 14, 3, 1, 0, 9, 9, 0b0000_0100];
+        let mut out: Vec<u32> = Vec::new();
+        assert_eq!(differences(&bytes, 10, &mut out), Some(()));
+        let expected: Vec<u32> = [7i32, 5, 3, 2, 0, -2, -4, -6, -8, -10].map(|value| value as u32).into();
+        assert_eq!(out, expected);
+        for count in [0, 9, 11] {
+            assert_eq!(differences(&bytes, count, &mut out), None);
+        }
+        bytes.pop();
+        assert_eq!(differences(&bytes, 10, &mut out), None);
+        assert_eq!(differences::<u32>(&[0, 4, 0, 0], 0, &mut Vec::new()), None);
+    }
+}
