@@ -1,18 +1,20 @@
-//! The plan alone: beginning an epoch, seeking into it, and walking it, for a data set of ImageNet's size.
+//! The plan alone: beginning an epoch, seeking into it, and walking it, for a data set of ImageNet's size and for one of
+//! small row groups.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use forebay::internals::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use forebay::internals::shard::{Deals, EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
 const GROUPS: usize = 12_812;
 const ROWS_PER_GROUP: u32 = 100;
 const LANES: u32 = 8;
 const BATCH: u64 = 256;
+const WINDOW: u64 = 65_536;
 
 fn plan(c: &mut Criterion) {
     let groups = vec![ROWS_PER_GROUP; GROUPS];
-    let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(65_536), &groups, LANES, 0);
+    let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, LANES, 0);
     let rows = GROUPS as u64 * u64::from(ROWS_PER_GROUP);
     let shard = Shard::new(3, LANES).expect("a rank of the world");
     let split = Split { rows, lanes: LANES, shard, batch: BATCH, drop_last: false };
@@ -33,5 +35,40 @@ fn plan(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group! { name = benches; config = Criterion::default().sample_size(20); targets = plan }
+/// Of a row, whatever the number of row groups in the window: here 6,554 of 10 rows, and 66 of 1,000.
+fn small_row_groups(c: &mut Criterion) {
+    const ROWS: u64 = 400_000;
+    const BATCH: u64 = 8_192;
+    let mut group = c.benchmark_group("plan, row groups");
+    for rows_per_group in [10, 1_000] {
+        let groups = vec![rows_per_group; (ROWS / u64::from(rows_per_group)) as usize];
+        let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, 1, 0);
+        let order = EpochOrder::new(&groups, &spec, 1);
+        let split = Split { rows: ROWS, lanes: 1, shard: Shard::default(), batch: BATCH, drop_last: false };
+        let deals = || {
+            let order = order.clone();
+            Deals::new(move || order.clone())
+        };
+        group.throughput(Throughput::Elements(ROWS));
+        group.bench_function(format!("scout, of {rows_per_group} rows"), |b| {
+            b.iter(|| deals().scout(split, 0).map(|s| s.rows).sum::<u64>())
+        });
+        group.bench_function(format!("walk with deals, of {rows_per_group} rows"), |b| {
+            b.iter(|| {
+                let deals = deals();
+                for (planned, scouted) in deals.walk(split, 0).zip(deals.scout(split, 0)) {
+                    scouted.entering.iter().for_each(|part| drop(black_box(deals.take(part))));
+                    black_box(planned);
+                }
+            })
+        });
+    }
+    group.finish();
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default().sample_size(20);
+    targets = plan, small_row_groups
+}
 criterion_main!(benches);

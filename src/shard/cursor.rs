@@ -1,23 +1,22 @@
-//! A place in a lane's order, and the rows that come next.
+//! The rows that come next in a lane's order.
 //!
 //! A pick names a part and a place in its [deal](super::deal). A slot's rows have to be listed to be mixed, and of narrow rows
 //! such lists would be larger than the rows: so part and place are packed into 4 bytes where they fit, and a list gives back
 //! [what was taken](Blocks) from it.
 
-use std::sync::Arc;
+use std::ops::Range;
 
 use super::blocks::Blocks;
 use super::deal::{Deals, Sources, slot_draws};
 use super::draw::Draws;
 use super::lane::{Lane, Pick, Rule};
+use super::slots::Slots;
 
-/// A place in a lane's order that moves forward.
+/// What was not taken yet of the slot that a lane is in.
 #[derive(Debug)]
 pub(super) struct Cursor {
-    lane: Arc<Lane>,
     /// Which lane of the order it is.
     number: u32,
-    at: u64,
     /// The slot that was dealt last; `None` before the first, and where rows are computed one by one.
     slot: Option<Slot>,
 }
@@ -26,8 +25,6 @@ pub(super) struct Cursor {
 #[derive(Debug)]
 struct Slot {
     number: usize,
-    /// The lane's row after its last.
-    end: u64,
     /// The ordinal of its first resident.
     first: u32,
     rows: SlotRows,
@@ -58,86 +55,62 @@ enum PackedList {
 }
 
 impl Cursor {
-    /// At the beginning of the lane. Nothing is computed before rows are taken.
-    pub(super) fn new(lane: Arc<Lane>, number: u32) -> Self {
-        Cursor { lane, number, at: 0, slot: None }
+    /// Nothing is computed before rows are taken.
+    pub(super) fn new(number: u32) -> Self {
+        Cursor { number, slot: None }
     }
 
-    pub(super) fn lane(&self) -> &Arc<Lane> {
-        &self.lane
-    }
-
-    /// Moves to the lane's row `at`, backwards or forwards.
-    pub(super) fn seek(&mut self, at: u64) {
-        self.at = at;
-    }
-
-    /// Appends the next rows, up to the lane's row `to`: of a pool as places in the parts' deals, else as stored rows.
-    pub(super) fn take(&mut self, deals: &Deals, to: u64, picks: &mut Vec<Pick>) {
-        debug_assert!(to <= self.lane.rows());
-        while self.at < to {
-            let lane = &*self.lane;
-            match &lane.rule {
-                Rule::Exact { permutation, lane: number, lanes, .. } => {
-                    let row = permutation.at(self.at * lanes + number);
+    /// Appends these rows of the lane, all of the present slot: of a pool as places in the parts' deals, else as stored rows.
+    pub(super) fn take(&mut self, deals: &Deals, slots: &Slots, rows: Range<u64>, picks: &mut Vec<Pick>) {
+        let lane = slots.lane().clone();
+        match &lane.rule {
+            Rule::Exact { permutation, lane: number, lanes, .. } => {
+                picks.extend(rows.map(|at| {
+                    let row = permutation.at(at * lanes + number);
                     let part = lane.before.partition_point(|before| *before <= row) - 1;
-                    picks.push(Pick { part: part as u32, row: (row - lane.before[part]) as u32 });
-                    self.at += 1;
-                }
-                Rule::Stored => {
-                    let part = lane.before.partition_point(|before| *before <= self.at) - 1;
-                    let (begin, until) = (lane.before[part], to.min(lane.before[part + 1]));
-                    let rows = (self.at - begin) as u32..(until - begin) as u32;
-                    picks.extend(rows.map(|row| Pick { part: part as u32, row }));
-                    self.at = until;
-                }
-                Rule::Pool { .. } => {
-                    let at = self.at;
-                    let slot = self.slot(deals);
-                    let left = (slot.end - at) as usize;
-                    slot.take(slot.rows.len() - left, |_| ());
-                    let until = to.min(slot.end);
-                    slot.take((until - at) as usize, |pick| picks.push(pick));
-                    self.at = until;
-                }
+                    Pick { part: part as u32, row: (row - lane.before[part]) as u32 }
+                }));
+            }
+            Rule::Stored => {
+                let (part, begin) = (slots.residents().start as u32, slots.rows().start);
+                let rows = (rows.start - begin) as u32..(rows.end - begin) as u32;
+                picks.extend(rows.map(|row| Pick { part, row }));
+            }
+            Rule::Pool { .. } => {
+                let left = (slots.rows().end - rows.start) as usize;
+                // Dealt again where the same rows are taken a second time.
+                let present = |slot: &Slot| slot.number == slots.number() && slot.rows.len() >= left;
+                let slot = match self.slot.take().filter(present) {
+                    Some(slot) => slot,
+                    None => Slot::deal(deals, slots, self.number),
+                };
+                let slot = self.slot.insert(slot);
+                slot.take(slot.rows.len() - left, |_| ());
+                slot.take((rows.end - rows.start) as usize, |pick| picks.push(pick));
             }
         }
-    }
-
-    /// The slot that holds the row `at`, with this row and those after it.
-    fn slot(&mut self, deals: &Deals) -> &mut Slot {
-        let (lane, at) = (&self.lane, self.at);
-        let number = match &self.slot {
-            Some(slot) if (slot.end - slot.rows.len() as u64..slot.end).contains(&at) => None,
-            // The usual way: on to the next slot that has rows.
-            Some(slot) if at == slot.end => Some(
-                (slot.number + 1..).find(|next| lane.slot_start(next + 1) > at).unwrap_or(slot.number + 1),
-            ),
-            _ => Some(lane.slot_of(at)),
-        };
-        let present = self.slot.take();
-        self.slot.insert(match (number, present) {
-            (None, Some(slot)) => slot,
-            (number, _) => Slot::deal(deals, lane, self.number, number.unwrap_or(0)),
-        })
     }
 }
 
 impl Slot {
-    fn deal(deals: &Deals, lane: &Lane, lane_number: u32, number: usize) -> Self {
-        let residents = lane.residents(number);
+    fn deal(deals: &Deals, slots: &Slots, lane_number: u32) -> Self {
+        let (number, residents) = (slots.number(), slots.residents());
+        let lane = slots.lane().clone();
+        let first = residents.start as u32;
         let begin = |part: usize| lane.share(part, number).start as u32;
         let rows = if residents.len() == 1 {
             SlotRows::Run { next: begin(residents.start), rows: lane.share(residents.start, number).len() }
         } else if lane.is_ordered(number) {
-            let sources = deals.sources(lane, lane_number, number);
-            SlotRows::Ordered { sources, next: residents.clone().map(begin).collect() }
+            let sources = deals.sources(&lane, lane_number, number);
+            SlotRows::Ordered { sources, next: residents.map(begin).collect() }
         } else {
-            let mut rows = Packed::of(lane, number);
-            rows.shuffle(slot_draws(lane, number));
+            let due = slots.due();
+            let shares = due.iter().map(|due| (due.part - first, due.places.clone()));
+            let mut rows = Packed::new(residents.len(), shares);
+            rows.shuffle(slot_draws(&lane, number));
             SlotRows::Mixed(rows)
         };
-        Slot { number, end: lane.slot_start(number + 1), first: residents.start as u32, rows }
+        Slot { number, first, rows }
     }
 
     /// Takes the next `count` rows.
@@ -175,23 +148,29 @@ impl Packed {
     /// The shares of all residents of a slot, one after the other.
     pub(super) fn of(lane: &Lane, slot: usize) -> Self {
         let residents = lane.residents(slot);
-        let longest = residents.clone().map(|part| lane.parts()[part].rows).max().unwrap_or(1);
+        let share = |part| {
+            let places = lane.share(part, slot);
+            ((part - residents.start) as u32, places.start as u32..places.end as u32)
+        };
+        Packed::new(residents.len(), residents.clone().map(share))
+    }
+
+    /// The shares of some of so many residents, one after the other.
+    fn new(residents: usize, shares: impl Iterator<Item = (u32, Range<u32>)> + Clone) -> Self {
         let bits_of = |numbers: u64| u64::BITS - numbers.saturating_sub(1).leading_zeros();
-        let bits = bits_of(u64::from(longest));
-        let rows = (lane.slot_start(slot + 1) - lane.slot_start(slot)) as usize;
-        let list = match bits + bits_of(residents.len() as u64) <= u32::BITS {
+        let places = shares.clone().map(|(_, places)| places.end).max().unwrap_or(1);
+        let bits = bits_of(places.into());
+        let rows = shares.clone().map(|(_, places)| places.len()).sum();
+        let list = match bits + bits_of(residents as u64) <= u32::BITS {
             true => PackedList::Narrow(Blocks::with_capacity(rows)),
             false => PackedList::Wide(Blocks::with_capacity(rows)),
         };
         let mut packed = Packed { bits, list };
-        for (resident, part) in residents.enumerate() {
-            let share = lane.share(part, slot);
+        for (resident, places) in shares {
             match &mut packed.list {
-                PackedList::Narrow(list) => {
-                    list.extend(share.map(|place| (resident << bits) as u32 | place as u32));
-                }
+                PackedList::Narrow(list) => list.extend(places.map(|place| resident << bits | place)),
                 PackedList::Wide(list) => {
-                    list.extend(share.map(|place| (resident as u64) << bits | place as u64));
+                    list.extend(places.map(|place| u64::from(resident) << bits | u64::from(place)));
                 }
             }
         }

@@ -29,8 +29,8 @@ use super::walk::Walk;
 pub struct Deals {
     plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
     order: OnceLock<EpochOrder>,
-    /// The lane's row at which the epoch is begun, for each lane.
-    starts: OnceLock<Vec<u64>>,
+    /// The slot at which the epoch is begun, for each lane.
+    starts: OnceLock<Vec<usize>>,
     /// Parts that entered and were not read yet: their lane, and their ordinal in it.
     entered: Mutex<HashMap<Part, (u32, u32)>>,
     /// Slots that several parts share and whose order is known ahead, by lane and number.
@@ -45,6 +45,8 @@ struct Merged {
     sources: Option<Sources>,
     /// Of each resident the places in its permutation, in the order in which they are dealt.
     shares: Vec<Option<Box<[u32]>>>,
+    /// How many of them were not taken.
+    shares_left: usize,
 }
 
 /// Which resident of a slot the next row comes from.
@@ -75,8 +77,10 @@ impl Deals {
     /// A walk that draws no rows, and takes note of the parts that enter.
     pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
         self.starts.get_or_init(|| {
-            let lanes = 0..self.order().lanes().len() as u64;
-            lanes.map(|lane| split.lane_position(lane, start)).collect()
+            let lanes = (0..).zip(self.order().lanes());
+            // A row that is repeated to keep steps equal may be the one before the start.
+            let row = |lane| split.lane_position(lane, start).saturating_sub(1);
+            lanes.map(|(number, lane)| lane.slot_of(row(number))).collect()
         });
         Walk::noting(self.clone(), split, start)
     }
@@ -106,8 +110,7 @@ impl Deals {
         let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
         Draws::keyed(seed, Purpose::Rows, &keys).shuffle(&mut rows);
         let start = self.starts.get().map_or(0, |starts| starts[number as usize]);
-        // A row that is repeated to keep steps equal may be the one before the start.
-        for slot in lane.ordered_slots(part).filter(|slot| lane.slot_start(slot + 1) >= start) {
+        for slot in lane.ordered_slots(part).filter(|slot| *slot >= start) {
             let (residents, share) = (lane.residents(slot), lane.share(part, slot));
             if share.is_empty() {
                 continue;
@@ -116,11 +119,10 @@ impl Deals {
                 slot_draws(lane, slot).shuffle(&mut rows[share]);
                 continue;
             }
-            let places =
-                self.merged(lane, number, slot, |merged| merged.shares[part - residents.start].take());
-            let places = places.unwrap_or_else(|| {
-                Merged::new(lane, slot).shares.swap_remove(part - residents.start).unwrap_or_default()
-            });
+            let resident = part - residents.start;
+            let places = self.merged(lane, number, slot, |merged| merged.take_share(resident));
+            let again = || Merged::new(lane, slot).take_share(resident).unwrap_or_default();
+            let places = places.unwrap_or_else(again);
             let dealt: Vec<u32> = places.iter().map(|&place| rows[place as usize]).collect();
             rows[share].copy_from_slice(&dealt);
         }
@@ -141,7 +143,7 @@ impl Deals {
         let mut merged = lock(&shared);
         let mixed = merged.get_or_insert_with(|| Merged::new(lane, slot));
         let taken = take(mixed);
-        if mixed.sources.is_none() && mixed.shares.iter().all(Option::is_none) {
+        if mixed.sources.is_none() && mixed.shares_left == 0 {
             lock(&self.merged).remove(&(number, slot));
         }
         taken
@@ -170,8 +172,16 @@ impl Merged {
             shares[resident as usize].push(place);
             sources.push(resident);
         });
-        let shares = shares.into_iter().map(|places| (!places.is_empty()).then(|| places.into()));
-        Merged { sources: Some(sources), shares: shares.collect() }
+        let shares: Vec<Option<Box<[u32]>>> =
+            shares.into_iter().map(|places| (!places.is_empty()).then(|| places.into())).collect();
+        let shares_left = shares.iter().flatten().count();
+        Merged { sources: Some(sources), shares, shares_left }
+    }
+
+    fn take_share(&mut self, resident: usize) -> Option<Box<[u32]>> {
+        let share = self.shares[resident].take();
+        self.shares_left -= usize::from(share.is_some());
+        share
     }
 }
 

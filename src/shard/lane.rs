@@ -133,7 +133,7 @@ impl Lane {
     }
 
     /// Parts in the pool at most.
-    fn pool(&self) -> usize {
+    pub(super) fn pool(&self) -> usize {
         match self.rule {
             Rule::Stored => 1,
             Rule::Pool { pool, .. } => pool as usize,
@@ -158,7 +158,7 @@ impl Lane {
     }
 
     /// How many parts have left when a tick begins: the first ones.
-    fn left(&self, tick: usize) -> usize {
+    pub(super) fn left(&self, tick: usize) -> usize {
         let whole_stay = (tick + 1).saturating_sub(self.pool());
         let left = match self.rule {
             // Part j is gone once j + GROWTH (j + 1) ticks are over.
@@ -185,6 +185,11 @@ impl Lane {
         } else {
             parts..self.end()
         }
+    }
+
+    /// Whether a slot is one tick of those between the opening and the closing slot, in which a part enters.
+    pub(super) fn is_tick(&self, slot: usize) -> bool {
+        slot > 0 && self.ticks(slot).end <= self.parts.len()
     }
 
     /// The parts that must be at hand while a slot is dealt.
@@ -216,8 +221,13 @@ impl Lane {
             .filter(|slot| self.is_ordered(*slot))
     }
 
+    /// Whether the lane's parts are those of all other lanes too.
+    pub(super) fn shares_parts(&self) -> bool {
+        matches!(self.rule, Rule::Exact { .. })
+    }
+
     /// Rows of a part that are dealt in its first `age` ticks.
-    fn dealt(&self, part: usize, age: usize) -> u32 {
+    pub(super) fn dealt(&self, part: usize, age: usize) -> u32 {
         let rows = self.parts[part].rows;
         let stay = self.stay(part);
         match &self.rule {
@@ -227,6 +237,21 @@ impl Lane {
             _ if age == 0 => 0,
             _ => rows,
         }
+    }
+
+    /// Whether a part has a row or more for each tick that it stays.
+    pub(super) fn is_steady(&self, part: usize) -> bool {
+        self.parts[part].rows as usize >= self.stay(part)
+    }
+
+    /// The age of a part in the tick that deals this place: the last for which `dealt` is not above it.
+    pub(super) fn age(&self, part: usize, place: u32) -> usize {
+        let (rows, stay) = (u64::from(self.parts[part].rows), self.stay(part) as u64);
+        let phase = match &self.rule {
+            Rule::Pool { phases, .. } => u64::from(phases[part]),
+            _ => 0,
+        };
+        (((u64::from(place) + 1) * stay - phase - 1) / rows) as usize
     }
 
     /// The lane's row (its position in the order) at which a slot begins; for `slots()`, the end.
@@ -247,7 +272,12 @@ impl Lane {
 
     /// The slot that deals the lane's row `at`.
     pub(super) fn slot_of(&self, at: u64) -> usize {
-        let (mut low, mut high) = (0, self.slots());
+        let (mut low, mut high) = (0, 1);
+        // Most often the epoch is at its beginning.
+        while high < self.slots() && self.slot_start(high) <= at {
+            (low, high) = (high, 2 * high);
+        }
+        high = high.min(self.slots());
         while high - low > 1 {
             let middle = low.midpoint(high);
             if self.slot_start(middle) <= at { low = middle } else { high = middle }

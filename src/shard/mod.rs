@@ -11,12 +11,13 @@
 //!            step k      : rows [k·B, (k+1)·B) of it, shared among the ranks lane by lane
 //! ```
 //!
-//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, through which a [`cursor`] goes, [`order`] the lanes
-//!   of an epoch, [`deal`] the order in which each part gives its rows,
+//! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
+//!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
 //! * [`position`] says how far an epoch got.
 
 mod blocks;
+mod calendar;
 mod cursor;
 mod deal;
 mod draw;
@@ -24,6 +25,7 @@ mod exact;
 mod lane;
 mod order;
 mod position;
+mod slots;
 mod spec;
 mod split;
 mod walk;

@@ -1,12 +1,14 @@
 //! The steps of one rank through an epoch, with the parts that each needs.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::deal::Deals;
 use super::lane::{Lane, Part, Pick};
 use super::order::EpochOrder;
+use super::slots::Slots;
 use super::split::Split;
 
 /// One batch of one rank.
@@ -38,8 +40,8 @@ pub struct Walk {
     split: Split,
     start: u64,
     lanes: Vec<LaneState>,
-    /// How many lanes hold a part at present: an exact shuffle's lanes share theirs.
-    holders: HashMap<Part, u32>,
+    /// Whether a lane has begun.
+    has_begun: bool,
     deals: Arc<Deals>,
     draw: Draw,
     scratch: Vec<Pick>,
@@ -62,10 +64,8 @@ enum Draw {
 
 #[derive(Debug)]
 struct LaneState {
+    slots: Slots,
     cursor: Cursor,
-    /// The slot that the lane is in, and the lane's row at which the next one begins.
-    slot: Option<usize>,
-    slot_end: u64,
 }
 
 impl Walk {
@@ -90,15 +90,14 @@ impl Walk {
 
     fn over(deals: Arc<Deals>, split: Split, start: u64, draw: Draw) -> Self {
         let state = |(number, lane): (usize, &Arc<Lane>)| LaneState {
-            cursor: Cursor::new(lane.clone(), number as u32),
-            slot: None,
-            slot_end: 0,
+            slots: Slots::new(lane.clone()),
+            cursor: Cursor::new(number as u32),
         };
         Walk {
             split,
             start,
             lanes: deals.order().lanes().iter().enumerate().map(state).collect(),
-            holders: HashMap::new(),
+            has_begun: false,
             deals,
             draw,
             scratch: Vec::new(),
@@ -106,14 +105,12 @@ impl Walk {
         }
     }
 
-    fn release(holders: &mut HashMap<Part, u32>, part: Part, leaving: &mut Vec<Part>) {
-        if let Some(count) = holders.get_mut(&part) {
-            *count -= 1;
-            if *count == 0 {
-                holders.remove(&part);
-                leaving.push(part);
-            }
-        }
+    /// The parts that are at hand.
+    fn held(&self) -> impl Iterator<Item = Part> {
+        let begun = self.lanes.iter().map(|state| &state.slots).filter(|slots| !slots.residents().is_empty());
+        let are_shared = begun.clone().any(|slots| slots.lane().shares_parts());
+        let lanes = begun.take(if are_shared { 1 } else { self.lanes.len() });
+        lanes.flat_map(|slots| slots.lane().parts()[slots.residents()].iter().copied())
     }
 }
 
@@ -125,68 +122,69 @@ impl Iterator for Walk {
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
         let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
         for span in &share.spans {
-            let state = &mut self.lanes[span.lane as usize];
-            let lane = state.cursor.lane().clone();
+            let LaneState { slots, cursor } = &mut self.lanes[span.lane as usize];
+            let lane = slots.lane().clone();
             let parts = lane.parts();
-            loop {
-                let next = match state.slot {
-                    Some(slot) if span.from == state.slot_end => slot + 1,
-                    Some(_) if span.to <= state.slot_end => break,
-                    Some(slot) if span.from < state.slot_end => slot + 1,
-                    _ => lane.slot_of(span.from),
-                };
-                let old = state.slot.map_or(0..0, |slot| lane.residents(slot));
-                let new = lane.residents(next);
-                for part in new.clone().filter(|part| !old.contains(part)) {
-                    let holders = self.holders.entry(parts[part]).or_insert(0);
-                    *holders += 1;
-                    if *holders == 1 {
+            self.scratch.clear();
+            let mut at = span.from;
+            while at < span.to {
+                if !slots.rows().contains(&at) {
+                    let old = slots.residents();
+                    slots.seek(at);
+                    let new = slots.residents();
+                    let is_held = self.has_begun && lane.shares_parts();
+                    for part in without(&new, &old).filter(|_| !is_held) {
                         step.entering.push(parts[part]);
                         if let Draw::NotedParts = self.draw {
                             self.deals.enters(parts[part], span.lane, part as u32);
                         }
                     }
-                }
-                for part in old.filter(|part| !new.contains(part)) {
-                    Walk::release(&mut self.holders, parts[part], &mut step.leaving);
-                    if let Draw::Rows(deals) = &mut self.draw {
-                        deals.remove(&(span.lane, part as u32));
+                    for part in without(&old, &new) {
+                        step.leaving.push(parts[part]);
+                        if let Draw::Rows(deals) = &mut self.draw {
+                            deals.remove(&(span.lane, part as u32));
+                        }
                     }
+                    self.has_begun = true;
                 }
-                state.slot = Some(next);
-                state.slot_end = lane.slot_start(next + 1);
-            }
-            if matches!(self.draw, Draw::Places | Draw::Rows(_)) {
-                self.scratch.clear();
-                state.cursor.seek(span.from);
-                state.cursor.take(&self.deals, span.to, &mut self.scratch);
-                if let Draw::Rows(deals) = &mut self.draw {
-                    for pick in &mut self.scratch {
-                        let deal = deals.entry((span.lane, pick.part));
-                        let deal = deal.or_insert_with(|| self.deals.deal(span.lane, pick.part));
-                        pick.row = deal.as_ref().map_or(pick.row, |deal| deal[pick.row as usize]);
-                    }
+                let until = span.to.min(slots.rows().end);
+                if matches!(self.draw, Draw::Places | Draw::Rows(_)) {
+                    cursor.take(&self.deals, slots, at..until, &mut self.scratch);
                 }
-                list(&self.scratch, parts, &mut self.places, &mut step);
+                at = until;
             }
+            if let Draw::Rows(deals) = &mut self.draw {
+                for pick in &mut self.scratch {
+                    let deal = deals.entry((span.lane, pick.part));
+                    let deal = deal.or_insert_with(|| self.deals.deal(span.lane, pick.part));
+                    pick.row = deal.as_ref().map_or(pick.row, |deal| deal[pick.row as usize]);
+                }
+            }
+            list(&self.scratch, parts, &mut self.places, &mut step);
         }
         self.start = share.end;
         if self.split.share(self.start).is_none() {
-            step.leaving.extend(self.holders.drain().map(|(part, _)| part));
+            step.leaving.extend(self.held());
         }
         Some(step)
     }
 }
 
-/// Adds a lane's picks to a step, each with its part's place among the step's parts.
+/// The numbers of a range that are not in another.
+fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = usize> {
+    (range.start..range.end.min(other.start)).chain(range.start.max(other.end)..range.end)
+}
+
+/// Adds a lane's picks to a step, each with its part's place among the step's parts. All `places` are `NOT_YET` before and
+/// after.
 fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut PlannedStep) {
     const NOT_YET: u32 = u32::MAX;
     let (Some(first), Some(last)) = (picks.iter().map(|p| p.part).min(), picks.iter().map(|p| p.part).max())
     else {
         return;
     };
-    places.clear();
-    places.resize((last - first + 1) as usize, NOT_YET);
+    let residents = (last - first + 1) as usize;
+    places.resize(places.len().max(residents), NOT_YET);
     step.picks.reserve(picks.len());
     for pick in picks {
         let place = &mut places[(pick.part - first) as usize];
@@ -195,5 +193,10 @@ fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut Planne
             step.parts.push(parts[pick.part as usize]);
         }
         step.picks.push((*place, pick.row));
+    }
+    if residents < picks.len() {
+        places[..residents].fill(NOT_YET);
+    } else {
+        picks.iter().for_each(|pick| places[(pick.part - first) as usize] = NOT_YET);
     }
 }

@@ -1,0 +1,143 @@
+//! Which residents of a pool give rows in a tick: for a lane that is dealt tick by tick.
+//!
+//! A part with fewer rows than ticks to stay gives none in most of them. To ask every resident in every tick would cost as
+//! much as the pool has parts, for the few rows of a tick. But as soon as such a part gives a row, it is known in which tick
+//! it gives the next one, and there it waits in the calendar:
+//!
+//! ```text
+//! tick 40   part 31 ─► part 27          a chain of the parts that give a row in this tick
+//! tick 41
+//! tick 42   part 38
+//! tick 43   part 25 ─► part 36 ─► part 33
+//! ```
+//!
+//! The chains run through two arrays as long as the pool. Parts with more rows are asked in every tick. So a tick costs what it
+//! deals, whatever the size of the pool.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use super::lane::Lane;
+
+/// The end of a chain.
+const NONE: u32 = u32::MAX;
+
+/// The shares of a lane's parts in one tick after the other.
+#[derive(Debug)]
+pub(super) struct Calendar {
+    /// The tick that comes next.
+    tick: usize,
+    /// The residents that give rows in every tick, with their shares of the tick that was dealt last.
+    steady: VecDeque<Due>,
+    /// For each tick to come, one of the other parts that give a row then.
+    first: Ring<u32>,
+    /// How those parts wait, by part.
+    waiting: Ring<Waiting>,
+    /// Those of them that gave a row in the tick that was dealt last, in no order.
+    due: Vec<Due>,
+}
+
+/// The rows that a part gives in a tick: places of its deal, at least one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) part: u32,
+    pub(super) places: Range<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    /// The first place that was not dealt.
+    place: u32,
+    /// Another part that waits for the same tick, or `NONE`.
+    next: u32,
+}
+
+/// What is kept for so many consecutive parts or ticks, wherever they begin: each is at its number modulo the length.
+#[derive(Debug)]
+struct Ring<T>(Box<[T]>);
+
+impl Calendar {
+    /// Before a tick, with the parts that entered earlier.
+    pub(super) fn new(lane: &Lane, tick: usize) -> Self {
+        // No part waits for a tick after the last part has entered.
+        let residents = lane.pool().min(lane.parts().len());
+        let mut calendar = Calendar {
+            tick,
+            steady: VecDeque::new(),
+            first: Ring::new(residents, NONE),
+            waiting: Ring::new(residents, Waiting { place: 0, next: NONE }),
+            due: Vec::new(),
+        };
+        for part in lane.left(tick)..tick {
+            calendar.enter(lane, part, lane.dealt(part, tick - part));
+        }
+        calendar
+    }
+
+    pub(super) fn tick(&self) -> usize {
+        self.tick
+    }
+
+    /// Deals the next tick, in which a part enters, and returns how many rows that are.
+    pub(super) fn deal(&mut self, lane: &Lane) -> u64 {
+        let tick = self.tick;
+        self.tick += 1;
+        self.enter(lane, tick, 0);
+        let left = lane.left(tick) as u32;
+        while self.steady.front().is_some_and(|oldest| oldest.part < left) {
+            self.steady.pop_front();
+        }
+        let mut rows = 0;
+        for Due { part, places } in &mut self.steady {
+            *places = places.end..lane.dealt(*part as usize, tick + 1 - *part as usize);
+            rows += u64::from(places.end - places.start);
+        }
+        self.due.clear();
+        let mut part = std::mem::replace(self.first.at(tick), NONE);
+        while part != NONE {
+            let Waiting { place, next } = *self.waiting.at(part as usize);
+            self.due.push(Due { part, places: place..place + 1 });
+            self.wait(lane, part as usize, place + 1);
+            part = next;
+        }
+        rows + self.due.len() as u64
+    }
+
+    /// The shares of the tick that was dealt last, by part.
+    pub(super) fn due(&self) -> Vec<Due> {
+        let mut due: Vec<Due> = self.steady.iter().chain(&self.due).cloned().collect();
+        due.sort_unstable_by_key(|due| due.part);
+        due
+    }
+
+    /// Takes note of a resident that has dealt the places before this one.
+    fn enter(&mut self, lane: &Lane, part: usize, place: u32) {
+        match lane.is_steady(part) {
+            true => self.steady.push_back(Due { part: part as u32, places: place..place }),
+            false => self.wait(lane, part, place),
+        }
+    }
+
+    /// Lets a part wait for the tick that deals this place, unless it has no such place, or all parts have entered by then.
+    fn wait(&mut self, lane: &Lane, part: usize, place: u32) {
+        if place == lane.parts()[part].rows {
+            return;
+        }
+        let tick = part + lane.age(part, place);
+        if tick < lane.parts().len() {
+            let next = std::mem::replace(self.first.at(tick), part as u32);
+            *self.waiting.at(part) = Waiting { place, next };
+        }
+    }
+}
+
+impl<T: Copy> Ring<T> {
+    fn new(consecutive: usize, value: T) -> Self {
+        Ring(vec![value; consecutive.next_power_of_two()].into())
+    }
+
+    fn at(&mut self, number: usize) -> &mut T {
+        let place = number & (self.0.len() - 1);
+        &mut self.0[place]
+    }
+}

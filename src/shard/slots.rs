@@ -1,0 +1,144 @@
+//! The slots of a lane, one after the other: where each begins and ends in the lane's order, and who is resident.
+//!
+//! Where a slot begins is a sum over its residents. Whoever goes from slot to slot adds the rows of each instead, which the
+//! [calendar](super::calendar) counts. Only a jump takes the sum.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::calendar::{Calendar, Due};
+use super::lane::Lane;
+
+/// Rows for each part of the pool that a seek goes over from slot to slot. A jump costs about as much as these: it sums up the
+/// pool some 30 times, and fills a new calendar.
+const NEAR: u64 = 16;
+
+/// The slots of a lane, of which one is present.
+#[derive(Debug)]
+pub(super) struct Slots {
+    lane: Arc<Lane>,
+    /// `None` before the first.
+    number: Option<usize>,
+    rows: Range<u64>,
+    /// As of the end of the present slot, if that is a tick.
+    calendar: Option<Calendar>,
+}
+
+impl Slots {
+    /// Before the first slot. Nothing is computed before it is asked for.
+    pub(super) fn new(lane: Arc<Lane>) -> Self {
+        Slots { lane, number: None, rows: 0..0, calendar: None }
+    }
+
+    pub(super) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    /// The present slot; before the first, 0.
+    pub(super) fn number(&self) -> usize {
+        self.number.unwrap_or(0)
+    }
+
+    /// The lane's rows that the slot deals.
+    pub(super) fn rows(&self) -> Range<u64> {
+        self.rows.clone()
+    }
+
+    /// The parts that must be at hand while it does.
+    pub(super) fn residents(&self) -> Range<usize> {
+        self.number.map_or(0..0, |number| self.lane.residents(number))
+    }
+
+    /// The shares of the residents that give rows in the slot, by part, if it [is a tick](Lane::is_tick).
+    pub(super) fn due(&self) -> Vec<Due> {
+        self.calendar.as_ref().map_or_else(Vec::new, Calendar::due)
+    }
+
+    /// Moves to the slot that deals the lane's row `at`: from slot to slot if it is near, at the cost of the rows in between.
+    pub(super) fn seek(&mut self, at: u64) {
+        debug_assert!(at < self.lane.rows());
+        let near = self.rows.start..=self.rows.end + NEAR * self.lane.pool() as u64;
+        let mut next = match self.number {
+            Some(number) if near.contains(&at) => number + 1,
+            _ => {
+                let number = self.lane.slot_of(at);
+                self.rows.end = self.lane.slot_start(number);
+                number
+            }
+        };
+        while at >= self.rows.end {
+            self.enter(next);
+            next += 1;
+        }
+    }
+
+    /// Begins a slot where the present one ends.
+    fn enter(&mut self, slot: usize) {
+        let (lane, begin) = (&*self.lane, self.rows.end);
+        let end = if lane.is_tick(slot) {
+            let tick = lane.ticks(slot).start;
+            let calendar = self.calendar.take().filter(|calendar| calendar.tick() == tick);
+            begin + self.calendar.insert(calendar.unwrap_or_else(|| Calendar::new(lane, tick))).deal(lane)
+        } else {
+            self.calendar = None;
+            lane.slot_start(slot + 1)
+        };
+        self.number = Some(slot);
+        self.rows = begin..end;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::draw::{Draws, Purpose};
+    use super::super::order::{EpochOrder, OrderSpec};
+    use super::super::spec::Shuffle;
+    use super::*;
+
+    /// Lanes of every kind, of row groups with at most `most` rows.
+    fn lanes(most: u64) -> Vec<Arc<Lane>> {
+        let mut draws = Draws::keyed(most, Purpose::Rows, &[]);
+        let groups: Vec<u32> = (0..150).map(|_| draws.below(most + 1) as u32).collect();
+        let windows = [1, 2, 7, 40, 200].map(|parts| Shuffle::seeded(3).window_rows(parts * most / 2 + 1));
+        let orders = windows.into_iter().chain([Shuffle::stored(), Shuffle::exact(3)]).flat_map(|shuffle| {
+            let spec = OrderSpec::new(&shuffle, &groups, 2, 0);
+            [0, 1].map(|epoch| EpochOrder::new(&groups, &spec, epoch))
+        });
+        orders.flat_map(|order| order.lanes().to_vec()).collect()
+    }
+
+    /// That the present slot is what is computed for it alone.
+    fn check(slots: &Slots) {
+        let (lane, number) = (slots.lane(), slots.number());
+        assert_eq!(slots.rows(), lane.slot_start(number)..lane.slot_start(number + 1), "slot {number}");
+        assert_eq!(slots.residents(), lane.residents(number));
+        if lane.is_tick(number) {
+            let shares = lane.residents(number).map(|part| (part, lane.share(part, number)));
+            let due = slots
+                .due()
+                .into_iter()
+                .map(|Due { part, places }| (part as usize, places.start as usize..places.end as usize));
+            assert!(due.eq(shares.filter(|(_, places)| !places.is_empty())), "slot {number}");
+        }
+    }
+
+    #[test]
+    fn a_slot_is_the_same_whether_it_is_reached_step_by_step_or_by_a_jump() {
+        for lane in [1, 3, 10, 70, 1_000].into_iter().flat_map(lanes) {
+            let mut slots = Slots::new(lane.clone());
+            while slots.rows().end < lane.rows() {
+                slots.seek(slots.rows().end);
+                check(&slots);
+            }
+            let mut draws = Draws::keyed(1, Purpose::Rows, &[]);
+            for _ in 0..40 {
+                let at = draws.below(lane.rows());
+                for slots in [&mut slots, &mut Slots::new(lane.clone())] {
+                    slots.seek(at);
+                    assert!(slots.rows().contains(&at));
+                    check(slots);
+                }
+            }
+        }
+    }
+}
