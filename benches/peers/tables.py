@@ -1,23 +1,12 @@
 """The measurements, as text for a terminal and as Markdown."""
 
-import os
-import platform
 import statistics
-from pathlib import Path
+
+from turns.figures import middle, ratios, spread
 
 DISTURBED = 0.25  # processors that others used, above which a run is marked
 MIB = 2**20
 HEADS = ["", "rate", "least to most", "forebay is … times that", "first batch", "memory", "rows", "others"]
-
-
-def machine():
-    """The processor, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.machine()
-    return f"{os.cpu_count()} processors of {model}"
 
 
 def header(report):
@@ -25,19 +14,6 @@ def header(report):
         f"{report['machine']}; {report['threads']} threads or workers each; medians of {report['runs']} runs in turns, "
         f"windows of {report['seconds']:g} s, data warm in the page cache; load before: {report['load_before']:.2f}"
     )
-
-
-def spread(values, form="{:,.0f}"):
-    return f"{form.format(min(values))} to {form.format(max(values))}"
-
-
-def middle(runs, key):
-    return statistics.median(run[key] for run in runs)
-
-
-def ratios(first, runs):
-    """The first contestant's rate over another's, run by run."""
-    return [one["rate"] / other["rate"] for one, other in zip(first, runs, strict=False)]
 
 
 def delivered(runs, rows):
