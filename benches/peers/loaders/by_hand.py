@@ -52,15 +52,15 @@ def epochs(work, threads):
         return [rows[at : at + work.batch] for at in range(0, len(rows), work.batch)]
 
     def table_batches(table, rows):
-        columns = {name: table[name].to_numpy()[rows] for name in table.column_names}
+        columns = {name: table[name].to_numpy().take(rows) for name in table.column_names}
         for at in range(0, len(rows), work.batch):
             yield {name: column[at : at + work.batch] for name, column in columns.items()}
 
     def list_batches(table, rows):
-        values = cells(table[work.column].chunk(0), work)
-        others = {name: table[name].to_numpy() for name in table.column_names if name != work.column}
+        columns = {name: table[name].to_numpy() for name in table.column_names if name != work.column}
+        columns[work.column] = cells(table[work.column].chunk(0), work)
         for chosen in slices(rows):
-            yield {work.column: values[chosen], **{name: column[chosen] for name, column in others.items()}}
+            yield {name: column.take(chosen, axis=0) for name, column in columns.items()}
 
     def image_batches(table, rows):
         blobs, labels = table["image"].chunk(0), table["label"].to_numpy()
