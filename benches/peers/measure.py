@@ -1,8 +1,8 @@
 """One contestant's process: `python measure.py TASK`, a JSON object; its last line is the result, another one.
 
 The rate is that of a window which opens a second after the first batch and rolls on over the ends of epochs. What is
-measured beside it: the time to the first batch (imports apart), the memory of all processes of the contestant, and the
-processors that anybody else used meanwhile.
+measured beside it: the processor time and the memory of all processes of the contestant, the time to the first batch
+(imports apart), and the processors that anybody else used meanwhile.
 """
 
 import importlib
@@ -59,6 +59,7 @@ def measure(epoch, work, seconds, check):
                     own, machine = (after - at for after, at in zip(processors(), before, strict=True))
                     found["rate"] = rows * work.per_row / (now - opened)
                     found["own_processors"] = own / (now - opened)
+                    found["processor_seconds_per_1000_rows"] = own / rows * 1_000
                     found["foreign_processors"] = max(0.0, machine - own) / (now - opened)
             elif now - began - found["first"] >= WARM_UP:
                 opened, before = now, processors()
@@ -102,6 +103,7 @@ def main():
         else:
             result = measure(epoch, work, task["seconds"], task["check"])
         peak, own = memory()
+        result["mixed"] = peer.mixed(work)
         result |= {"imports": imported, "bare": bare, "peak": peak, "own": own, "versions": versions(peer.PACKAGES)}
     print("\n" + json.dumps(result), flush=True)
     if hasattr(peer, "close"):

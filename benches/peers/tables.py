@@ -6,7 +6,21 @@ from turns.figures import middle, ratios, spread
 
 DISTURBED = 0.25  # processors that others used, above which a run is marked
 MIB = 2**20
-HEADS = ["", "rate", "least to most", "forebay is … times that", "first batch", "memory", "rows", "others"]
+# The workload's unit takes the place of the second.
+HEADS = [
+    "",
+    "rate",
+    "least to most",
+    "forebay is … times that",
+    "mixed",
+    "processor s per 1,000 rows",
+    "… times forebay's",
+    "first batch",
+    "memory",
+    "rows",
+    "others",
+]
+PROCESSOR = "processor_seconds_per_1000_rows"
 
 
 def header(report):
@@ -25,6 +39,10 @@ def delivered(runs, rows):
     return f"{max(wrong, key=abs):+,}" if wrong else "all"
 
 
+def with_spread(ratio):
+    return f"{statistics.median(ratio):.2f} ({spread(ratio, '{:.2f}')})"
+
+
 def rows_of(work_rows, entries):
     """The cells of the table, the fastest first, those without a figure last."""
     first = next((entry["runs"] for entry in entries if entry["name"] == "forebay" and not entry["reason"]), [])
@@ -32,12 +50,15 @@ def rows_of(work_rows, entries):
     done.sort(key=lambda entry: -middle(entry["runs"], "rate"))
     for entry in done:
         runs = entry["runs"]
-        ratio = "" if entry["runs"] is first or not first else ratios(first, runs)
+        compared = first and runs is not first
         foreign = max(run["foreign_processors"] for run in runs)
         yield entry["name"], [
             f"{middle(runs, 'rate'):,.0f}",
             spread([run["rate"] for run in runs]),
-            ratio and f"{statistics.median(ratio):.2f} ({spread(ratio, '{:.2f}')})",
+            with_spread(ratios(first, runs)) if compared else "",
+            f"{runs[0]['mixed']:,}",
+            f"{middle(runs, PROCESSOR):.3g}",
+            with_spread(ratios(runs, first, PROCESSOR)) if compared else "",
             f"{middle(runs, 'first'):.2f} s",
             f"{middle(runs, 'peak') / MIB:,.0f} MiB",
             delivered(runs, work_rows),

@@ -24,6 +24,6 @@ def middle(runs, key):
     return statistics.median(run[key] for run in runs)
 
 
-def ratios(first, runs):
-    """The first contestant's rate over another's, run by run."""
-    return [one["rate"] / other["rate"] for one, other in zip(first, runs, strict=False)]
+def ratios(first, runs, key="rate"):
+    """The first contestant's figure over another's, run by run."""
+    return [one[key] / other[key] for one, other in zip(first, runs, strict=False)]
