@@ -24,9 +24,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1]))
+
 import extras
 import tables
-from children import Failed, launch, missing
+from turns.children import Failed, launch, missing
+from turns.figures import machine
+from turns.files import warm
 from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
@@ -92,15 +96,6 @@ def prepared(work, options):
     return replace(work, folder=folder, rows=inspected(folder, options)["rows"])
 
 
-def warm(folder):
-    """Reads all files once, so that the page cache has them."""
-    for file in folder.rglob("*"):
-        if file.is_file():
-            with open(file, "rb") as opened:
-                while opened.read(1 << 24):
-                    pass
-
-
 def inspected(folder, options):
     return json.loads(subprocess.check_output([options.program, "inspect", folder, "--json", "-"]))
 
@@ -117,7 +112,7 @@ def converted(name, peer, work, python, options):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         print(f"  {name}: converting {work.data}", flush=True)
-        done = launch(python, options, task(name, work, options, folder, convert=True), limit=CONVERSION_LIMIT)
+        done = run(python, options, task(name, work, options, folder, convert=True), limit=CONVERSION_LIMIT)
         note.write_text(json.dumps(done))
     warm(folder)
     return folder, json.loads(note.read_text())["seconds"]
@@ -148,8 +143,13 @@ def task(name, work, options, folder=None, **more):
     }
 
 
+def run(python, options, task, limit=None):
+    """The result of `measure.py`."""
+    return launch(python, HERE / "measure.py", task, limit or options.limit, options.data / "home")
+
+
 def launched(name, options, **words):
-    return launch(interpreter(options, name, None), options, task(name, options=options, **words))
+    return run(interpreter(options, name, None), options, task(name, options=options, **words))
 
 
 def contest(work, options):
@@ -178,7 +178,7 @@ def contest(work, options):
             # Rows are counted in the first turn: one epoch of a slow contestant takes long.
             check = 0.0 if turn else options.check
             try:
-                entry["runs"].append(launch(python, options, task(entry["name"], work, options, folder, check=check)))
+                entry["runs"].append(run(python, options, task(entry["name"], work, options, folder, check=check)))
             except Failed as failed:
                 entry["reason"] = str(failed)
     for entry in entries:
@@ -188,7 +188,7 @@ def contest(work, options):
 
 def main():
     options = arguments()
-    report = {"machine": tables.machine(), "threads": options.threads, "runs": options.runs, "seconds": options.seconds}
+    report = {"machine": machine(), "threads": options.threads, "runs": options.runs, "seconds": options.seconds}
     report |= {"load_before": os.getloadavg()[0], "platform": platform.platform(), "workloads": {}}
     print(tables.header(report), flush=True)
     for at, name in enumerate(options.what):

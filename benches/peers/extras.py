@@ -8,14 +8,14 @@ from dataclasses import replace
 EPOCHS = {"w1": 2, "w2": 10}  # some seconds of each
 BUDGETS = ["96MiB", "128MiB", "256MiB"]
 # What fits a budget of 96 MiB: batches and a window that are smaller than usual.
-SMALL = {"batch": 32, "window_rows": 200}
+SMALL = {"batch": 32, "mixed": 200}
 MIB = 2**20
 
 
 def rust(work, options):
     """Rows a second of `forebay bench`: the Rust iterator over the same rows."""
-    words = ["--image", "image=rrc224"] if work.kind == "images" else ["--window-rows", work.mixed]
-    words += ["--batch-size", work.batch, "--threads", options.threads, "--seed", 1]
+    words = ["--image", "image=rrc224"] if work.kind == "images" else []
+    words += ["--window-rows", work.mixed, "--batch-size", work.batch, "--threads", options.threads, "--seed", 1]
     command = [options.program, "bench", work.folder, *words, "--epochs", EPOCHS[work.name], "--json", "-"]
     ran = subprocess.run([str(word) for word in command], check=True, capture_output=True, text=True)
     return json.loads(ran.stdout)["rows_per_second"]
@@ -33,12 +33,11 @@ def handover(works, options, launched):
 
 def memory(works, options, launched):
     """For each budget the peaks of whole epochs, and the memory of the interpreter before them."""
-    work = replace(works["w1"], batch=SMALL["batch"])
-    small = {"epochs": 1, "changes": {"batch": work.batch}}
+    work = replace(works["w1"], **SMALL)
+    small = {"epochs": 1, "changes": SMALL}
     found = {"data": sum(file.stat().st_size for file in work.folder.glob("*.parquet")), "budgets": {}}
     for budget in BUDGETS:
-        settings = {"memory": budget, "window_rows": SMALL["window_rows"]}
-        runs = [launched(work=work, settings=settings, **small) for _ in range(options.runs)]
+        runs = [launched(work=work, settings={"memory": budget}, **small) for _ in range(options.runs)]
         found["budgets"][budget] = [{"peak": run["peak"], "bare": run["bare"]} for run in runs]
     return found
 

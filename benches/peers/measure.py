@@ -1,8 +1,8 @@
 """One contestant's process: `python measure.py TASK`, a JSON object; its last line is the result, another one.
 
 The rate is that of a window which opens a second after the first batch and rolls on over the ends of epochs. What is
-measured beside it: the time to the first batch (imports apart), the memory of all processes of the contestant, and the
-processors that anybody else used meanwhile.
+measured beside it: the processor time and the memory of all processes of the contestant, the time to the first batch
+(imports apart), and the processors that anybody else used meanwhile.
 """
 
 import importlib
@@ -11,56 +11,13 @@ import json
 import os
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from turns.usage import memory, processors, versions
 from workloads import WORKLOADS
 
 WARM_UP = 1.0  # seconds after the first batch: what was prepared before it is not counted
-TICK = os.sysconf("SC_CLK_TCK")
-
-
-def family():
-    """This process and all that descend from it."""
-    children = {}
-    for entry in os.listdir("/proc"):
-        try:
-            stat = Path("/proc", entry, "stat").read_text() if entry.isdigit() else ""
-        except OSError:  # it ended meanwhile
-            continue
-        if stat:
-            children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry))
-    found = [os.getpid()]
-    for process in found:
-        found += children.get(process, [])
-    return found
-
-
-def processors():
-    """Seconds that the processors worked so far: for the family, and for the whole machine."""
-    own = 0
-    for process in family():
-        with suppress(OSError):
-            own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
-    # user, nice, system, then idle and waiting, which are no work, then interrupts
-    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
-    return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
-
-
-def memory():
-    """Peak resident bytes of the family, shared pages counted in each process; and bytes that no file backs, now."""
-    peak = own = 0
-    for process in family():
-        try:
-            status = Path(f"/proc/{process}/status").read_text().splitlines()
-            rollup = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        except OSError:
-            continue
-        peak += sum(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
-        own += sum(int(line.split()[1]) for line in rollup if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
-    return peak * 1024, own * 1024
 
 
 def verified(batch, work):
@@ -102,6 +59,7 @@ def measure(epoch, work, seconds, check):
                     own, machine = (after - at for after, at in zip(processors(), before, strict=True))
                     found["rate"] = rows * work.per_row / (now - opened)
                     found["own_processors"] = own / (now - opened)
+                    found["processor_seconds_per_1000_rows"] = own / rows * 1_000
                     found["foreign_processors"] = max(0.0, machine - own) / (now - opened)
             elif now - began - found["first"] >= WARM_UP:
                 opened, before = now, processors()
@@ -121,16 +79,6 @@ def whole(epoch, work, epochs):
             else:
                 rows += len(batch[work.column])
     return {"rate": rows * work.per_row / (time.perf_counter() - opened)}
-
-
-def versions(packages):
-    found = {"Python": ".".join(map(str, sys.version_info[:3]))}
-    for package in packages:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "unknown"
-    return found
 
 
 def main():
@@ -155,6 +103,7 @@ def main():
         else:
             result = measure(epoch, work, task["seconds"], task["check"])
         peak, own = memory()
+        result["mixed"] = peer.mixed(work)
         result |= {"imports": imported, "bare": bare, "peak": peak, "own": own, "versions": versions(peer.PACKAGES)}
     print("\n" + json.dumps(result), flush=True)
     if hasattr(peer, "close"):

@@ -1,23 +1,26 @@
 """The measurements, as text for a terminal and as Markdown."""
 
-import os
-import platform
 import statistics
-from pathlib import Path
+
+from turns.figures import middle, ratios, spread
 
 DISTURBED = 0.25  # processors that others used, above which a run is marked
 MIB = 2**20
-HEADS = ["", "rate", "least to most", "forebay is … times that", "first batch", "memory", "rows", "others"]
-
-
-def machine():
-    """The processor, as the system names it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        model = platform.machine()
-    return f"{os.cpu_count()} processors of {model}"
+# The workload's unit takes the place of the second.
+HEADS = [
+    "",
+    "rate",
+    "least to most",
+    "forebay is … times that",
+    "mixed",
+    "processor s per 1,000 rows",
+    "… times forebay's",
+    "first batch",
+    "memory",
+    "rows",
+    "others",
+]
+PROCESSOR = "processor_seconds_per_1000_rows"
 
 
 def header(report):
@@ -25,19 +28,6 @@ def header(report):
         f"{report['machine']}; {report['threads']} threads or workers each; medians of {report['runs']} runs in turns, "
         f"windows of {report['seconds']:g} s, data warm in the page cache; load before: {report['load_before']:.2f}"
     )
-
-
-def spread(values, form="{:,.0f}"):
-    return f"{form.format(min(values))} to {form.format(max(values))}"
-
-
-def middle(runs, key):
-    return statistics.median(run[key] for run in runs)
-
-
-def ratios(first, runs):
-    """The first contestant's rate over another's, run by run."""
-    return [one["rate"] / other["rate"] for one, other in zip(first, runs, strict=False)]
 
 
 def delivered(runs, rows):
@@ -49,6 +39,10 @@ def delivered(runs, rows):
     return f"{max(wrong, key=abs):+,}" if wrong else "all"
 
 
+def with_spread(ratio):
+    return f"{statistics.median(ratio):.2f} ({spread(ratio, '{:.2f}')})"
+
+
 def rows_of(work_rows, entries):
     """The cells of the table, the fastest first, those without a figure last."""
     first = next((entry["runs"] for entry in entries if entry["name"] == "forebay" and not entry["reason"]), [])
@@ -56,12 +50,15 @@ def rows_of(work_rows, entries):
     done.sort(key=lambda entry: -middle(entry["runs"], "rate"))
     for entry in done:
         runs = entry["runs"]
-        ratio = "" if entry["runs"] is first or not first else ratios(first, runs)
+        compared = first and runs is not first
         foreign = max(run["foreign_processors"] for run in runs)
         yield entry["name"], [
             f"{middle(runs, 'rate'):,.0f}",
             spread([run["rate"] for run in runs]),
-            ratio and f"{statistics.median(ratio):.2f} ({spread(ratio, '{:.2f}')})",
+            with_spread(ratios(first, runs)) if compared else "",
+            f"{runs[0]['mixed']:,}",
+            f"{middle(runs, PROCESSOR):.3g}",
+            with_spread(ratios(runs, first, PROCESSOR)) if compared else "",
             f"{middle(runs, 'first'):.2f} s",
             f"{middle(runs, 'peak') / MIB:,.0f} MiB",
             delivered(runs, work_rows),

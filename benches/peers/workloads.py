@@ -18,7 +18,7 @@ class Workload:
     data: str  # name of the data set; workloads may share one
     synth: tuple[str, ...]  # how `forebay synth` makes it
     batch: int
-    mixed: int  # rows that a contestant with a shuffle buffer mixes
+    mixed: int  # rows that are held at once to mix them, by all that can be told how many
     unit: str
     column: str = "image"  # the column whose cells are looked at
     cell: tuple[int, ...] = ()  # shape of one of its cells; of images as height, width, channels
@@ -72,7 +72,7 @@ WORKLOADS = {
             data="w2",
             synth=("--rows", "4000000", "--table"),
             batch=8_192,
-            mixed=65_536,
+            mixed=400_000,
             unit="rows/s",
             column="label",
         ),
@@ -83,7 +83,7 @@ WORKLOADS = {
             data="w3",
             synth=("--rows", "50000", "--rows-per-file", "10000", "--tokens", "2048"),
             batch=16,
-            mixed=1_000,
+            mixed=4_000,
             unit="tokens/s",
             column="tokens",
             cell=(2_048,),

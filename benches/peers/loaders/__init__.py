@@ -7,6 +7,7 @@ WORKLOADS     the names of the workloads that it takes part in
 READS         the format that it reads; one that is not Parquet is converted to, once, and that is timed
 PIXELS        one sentence about its work on pixels
 epochs(work, threads[, converted])   a function from the number of an epoch to its batches
+mixed(work)   rows that it holds at once to mix them, as it is configured; all, if it draws from the places of all rows
 convert(work, converted)             writes its format into the folder; absent where it reads Parquet
 CONVERTED     another contestant, whose converted files it reads; absent where it has its own
 """

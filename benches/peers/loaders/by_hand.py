@@ -9,9 +9,24 @@ ENVIRONMENT = "main"
 WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
 READS = "Parquet"
 PIXELS = pixels.SENTENCE
-HELD = {"w1": 10, "w2": 4, "w3": 4, "w4": 2, "w4m": 2, "w4-raw": 2, "w4-bytes": 2}  # row groups that are permuted together
 AHEAD = 2  # batches that are decoded while one is used
 SLICE = 16  # images that a thread takes at a time
+
+
+def row_groups(work):
+    import pyarrow.parquet as pq
+
+    return [(file, group) for file in work.files for group in range(pq.ParquetFile(file).num_row_groups)]
+
+
+def held(work, groups):
+    """Row groups that are permuted together."""
+    return min(groups, max(1, int(work.mixed * groups / work.rows + 0.5)))
+
+
+def mixed(work):
+    groups = len(row_groups(work))
+    return work.rows * held(work, groups) // groups
 
 
 def epochs(work, threads):
@@ -22,8 +37,8 @@ def epochs(work, threads):
     import pyarrow.parquet as pq
 
     pa.set_cpu_count(threads)
-    groups = [(file, group) for file in work.files for group in range(pq.ParquetFile(file).num_row_groups)]
-    held = HELD[work.data]
+    groups = row_groups(work)
+    together = held(work, len(groups))
     decoders = ThreadPoolExecutor(threads)
     decode = pixels.Pixels(work) if work.kind == "images" else None
 
@@ -34,7 +49,7 @@ def epochs(work, threads):
         """Tables, and for each the order of its rows: whole batches, the rest goes into the next."""
         random = np.random.default_rng(number)
         order = [groups[at] for at in random.permutation(len(groups))]
-        blocks = [order[at : at + held] for at in range(0, len(order), held)]
+        blocks = [order[at : at + together] for at in range(0, len(order), together)]
         rest = []
         with ThreadPoolExecutor(1) as reader:
             coming = reader.submit(read, blocks[0])
@@ -52,15 +67,15 @@ def epochs(work, threads):
         return [rows[at : at + work.batch] for at in range(0, len(rows), work.batch)]
 
     def table_batches(table, rows):
-        columns = {name: table[name].to_numpy()[rows] for name in table.column_names}
+        columns = {name: table[name].to_numpy().take(rows) for name in table.column_names}
         for at in range(0, len(rows), work.batch):
             yield {name: column[at : at + work.batch] for name, column in columns.items()}
 
     def list_batches(table, rows):
-        values = cells(table[work.column].chunk(0), work)
-        others = {name: table[name].to_numpy() for name in table.column_names if name != work.column}
+        columns = {name: table[name].to_numpy() for name in table.column_names if name != work.column}
+        columns[work.column] = cells(table[work.column].chunk(0), work)
         for chosen in slices(rows):
-            yield {work.column: values[chosen], **{name: column[chosen] for name, column in others.items()}}
+            yield {name: column.take(chosen, axis=0) for name, column in columns.items()}
 
     def image_batches(table, rows):
         blobs, labels = table["image"].chunk(0), table["label"].to_numpy()

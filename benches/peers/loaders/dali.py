@@ -16,6 +16,10 @@ CONVERTED = "spdl"  # whose files it reads
 convert = spdl.convert
 
 
+def mixed(work):
+    return SHUFFLED
+
+
 def epochs(work, threads, converted):
     from nvidia.dali import fn, pipeline_def, types
 

@@ -67,6 +67,10 @@ def pipelines(work):
     return {work.column: image, "label": [IntDecoder(), ToTensor(), Squeeze()]}
 
 
+def mixed(work):
+    return work.rows
+
+
 def epochs(work, threads, converted):
     from ffcv.loader import Loader, OrderOption
 

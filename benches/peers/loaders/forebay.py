@@ -21,20 +21,29 @@ def image(work):
     return how
 
 
-def epochs(work, threads, memory=None, window_rows=None):
+def opened(work, threads=None, memory=None):
     import forebay as fb
 
-    if work.kind == "table":
-        window_rows = work.mixed
-    loader = fb.Loader(
+    return fb.Loader(
         work.folder,
         decode={work.column: image(work)} if work.kind == "images" else None,
         batch_size=work.batch,
         threads=threads,
-        shuffle=fb.Shuffle(seed=1, window_rows=window_rows),
+        shuffle=fb.Shuffle(seed=1, window_rows=work.mixed),
         fill_null=dict.fromkeys(INPUTS, float("nan")) if work.kind == "table" else None,
         memory=memory,
     )
+
+
+def mixed(work):
+    plan = opened(work).plan().to_dict()
+    return work.rows * plan["pool"] // plan["row_groups"]
+
+
+def epochs(work, threads, memory=None):
+    import forebay as fb
+
+    loader = opened(work, threads, memory)
 
     def arrays(batch):
         columns = dict(batch)

@@ -30,6 +30,10 @@ def convert(work, converted):
     written.close()
 
 
+def mixed(work):
+    return work.rows
+
+
 def epochs(work, threads, converted):
     import grain
     import numpy as np

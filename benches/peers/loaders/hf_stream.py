@@ -20,6 +20,11 @@ class Row:
         return {"image": self.decode(row["image"]), "label": row["label"]}
 
 
+def mixed(work):
+    """Of each worker, which has a buffer of its own."""
+    return work.mixed
+
+
 def epochs(work, threads):
     from torch.utils.data import DataLoader
 

@@ -48,6 +48,10 @@ class Taken:
         return {name: cells, **columns}
 
 
+def mixed(work):
+    return work.rows
+
+
 def epochs(work, threads, converted):
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 

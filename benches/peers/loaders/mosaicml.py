@@ -41,6 +41,11 @@ class Decoded:
         return default_collate([{"image": self.decode(row["image"]), "label": row["label"]} for row in rows])
 
 
+def mixed(work):
+    """The block in which it mixes."""
+    return work.mixed
+
+
 def epochs(work, threads, converted):
     from streaming import StreamingDataLoader, StreamingDataset
 

@@ -12,6 +12,10 @@ READS = "Parquet"
 PIXELS = pixels.SENTENCE
 
 
+def mixed(work):
+    return work.mixed
+
+
 def epochs(work, threads):
     import numpy as np
     from petastorm import TransformSpec, make_batch_reader

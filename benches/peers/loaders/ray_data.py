@@ -22,6 +22,10 @@ def close():
     ray.shutdown()
 
 
+def mixed(work):
+    return work.mixed
+
+
 def epochs(work, threads):
     import numpy as np
     import ray

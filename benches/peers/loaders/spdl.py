@@ -25,6 +25,10 @@ def convert(work, converted):
                 at += 1
 
 
+def mixed(work):
+    return work.rows
+
+
 def epochs(work, threads, converted):
     import numpy as np
     from spdl.pipeline import PipelineBuilder

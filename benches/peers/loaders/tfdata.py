@@ -33,6 +33,10 @@ def convert(work, converted):
                     written.write(example.SerializeToString())
 
 
+def mixed(work):
+    return work.mixed
+
+
 def epochs(work, threads, converted):
     import tensorflow as tf
 

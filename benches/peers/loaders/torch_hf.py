@@ -60,6 +60,10 @@ class Images:
         return {"image": self.decode(row["image"]), "label": row["label"]}
 
 
+def mixed(work):
+    return work.rows
+
+
 def epochs(work, threads, converted):
     from torch.utils.data import BatchSampler, DataLoader, RandomSampler
 

@@ -36,6 +36,11 @@ class Row:
         return self.decode(row[0]), int(row[1])
 
 
+def mixed(work):
+    """Of each worker, which has a buffer of its own."""
+    return work.mixed
+
+
 def epochs(work, threads, converted):
     import webdataset
 

@@ -8,7 +8,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-MEASURE = Path(__file__).parent / "measure.py"
+# What the processes of contestants import `turns` from.
+BENCHES = Path(__file__).parents[1]
 # Which of the top modules among its arguments an interpreter lacks.
 FIND = """
 import importlib.util, json, sys
@@ -40,16 +41,14 @@ def missing(python, needs):
     return f"not installed: {', '.join(lacks)}" if lacks else None
 
 
-def launch(python, options, task, limit=None):
-    """The result of a task, from a process of its own."""
-    limit = limit or options.limit
-    home = options.data / "home"
-    home.mkdir(exist_ok=True)
+def launch(python, script, task, limit, home):
+    """The result of a task, from a script in a process of its own, which has `limit` seconds."""
+    home.mkdir(parents=True, exist_ok=True)
     # Their caches in the home folder stay with the bench.
-    environment = os.environ | QUIET | {"XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
+    own = {"PYTHONPATH": str(BENCHES), "XDG_CACHE_HOME": str(home), "HF_HOME": str(home / "hf")}
     child = subprocess.Popen(
-        [python, MEASURE, json.dumps(task)],
-        env=environment,
+        [python, script, json.dumps(task)],
+        env=os.environ | QUIET | own,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -1,0 +1,132 @@
+"""Tables of random rows: for each kind a function of a generator and a number of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+# How often each of the 13 numbers is null in Criteo's logs, and how many values each of its 26 categories has.
+CLICK_NULLS = [0.45, 0.0, 0.21, 0.22, 0.03, 0.22, 0.04, 0.0005, 0.04, 0.45, 0.04, 0.76, 0.22]
+# fmt: off
+CLICK_VALUES = [
+    1_460, 583, 8_000_000, 2_000_000, 305, 24, 12_517, 633, 3, 93_145, 5_683, 7_000_000, 3_194, 27, 14_992, 5_000_000,
+    10, 5_652, 2_173, 4, 6_500_000, 18, 15, 286_181, 105, 142_572,
+]
+# fmt: on
+COLUMNS_WITH_NULLS = 10  # of each type
+
+
+def common_first(random, rows, values):
+    """Numbers from 0, each about inversely as often as its rank, as words and products are."""
+    numbers = np.exp(random.random(rows, np.float32) * np.float32(np.log1p(values)))
+    return np.minimum(numbers, values).astype(np.int32) - 1
+
+
+def clicks(random, rows):
+    """A label, 13 nullable numbers with a long tail, 26 categories."""
+    columns = {"label": random.integers(0, 2, rows, np.int32)}
+    for at, share in enumerate(CLICK_NULLS, 1):
+        numbers = np.floor(np.exp(2 + 1.5 * random.standard_normal(rows, np.float32)))
+        columns[f"I{at}"] = pa.array(numbers, mask=random.random(rows, np.float32) < share)
+    for at, values in enumerate(CLICK_VALUES, 1):
+        columns[f"C{at}"] = common_first(random, rows, values)
+    fields = [pa.field(name, pa.array(column).type, nullable=name[0] == "I") for name, column in columns.items()]
+    return pa.table(columns, schema=pa.schema(fields))
+
+
+def floats(columns):
+    """Columns of random float32."""
+
+    def draw(random, rows):
+        return pa.table({f"c{at}": random.random(rows, np.float32) for at in range(columns)})
+
+    return draw
+
+
+def integers(dtype):
+    """One column of random integers."""
+    limits = np.iinfo(dtype)
+    return lambda random, rows: pa.table({"x": random.integers(limits.min, limits.max, rows, dtype)})
+
+
+def fixed_lists(length):
+    """Lists of float32 of one length."""
+
+    def draw(random, rows):
+        return pa.table({"x": pa.FixedSizeListArray.from_arrays(random.random(rows * length, np.float32), length)})
+
+    return draw
+
+
+def offsets(random, rows, length):
+    """Where rows of half to one and a half times a length begin, and where the last ends."""
+    lengths = random.integers(length // 2, length + length // 2, rows, endpoint=True)
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+
+
+def random_floats(random, size):
+    return random.random(size, np.float32)
+
+
+def random_bytes(random, size):
+    return random.integers(0, 256, size, np.uint8)
+
+
+def lists(length, values=random_floats):
+    """Lists of differing lengths."""
+
+    def draw(random, rows):
+        begin = offsets(random, rows, length)
+        return pa.table({"x": pa.ListArray.from_arrays(begin, values(random, begin[-1]))})
+
+    return draw
+
+
+def binary(length):
+    """Random bytes of differing lengths."""
+
+    def draw(random, rows):
+        begin = offsets(random, rows, length)
+        buffers = [None, pa.py_buffer(begin), pa.py_buffer(random.bytes(begin[-1]))]
+        return pa.table({"x": pa.BinaryArray.from_buffers(pa.binary(), rows, buffers)})
+
+    return draw
+
+
+def fixed_binary(length):
+    """Random bytes of one length."""
+
+    def draw(random, rows):
+        buffers = [None, pa.py_buffer(random.bytes(rows * length))]
+        return pa.table({"x": pa.FixedSizeBinaryArray.from_buffers(pa.binary(length), rows, buffers)})
+
+    return draw
+
+
+def tokens(length, vocabulary=50_257):
+    """Lists of one length, whose type does not say so."""
+
+    def draw(random, rows):
+        begin = np.arange(rows + 1, dtype=np.int32) * length
+        return pa.table({"x": pa.ListArray.from_arrays(begin, common_first(random, rows * length, vocabulary))})
+
+    return draw
+
+
+def with_nulls(share):
+    """Columns of float32 and of int64, of which a share is null."""
+
+    def draw(random, rows):
+        def column(values):
+            return pa.array(values, mask=random.random(rows, np.float32) < share if share else None)
+
+        numbers = range(COLUMNS_WITH_NULLS)
+        drawn = {f"f{at}": column(random.random(rows, np.float32)) for at in numbers}
+        return pa.table(drawn | {f"i{at}": column(random.integers(0, 2**40, rows)) for at in numbers})
+
+    return draw
+
+
+def categories(random, rows):
+    """20 columns of int32 that every encoding can hold."""
+    return pa.table({f"c{at}": common_first(random, rows, 30_000) for at in range(20)})

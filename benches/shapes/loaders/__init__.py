@@ -1,0 +1,10 @@
+"""The two contestants, each a module.
+
+NEEDS          modules that are imported before anything counts
+PACKAGES       distributions whose versions are reported
+built()        what else about their code decides the figures
+Loader(work)   opens the files
+  .epoch(number)  iterates over whole batches: dicts from the name of a column to its array, or to values and offsets
+                  where cells differ in length
+  .held()         row groups that it mixes
+"""

@@ -1,0 +1,66 @@
+"""What is wrong with the figures: points that are not enough faster, and neighbours that are too far apart."""
+
+from itertools import pairwise
+
+from comparison import MEASURES, measured, speed, times
+
+ENOUGH = 1.2  # times pyarrow by hand
+APART = 2.0  # times between neighbours of an axis
+CHUNKS = "a chunk of a column costs the same however few values it has: it is found, opened and checked"
+CELLS = "a cell of a few bytes costs the same whatever its width"
+ROWS = "the order of rows is worked out once for a row, of one column or of ten"
+LEVELS = "each item of a list has its levels, which say where a list ends and what is null; bytes have none"
+# Neighbours that are expected to be further apart, and why.
+REASONS = {
+    ("row-groups", "10", "100"): CHUNKS,
+    ("row-groups", "100", "1k"): CHUNKS,
+    ("row-groups", "1k", "10k"): CHUNKS,
+    ("columns", "1", "10"): ROWS,
+    ("columns", "100", "1k"): CHUNKS,
+    ("columns", "1k", "10k"): CHUNKS,
+    ("widths", "int8", "int64"): CELLS,
+    ("widths", "list-4k", "binary-5k"): LEVELS,
+    ("widths", "binary-5k", "tokens"): LEVELS,
+    ("widths", "list-2m", "binary-2m"): LEVELS,
+    ("widths", "fixed-binary-2m", "bytes-2m"): LEVELS,
+}
+
+
+def slow(report):
+    """The points below what is enough, a line for each measure."""
+    for name, axis in report["axes"].items():
+        for at, point in measured(axis["points"]).items():
+            for measure in MEASURES:
+                if times(point, measure) < ENOUGH:
+                    yield f"{name} {at}: {times(point, measure):.2f} times by {measure}"
+
+
+def apart(report):
+    """The neighbours that are too far apart, each with the reason if there is one."""
+    for name, axis in report["axes"].items():
+        speeds = {at: speed(point, axis["per_byte"]) for at, point in measured(axis["points"]).items()}
+        for left, right in pairwise(speeds):
+            factor = max(speeds[left], speeds[right]) / min(speeds[left], speeds[right])
+            if factor > APART:
+                reason = REASONS.get((name, left, right), "no reason is known")
+                yield f"{name} {left} and {right}: {factor:.1f} times; {reason}"
+
+
+def failed(report):
+    for name, axis in report["axes"].items():
+        for at, point in axis["points"].items():
+            if point["reason"]:
+                yield f"{name} {at}: {point['reason']}"
+
+
+def text(report, figures=True):
+    """All of it in words; without `figures`, which points have none."""
+    parts = {"Without figures": failed(report)}
+    if figures:
+        parts[f"Below {ENOUGH} times pyarrow by hand"] = slow(report)
+        parts[f"Neighbours of which forebay reads one more than {APART:g} times as fast"] = apart(report)
+    lines = []
+    for title, found in parts.items():
+        found = list(found)
+        lines += [f"{title}: {'none' if not found else len(found)}", *(f"- {line}" for line in found), ""]
+    return "\n".join(lines).rstrip()

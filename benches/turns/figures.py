@@ -1,0 +1,29 @@
+"""The machine, and figures of the runs of a contestant."""
+
+import os
+import platform
+import statistics
+from pathlib import Path
+
+
+def machine():
+    """The processor, as the system names it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        model = next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        model = platform.machine()
+    return f"{os.cpu_count()} processors of {model}"
+
+
+def spread(values, form="{:,.0f}"):
+    return f"{form.format(min(values))} to {form.format(max(values))}"
+
+
+def middle(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def ratios(first, runs, key="rate"):
+    """The first contestant's figure over another's, run by run."""
+    return [one[key] / other[key] for one, other in zip(first, runs, strict=False)]

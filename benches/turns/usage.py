@@ -1,0 +1,60 @@
+"""The processor time and the memory of this process and all that descend from it, and the versions of packages."""
+
+import os
+import sys
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+def family():
+    """This process and all that descend from it."""
+    children = {}
+    for entry in os.listdir("/proc"):
+        try:
+            stat = Path("/proc", entry, "stat").read_text() if entry.isdigit() else ""
+        except OSError:  # it ended meanwhile
+            continue
+        if stat:
+            children.setdefault(int(stat.rsplit(")", 1)[1].split()[1]), []).append(int(entry))
+    found = [os.getpid()]
+    for process in found:
+        found += children.get(process, [])
+    return found
+
+
+def processors():
+    """Seconds that the processors worked so far: for the family, and for the whole machine."""
+    own = 0
+    for process in family():
+        with suppress(OSError):
+            own += sum(map(int, Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[11:15]))
+    # user, nice, system, then idle and waiting, which are no work, then interrupts
+    fields = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
+    return own / TICK, (sum(fields) - fields[3] - fields[4]) / TICK
+
+
+def memory():
+    """Peak resident bytes of the family, shared pages counted in each process; and bytes that no file backs, now."""
+    peak = own = 0
+    for process in family():
+        try:
+            status = Path(f"/proc/{process}/status").read_text().splitlines()
+            rollup = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        except OSError:
+            continue
+        peak += sum(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+        own += sum(int(line.split()[1]) for line in rollup if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
+    return peak * 1024, own * 1024
+
+
+def versions(packages):
+    found = {"Python": ".".join(map(str, sys.version_info[:3]))}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
