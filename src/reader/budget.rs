@@ -79,9 +79,14 @@ impl Budget {
         self.units_of(bytes) <= self.units.saturating_sub(self.books.granted.load(SeqCst))
     }
 
+    /// All bytes that can be granted.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::from(self.units) * UNIT
+    }
+
     /// The most bytes that one row group may take.
     pub(crate) fn largest(&self) -> u64 {
-        u64::from(self.units) * UNIT + ALONE_BEYOND
+        self.bytes() + ALONE_BEYOND
     }
 
     /// Refuses a row group of `bytes` that would not keep the bound even alone. `memory_for` returns the budget that is

@@ -17,6 +17,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
+use futures::future::join_all;
 use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
@@ -29,9 +30,13 @@ use crate::panics::{Panic, caught_future};
 use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Store};
 
-/// Row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a read and
-/// a lock of each cost more than the work on some ten rows.
+/// Local row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a
+/// read and a lock of each cost more than the work on some ten rows.
 const BUNCH_BYTES: u64 = 1 << 20;
+/// The same of stores over the network, which may be slow: the first of them waits for the last.
+const REMOTE_BUNCH_BYTES: u64 = 128 << 10;
+/// The share of the memory for row groups that such a bunch takes at most.
+const BUNCH_SHARE: u64 = 256;
 
 /// The input of fetching.
 #[derive(Clone)]
@@ -194,13 +199,20 @@ impl Fetcher {
         }
     }
 
-    /// Small parts together, as many as follow each other without a wait.
+    /// Small parts together, as many as follow each other without a wait: few at first, so that the first batch does not
+    /// wait for others.
     fn bunches(
         &self,
         granted: impl stream::Stream<Item = Granted> + Send,
     ) -> impl stream::Stream<Item = Vec<Granted>> + Send {
         // Of a cache each row group is asked for by itself.
-        let most = if self.row_cache.is_some() { 0 } else { BUNCH_BYTES };
+        let most = match (&self.row_cache, self.store.is_local()) {
+            (Some(_), _) => 0,
+            (None, true) => BUNCH_BYTES,
+            (None, false) => REMOTE_BUNCH_BYTES,
+        };
+        let most = most.min(self.budget.bytes() / BUNCH_SHARE);
+        let mut parts = 1;
         let mut granted = Box::pin(granted.fuse());
         let mut next: Option<Granted> = None;
         stream::poll_fn(move |context| {
@@ -222,7 +234,8 @@ impl Fetcher {
                     return Poll::Ready(Some(bunch));
                 }
                 bunch.push(part);
-                if cost >= most {
+                if cost >= most || bunch.len() >= parts {
+                    parts *= 2;
                     return Poll::Ready(Some(bunch));
                 }
             }
@@ -303,19 +316,20 @@ impl Fetcher {
         caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
-    /// Reads the column chunks of row groups whose footers were read.
+    /// Reads the column chunks of several row groups whose footers were read.
     async fn read_several(&self, groups: &[usize]) -> Vec<Result<Chunks>> {
+        if !self.store.is_local() {
+            return join_all(groups.iter().map(|group| self.read(*group))).await;
+        }
         let ranges = groups.iter().map(|group| {
             let group = &self.catalog.groups[*group];
             Ok((&self.catalog.files[group.file], self.catalog.byte_ranges(group, &self.projection)?))
         });
-        let ranges: Result<Vec<_>> = ranges.collect();
-        let Ok(ranges) = ranges else {
+        let Ok(ranges) = ranges.collect::<Result<Vec<_>>>() else {
             // One by one it shows which it was.
             return Vec::new();
         };
-        // The store may be the user's own.
-        let Ok(reads) = caught_future(self.store.read_several(&ranges)).await else { return Vec::new() };
+        let reads = self.store.read_local(&ranges).await;
         let reads = reads.into_iter().zip(ranges).zip(groups).map(|((read, (_, ranges)), group)| {
             let bytes = read.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[*group])))?;
             Ok(ranges.into_iter().zip(bytes).collect())

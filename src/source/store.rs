@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::join_all;
 
 use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
@@ -73,13 +72,8 @@ impl Store {
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
-    /// Reads byte ranges of several files, each as [`read_ranges`](Self::read_ranges) does; of local files all in one go.
-    pub(crate) async fn read_several(&self, reads: &[(&File, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>>> {
-        let is_local = |file: &File| matches!(self.volume(file.volume as usize), Ok(Volume::Local));
-        if !reads.iter().all(|(file, _)| is_local(file)) {
-            let reads = reads.iter().map(|(file, ranges)| self.read_ranges(file, ranges));
-            return join_all(reads).await;
-        }
+    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does.
+    pub(crate) async fn read_local(&self, reads: &[(&File, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>>> {
         let wanted: Vec<(Pin, Vec<Range<u64>>)> =
             reads.iter().map(|(file, ranges)| (file.pin(), ranges.clone())).collect();
         let local = self.local.clone();
@@ -125,7 +119,7 @@ impl Store {
     }
 
     /// Whether all of it is on the local disk.
-    pub(super) fn is_local(&self) -> bool {
+    pub(crate) fn is_local(&self) -> bool {
         self.volumes.iter().all(|volume| matches!(volume, Volume::Local))
     }
 

@@ -12,7 +12,8 @@ use crate::kit::*;
 
 /// Reads little ahead, so that there is something left to change.
 fn narrow(dataset: &Dataset) -> LoaderBuilder {
-    dataset.loader().shuffle(Shuffle::seeded(7).window_rows(60).lanes(2)).batch_size(BATCH).threads(1)
+    let shuffle = Shuffle::seeded(7).window_rows(60).lanes(2);
+    dataset.loader().shuffle(shuffle).batch_size(BATCH).threads(1).memory(8 << 20)
 }
 
 #[test]
