@@ -79,7 +79,11 @@ pub(super) fn indexed<T: Value>(
                     }
                     false => return None,
                 };
-                out.extend_from_slice(&values[..wanted]);
+                match wanted == values.len() {
+                    // Of a known length, so that it is no call.
+                    true => out.extend_from_slice(&values),
+                    false => out.extend_from_slice(&values[..wanted]),
+                }
                 Some(())
             })?,
         }
