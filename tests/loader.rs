@@ -600,3 +600,90 @@ fn the_memory_that_a_refusal_names_is_enough() {
         }
     }
 }
+
+/// Small row groups are read and decoded together, and told apart where one of them is damaged.
+#[test]
+fn of_small_row_groups_that_are_read_together_one_is_damaged() {
+    let (groups, rows, damaged) = (120, 5, 71);
+    let dir = written(1, groups, rows, 3);
+    let loader = |shuffle| loader(&dir).columns(["id", "name"]).shuffle(shuffle).batch_size(10);
+    let whole: Vec<i64> = (0..(groups * rows) as i64).collect();
+    let lost = (damaged * rows) as i64..((damaged + 1) * rows) as i64;
+    let path = dir.path().join("part-000.parquet");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let reader =
+        parquet::file::serialized_reader::SerializedFileReader::new(std::fs::File::open(&path).unwrap());
+    let chunk = parquet::file::reader::FileReader::metadata(&reader.unwrap())
+        .row_group(damaged)
+        .column(0)
+        .byte_range();
+    for (shuffle, in_order) in [(Shuffle::stored(), true), (Shuffle::seeded(5).window_rows(200), false)] {
+        let sound = loader(shuffle).build().unwrap();
+        let expected = epoch_ids(&sound, 1).concat();
+        let mut sorted = expected.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, whole);
+
+        bytes[chunk.0 as usize] ^= 0xff;
+        std::fs::write(&path, &bytes).unwrap();
+        let raising = loader(shuffle).build().unwrap();
+        let mut delivered = Vec::new();
+        let mut epoch = raising.epoch(1);
+        let error = loop {
+            match epoch.next().unwrap() {
+                Ok(batch) => delivered.extend(ids(&batch)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert_eq!((error.place().row_group, error.place().column.as_deref()), (Some(damaged), Some("id")));
+        assert!(expected.starts_with(&delivered));
+        // All batches before the first that needs a row of it.
+        let first = expected.iter().position(|id| lost.contains(id)).unwrap();
+        assert!(!in_order || delivered.len() == first / 10 * 10, "{} of {first}", delivered.len());
+
+        let skipping = loader(shuffle).on_bad_row(OnBadRow::skip(rows as u64)).build().unwrap();
+        let left: Vec<i64> = expected.iter().copied().filter(|id| !lost.contains(id)).collect();
+        assert_eq!(epoch_ids(&skipping, 1).concat(), left);
+        assert_eq!(skipping.stats().skipped_rows, rows as u64);
+        bytes[chunk.0 as usize] ^= 0xff;
+        std::fs::write(&path, &bytes).unwrap();
+    }
+}
+
+/// Files of one data set that are stored differently: the same columns in another order, required or nullable, with and
+/// without a dictionary.
+#[test]
+fn small_row_groups_of_files_that_are_stored_differently_are_not_mixed_up() {
+    let dir = TempDir::new().unwrap();
+    let rows = 40;
+    for file in 0..4i64 {
+        let ids = (0..rows).map(|row| file * rows + row);
+        let id: ArrayRef = Arc::new(Int64Array::from_iter_values(ids.clone()));
+        let score: ArrayRef = Arc::new(Float32Array::from_iter_values(ids.map(|id| id as f32 / 2.0)));
+        let mut columns = vec![("id", id, file % 2 == 0), ("score", score, true)];
+        if file > 1 {
+            columns.reverse();
+        }
+        let batch = RecordBatch::try_from_iter_with_nullable(columns).unwrap();
+        let properties = WriterProperties::builder()
+            .set_max_row_group_row_count(Some(4))
+            .set_dictionary_enabled(file % 2 == 1)
+            .build();
+        let file = std::fs::File::create(dir.path().join(format!("{file}.parquet"))).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+    let loader = loader(&dir).shuffle(Shuffle::seeded(2).window_rows(80)).batch_size(16).build().unwrap();
+    let mut seen = Vec::new();
+    for batch in (0..2).flat_map(|epoch| loader.epoch(epoch)) {
+        let batch = batch.unwrap();
+        let scores = batch.column_by_name("score").unwrap().as_primitive::<Float32Type>().values().to_vec();
+        let ids = ids(&batch);
+        assert_eq!(scores, ids.iter().map(|id| *id as f32 / 2.0).collect::<Vec<_>>());
+        seen.extend(ids);
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..4 * rows).flat_map(|id| [id, id]).collect::<Vec<_>>());
+}

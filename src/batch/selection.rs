@@ -61,10 +61,20 @@ const STREAMED: usize = 32 << 10;
 impl Selection {
     /// The given sources and rows in them, in the form that is fastest to copy.
     pub fn new(picks: Vec<(u32, u32)>) -> Self {
+        Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
+    }
+
+    /// The same where those of a source lie near each other, as in the order of a deal.
+    pub fn near(picks: Vec<(u32, u32)>) -> Self {
+        Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::Rows)
+    }
+
+    /// As runs, unless they are short.
+    fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
         let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
         if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
-            return Selection::scattered(picks);
+            return Err(picks);
         }
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
         for &(source, row) in &picks {
@@ -73,7 +83,7 @@ impl Selection {
                 _ => runs.push(Run { source, start: row, rows: 1 }),
             }
         }
-        Selection::Runs { runs, rows: picks.len() }
+        Ok(Selection::Runs { runs, rows: picks.len() })
     }
 
     /// Rows of one source, in this order.
@@ -82,10 +92,11 @@ impl Selection {
         Selection::Stretches { rows, stretches }
     }
 
-    fn scattered(picks: Vec<(u32, u32)>) -> Self {
+    /// As stretches, unless they are short.
+    fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
         if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
-            return Selection::spread(picks);
+            return Err(picks);
         }
         let mut end = 0;
         let stretches = picks.chunk_by(|a, b| a.0 == b.0).map(|stretch| {
@@ -93,7 +104,7 @@ impl Selection {
             (stretch[0].0, end)
         });
         let stretches = stretches.collect();
-        Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches }
+        Ok(Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches })
     }
 
     /// A counting sort by source and by stretches of [`NEAR`] rows, where the sources are large.

@@ -296,18 +296,20 @@ impl Collation {
 
     /// Where the picks are in a column of this type.
     fn selection(&self, data_type: &DataType) -> &Selection {
+        let sources = &self.request.sources;
+        match is_narrow(data_type) && sources.iter().any(|source| source.is_dealt()) {
+            true => self.dealt.get_or_init(|| Selection::near(self.rows_at(Resident::dealt_row_at))),
+            false => self.stored.get_or_init(|| Selection::new(self.rows_at(Resident::row_at))),
+        }
+    }
+
+    /// The picks as rows of the sources' own rows.
+    fn rows_at(&self, row_at: impl Fn(&Resident, u32) -> u32) -> Vec<(u32, u32)> {
         let BatchRows { sources, picks, .. } = &self.request;
-        let (selection, row_at): (_, fn(&Resident, u32) -> u32) =
-            match is_narrow(data_type) && sources.iter().any(|source| source.is_dealt()) {
-                true => (&self.dealt, Resident::dealt_row_at),
-                false => (&self.stored, Resident::row_at),
-            };
-        selection.get_or_init(|| {
-            let row = |&(source, place): &(u32, u32)| {
-                (self.rows.of[source as usize], row_at(&sources[source as usize], place))
-            };
-            Selection::new(picks.iter().map(row).collect())
-        })
+        let row = |&(source, place): &(u32, u32)| {
+            (self.rows.of[source as usize], row_at(&sources[source as usize], place))
+        };
+        picks.iter().map(row).collect()
     }
 
     /// The column of a decoding task, the task's slots, and the bytes of each.
