@@ -6,8 +6,8 @@
 //! ```
 //!
 //! [`fetch`] is the last async file: it waits for the budget and for the store. [`rows`] is the first one that works: it turns
-//! bytes into Arrow arrays, numbers by [`numbers`], all else through the Parquet crate. [`row_cache`] returns rows that were kept before. [`select`] and [`filter`] decide which rows of a
-//! row group are wanted.
+//! bytes into Arrow arrays, numbers by [`numbers`], all else through the Parquet crate. [`row_cache`] returns rows that were
+//! kept before. [`select`] and [`filter`] decide which rows of a row group are wanted.
 
 pub(crate) mod budget;
 pub(crate) mod fetch;
