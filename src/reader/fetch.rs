@@ -22,6 +22,7 @@ use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
+use super::bunches::bunches;
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
@@ -181,8 +182,7 @@ impl Fetcher {
                     Granted { part, footer, permit, watch, cost }
                 }
             });
-        let fetched = self
-            .bunches(granted)
+        let fetched = bunches(granted, |part| part.cost, self.bunch_bytes())
             .map(|bunch| UnderWay::start(self.clone(), bunch, begin.clone()))
             .buffered(self.store.row_groups_at_once());
         let mut fetched = std::pin::pin!(fetched);
@@ -199,47 +199,15 @@ impl Fetcher {
         }
     }
 
-    /// Small parts together, as many as follow each other without a wait: few at first, so that the first batch does not
-    /// wait for others.
-    fn bunches(
-        &self,
-        granted: impl stream::Stream<Item = Granted> + Send,
-    ) -> impl stream::Stream<Item = Vec<Granted>> + Send {
-        // Of a cache each row group is asked for by itself.
+    /// The bytes of a bunch of small row groups.
+    fn bunch_bytes(&self) -> u64 {
         let most = match (&self.row_cache, self.store.is_local()) {
+            // Of a cache each row group is asked for by itself.
             (Some(_), _) => 0,
             (None, true) => BUNCH_BYTES,
             (None, false) => REMOTE_BUNCH_BYTES,
         };
-        let most = most.min(self.budget.bytes() / BUNCH_SHARE);
-        let mut parts = 1;
-        let mut granted = Box::pin(granted.fuse());
-        let mut next: Option<Granted> = None;
-        stream::poll_fn(move |context| {
-            let mut bunch: Vec<Granted> = Vec::new();
-            let mut cost = 0u64;
-            loop {
-                let part = match next.take() {
-                    Some(part) => part,
-                    None => match granted.poll_next_unpin(context) {
-                        Poll::Ready(Some(part)) => part,
-                        Poll::Pending if bunch.is_empty() => return Poll::Pending,
-                        Poll::Ready(None) if bunch.is_empty() => return Poll::Ready(None),
-                        Poll::Pending | Poll::Ready(None) => return Poll::Ready(Some(bunch)),
-                    },
-                };
-                cost = cost.saturating_add(part.cost);
-                if !bunch.is_empty() && cost > most {
-                    next = Some(part);
-                    return Poll::Ready(Some(bunch));
-                }
-                bunch.push(part);
-                if cost >= most || bunch.len() >= parts {
-                    parts *= 2;
-                    return Poll::Ready(Some(bunch));
-                }
-            }
-        })
+        most.min(self.budget.bytes() / BUNCH_SHARE)
     }
 
     /// Fetches parts, up to the first that fails.

@@ -10,6 +10,7 @@
 //! kept before. [`select`] and [`filter`] decide which rows of a row group are wanted.
 
 pub(crate) mod budget;
+mod bunches;
 pub(crate) mod fetch;
 pub mod filter;
 mod numbers;
