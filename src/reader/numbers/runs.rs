@@ -3,6 +3,8 @@
 
 use std::cmp::min;
 
+use crate::reader::pages::varint;
+
 /// Numbers in a group of a packed run.
 pub(super) const GROUP: usize = 8;
 
@@ -122,20 +124,6 @@ pub(super) fn bits(bytes: &[u8], at: usize) -> u64 {
 
 fn word(bytes: &[u8], at: usize) -> u64 {
     bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
-}
-
-/// A number of up to 64 bits, seven to a byte, the lowest first.
-pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
-    let mut value = 0;
-    for place in (0..u64::BITS).step_by(7) {
-        let (&byte, after) = rest.split_first()?;
-        *rest = after;
-        value |= u64::from(byte & 0x7f) << place;
-        if byte & 0x80 == 0 {
-            return Some(value);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

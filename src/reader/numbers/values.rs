@@ -1,7 +1,8 @@
 //! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
 
-use super::runs::{Run, Runs, unpack, varint};
+use super::runs::{Run, Runs, unpack};
 use crate::arrow::datatypes::ArrowNativeType;
+use crate::reader::pages::varint;
 
 /// A value of four or eight bytes, whatever it means.
 pub(super) trait Value: ArrowNativeType {

@@ -123,8 +123,8 @@ fn deltas(bytes: &[u8], most: u32) -> Option<usize> {
     Some(bytes.len() - rest.len())
 }
 
-/// An integer of variable length.
-pub(super) fn varint(rest: &mut &[u8]) -> Option<u64> {
+/// An integer of variable length: seven bits a byte, the lowest first.
+pub(in crate::reader) fn varint(rest: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for place in 0..LONGEST_VARINT {
         let (&byte, after) = rest.split_first()?;
