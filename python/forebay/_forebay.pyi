@@ -449,4 +449,6 @@ class Memory:
     """A block of memory that numpy views."""
 
     @property
+    def __array_struct__(self) -> object: ...
+    @property
     def __array_interface__(self) -> dict[str, Any]: ...
