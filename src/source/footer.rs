@@ -6,9 +6,10 @@ mod structure;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, stream};
 use parquet::file::metadata::{
     ColumnChunkMetaData, KeyValue, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader,
     ParquetStatisticsPolicy, RowGroupMetaData,
@@ -71,8 +72,8 @@ struct Parsed {
     columns: Arc<FileColumns>,
 }
 
-/// Reads the footers of files, in their order; fails with the first that cannot be read. Not those of files whose rows and
-/// columns are declared, once there is one whose costs stand for theirs.
+/// Reads the footers of files; fails with the first file, of those that were asked for, that cannot be read. Not those of
+/// files whose rows and columns are declared, once there is one whose costs stand for theirs.
 pub(super) async fn read_all(
     store: &Store,
     files: Vec<DataFile>,
@@ -85,8 +86,11 @@ pub(super) async fn read_all(
     let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
     let mut renewal = kept.as_ref().and_then(|kept| kept.renew(read_now().map(key)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
-    let mut opened = Vec::with_capacity(files.len());
-    let reads = files.into_iter().zip(is_late).enumerate().map(|(at, (mut file, is_late))| {
+    let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
+    // No more are asked for then.
+    let has_failed = AtomicBool::new(false);
+    let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
+    let reads = asked_for.map(|(at, (mut file, is_late))| {
         let key = key(&file);
         let bytes = kept.as_ref().and_then(|kept| kept.get(key));
         let (known, tail) = (known.clone(), file.tail.take());
@@ -111,19 +115,37 @@ pub(super) async fn read_all(
             };
             read.await.map_err(|error: Error| error.at(place))
         }
+        .map(move |read| (at, read))
         .boxed()
     });
-    let mut read = stream::iter(reads).buffered(at_once);
-    while let Some((file, key, bytes)) = read.try_next().await? {
-        if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes) {
-            renewal.add(key, &bytes);
+    // In any order, so that one that is late holds up no others.
+    let mut reads = stream::iter(reads).buffer_unordered(at_once);
+    let mut failed: Option<(usize, Error)> = None;
+    while let Some((at, read)) = reads.next().await {
+        match read {
+            Ok((file, key, bytes)) => {
+                if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes) {
+                    renewal.add(key, &bytes);
+                }
+                opened[at] = Some(file);
+            }
+            Err(error) if failed.as_ref().is_none_or(|(first, _)| at < *first) => failed = Some((at, error)),
+            Err(_) => {}
         }
-        opened.push(file);
+        if let Some((first, _)) = &failed {
+            has_failed.store(true, Relaxed);
+            if opened[..*first].iter().all(Option::is_some) {
+                break;
+            }
+        }
+    }
+    if let Some((_, error)) = failed {
+        return Err(error);
     }
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    Ok(opened)
+    Ok(opened.into_iter().flatten().collect())
 }
 
 /// Which files are planned with before their footers are read: those that are declared, behind the first that may hold rows.

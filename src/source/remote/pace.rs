@@ -19,7 +19,7 @@ use super::leg::Late;
 use crate::source::traffic::Traffic;
 
 /// Requests at once: at first, at least, and at most where the user sets no other limit.
-const INITIAL_SLOTS: usize = 8;
+const INITIAL_SLOTS: usize = 16;
 const MIN_SLOTS: usize = 4;
 pub(super) const MAX_SLOTS: usize = 64;
 
