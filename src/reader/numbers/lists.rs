@@ -227,8 +227,8 @@ fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()
     Runs::new(runs, width)?.each(count, |run| {
         match run {
             Run::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
-            Run::Packed(packed, count) => unpack(packed, width, count, |levels, wanted| {
-                out.extend_from_slice(&levels.map(|level| level as u8)[..wanted]);
+            Run::Packed(packed, count) => unpack(packed, width, count, |levels| {
+                out.extend(levels.iter().map(|level| *level as u8));
                 Some(())
             })?,
         }

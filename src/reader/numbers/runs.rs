@@ -11,8 +11,18 @@ pub(super) const GROUP: usize = 8;
 /// Bytes of the word that packed numbers are read through.
 const WORD: usize = size_of::<u64>();
 
+/// Numbers that are unpacked at a time: few enough for the first-level cache.
+const STEP: usize = 128;
+
+/// Bytes in which each number of a group has a word, whatever the width.
+const WINDOW: usize = (GROUP - 1) * WIDEST as usize / 8 + WORD;
+
 /// The widest numbers that fit a word wherever they begin in its first byte.
 pub(super) const WIDEST: u32 = u64::BITS - 8;
+
+macro_rules! widths {
+    ($($width:literal)*) => { [$(groups::<$width>),*] };
+}
 
 /// The runs of a stream, until it ends or makes no sense.
 pub(super) struct Runs<'a> {
@@ -72,40 +82,56 @@ impl Run<'_> {
     }
 }
 
-/// Calls `each` for the first `count` numbers of `width` bits, eight at a time; the last call may have numbers that do not
-/// count. `None` if there are too few bytes.
+/// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until that returns `None`. `None` as well
+/// if there are too few bytes.
 pub(super) fn unpack(
     packed: &[u8],
     width: u32,
     count: usize,
-    mut each: impl FnMut([u64; GROUP], usize) -> Option<()>,
+    mut each: impl FnMut(&[u64]) -> Option<()>,
 ) -> Option<()> {
-    let bytes = width as usize;
-    let groups = count.div_ceil(GROUP);
-    if width > WIDEST || groups.checked_mul(bytes)? > packed.len() {
+    let unpack = *UNPACK.get(width as usize)?;
+    // A group takes as many bytes as one of its numbers has bits.
+    if count.div_ceil(GROUP).checked_mul(width as usize)? > packed.len() {
         return None;
     }
-    let mask = (1u64 << width) - 1;
-    let numbers = |window: &[u8]| -> [u64; GROUP] {
-        std::array::from_fn(|at| {
-            let bit = at * bytes;
-            (word(window, bit >> 3) >> (bit & 7)) & mask
-        })
-    };
-    for group in 0..groups {
-        let wanted = min(GROUP, count - group * GROUP);
-        let window = &packed[group * bytes..];
-        let numbers = match window.len() >= bytes + WORD {
-            true => numbers(window),
-            false => {
-                let mut padded = [0; WIDEST as usize + WORD];
-                padded[..bytes].copy_from_slice(&window[..bytes]);
-                numbers(&padded)
-            }
-        };
-        each(numbers, wanted)?;
+    let mut numbers = [[0; GROUP]; STEP / GROUP];
+    for done in (0..count).step_by(STEP) {
+        let wanted = min(STEP, count - done);
+        unpack(&packed[done / GROUP * width as usize..], &mut numbers[..wanted.div_ceil(GROUP)]);
+        each(&numbers.as_flattened()[..wanted])?;
     }
     Some(())
+}
+
+/// Unpacks groups of numbers of one width.
+type Unpack = fn(&[u8], &mut [[u64; GROUP]]);
+
+/// The functions for all widths from 0 on: where the width is known to the compiler, so are all shifts.
+static UNPACK: [Unpack; WIDEST as usize + 1] = widths!(
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28
+    29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
+);
+
+fn groups<const WIDTH: usize>(packed: &[u8], groups: &mut [[u64; GROUP]]) {
+    for (at, numbers) in groups.iter_mut().enumerate() {
+        let packed = &packed[at * WIDTH..];
+        match packed.first_chunk() {
+            Some(window) => group::<WIDTH>(window, numbers),
+            None => {
+                let mut window = [0; WINDOW];
+                window[..packed.len()].copy_from_slice(packed);
+                group::<WIDTH>(&window, numbers);
+            }
+        }
+    }
+}
+
+fn group<const WIDTH: usize>(window: &[u8; WINDOW], numbers: &mut [u64; GROUP]) {
+    for (at, number) in numbers.iter_mut().enumerate() {
+        let bit = at * WIDTH;
+        *number = (word(window, bit / 8) >> (bit % 8)) & ((1 << WIDTH) - 1);
+    }
 }
 
 /// The 57 bits and more from a bit on.
@@ -146,19 +172,19 @@ mod tests {
         for width in 0..=WIDEST {
             let mask = (1u64 << width) - 1;
             let numbers: Vec<u64> =
-                (1..=48u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
+                (1..=400u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
             let bytes = packed(&numbers, width);
-            for count in [1, 7, 8, 9, 41, 48] {
+            for count in [1, 7, 8, 9, 41, 128, 136, 399, 400] {
                 let mut found = Vec::new();
-                let whole = unpack(&bytes, width, count, |eight, wanted| {
-                    found.extend(&eight[..wanted]);
+                let whole = unpack(&bytes, width, count, |numbers| {
+                    found.extend(numbers);
                     Some(())
                 });
                 assert_eq!((whole, &found[..]), (Some(()), &numbers[..count]), "{width} bits");
             }
-            assert_eq!(unpack(&bytes, width, 49, |_, _| Some(())).is_none(), width > 0);
+            assert_eq!(unpack(&bytes, width, 401, |_| Some(())).is_none(), width > 0);
         }
-        assert!(unpack(&[0; 1_000], WIDEST + 1, 8, |_, _| Some(())).is_none());
+        assert!(unpack(&[0; 1_000], WIDEST + 1, 8, |_| Some(())).is_none());
     }
 
     #[test]

@@ -80,24 +80,13 @@ pub(super) fn indexed<T: Value>(
                 let value = *dictionary.get(index as usize)?;
                 out.resize(out.len() + count, value);
             }
-            Run::Packed(packed, count) => unpack(packed, width, count, |indices, wanted| {
-                // One look at the largest, so that the others need none.
-                let values = match indices.iter().all(|&index| index < dictionary.len() as u64) {
-                    true => indices.map(|index| dictionary[index as usize]),
-                    false if wanted < indices.len() => {
-                        let value = |index: u64| dictionary.get(index as usize).copied();
-                        if indices[..wanted].iter().any(|&index| value(index).is_none()) {
-                            return None;
-                        }
-                        indices.map(|index| value(index).unwrap_or_default())
-                    }
-                    false => return None,
-                };
-                match wanted == values.len() {
-                    // Of a known length, so that it is no call.
-                    true => out.extend_from_slice(&values),
-                    false => out.extend_from_slice(&values[..wanted]),
+            Run::Packed(packed, count) => unpack(packed, width, count, |indices| {
+                // One look at the largest for all of them.
+                let most = indices.iter().fold(0, |most, index| most.max(*index));
+                if most >= dictionary.len() as u64 {
+                    return None;
                 }
+                out.extend(indices.iter().map(|index| dictionary[*index as usize]));
                 Some(())
             })?,
         }
@@ -147,8 +136,8 @@ pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>
             }
             let wanted = left.min(values);
             let (packed, after) = rest.split_at_checked(values.checked_mul(usize::from(width))? / 8)?;
-            unpack(packed, u32::from(width), wanted, |differences, wanted| {
-                for difference in &differences[..wanted] {
+            unpack(packed, u32::from(width), wanted, |differences| {
+                for difference in differences {
                     value = value.wrapping_add(least).wrapping_add(*difference);
                     out.push(T::from_bits(value));
                 }
