@@ -24,6 +24,14 @@ pub enum Selection {
         /// A source, and where in `lying` its stretch ends.
         stretches: Vec<(u32, usize)>,
     },
+    /// Rows of several sources, those of each consecutive, with those of others in between. A source is read from front to
+    /// back, and its values are written to their places in a part of the output that fits the cache.
+    Interleaved {
+        /// In output order.
+        picks: Vec<(u32, u32)>,
+        /// Of the output.
+        blocks: Vec<Block>,
+    },
     /// Consecutive rows of a source.
     Runs {
         /// In output order.
@@ -31,6 +39,13 @@ pub enum Selection {
         /// How many rows they have together.
         rows: usize,
     },
+}
+
+/// A part of the output, and the rows of each source that go there.
+pub struct Block {
+    runs: Vec<Run>,
+    /// Of the rows of each run the places in the block.
+    places: Vec<u16>,
 }
 
 /// Consecutive rows of one source.
@@ -55,8 +70,62 @@ const SPREAD: usize = 1 << 17;
 /// Rows within this distance are read together: about a page of memory.
 const NEAR: u32 = 10;
 
+/// Rows of the output that are written together: a first-level cache holds their values. More of them where there are many
+/// sources, so that each has some: what a second-level cache holds, and 16 bits count.
+const BLOCK: usize = 1 << 12;
+const LARGEST_BLOCK: usize = 1 << 15;
+
 /// Columns smaller than this are in the first-level cache anyway.
 const STREAMED: usize = 32 << 10;
+
+impl Block {
+    /// Of rows of so many sources; `None` if those of a source are not consecutive, or few.
+    fn new(picks: &[(u32, u32)], sources: usize) -> Option<Self> {
+        let mut runs: Vec<Run> =
+            (0..sources as u32).map(|source| Run { source, start: 0, rows: 0 }).collect();
+        for &(source, row) in picks {
+            let run = &mut runs[source as usize];
+            if run.rows == 0 {
+                run.start = row;
+            }
+            if run.start + run.rows != row {
+                return None;
+            }
+            run.rows += 1;
+        }
+        let begins =
+            runs.iter().scan(0, |next, run| Some(std::mem::replace(next, *next + run.rows as usize)));
+        let mut next: Vec<usize> = begins.collect();
+        runs.retain(|run| run.rows > 0);
+        if runs.len() * WORTHWHILE_RUN > picks.len() {
+            return None;
+        }
+        let mut places = vec![0; picks.len()];
+        for (place, (source, _)) in picks.iter().enumerate() {
+            let at = &mut next[*source as usize];
+            places[*at] = place as u16;
+            *at += 1;
+        }
+        Some(Block { runs, places })
+    }
+
+    /// Writes the values of the block's rows to their places.
+    fn write<T: Copy>(&self, sources: &[&[T]], stride: usize, out: &mut [T]) {
+        let mut rest = &self.places[..];
+        for run in &self.runs {
+            let (start, rows) = (run.start as usize * stride, run.rows as usize);
+            let values = &sources[run.source as usize][start..start + rows * stride];
+            let (places, after) = rest.split_at(rows);
+            rest = after;
+            match stride {
+                1 => values.iter().zip(places).for_each(|(value, place)| out[usize::from(*place)] = *value),
+                _ => values.chunks_exact(stride).zip(places).for_each(|(values, place)| {
+                    out[usize::from(*place) * stride..][..stride].copy_from_slice(values);
+                }),
+            }
+        }
+    }
+}
 
 impl Selection {
     /// The given sources and rows in them, in the form that is fastest to copy.
@@ -64,9 +133,31 @@ impl Selection {
         Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::spread)
     }
 
-    /// The same where those of a source lie near each other, as in the order of a deal.
-    pub fn near(picks: Vec<(u32, u32)>) -> Self {
-        Selection::runs(picks).or_else(Selection::stretches).unwrap_or_else(Selection::Rows)
+    /// The same of parts whose rows lie near each other, as in the order of a deal; `sources` has the source of each part.
+    pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
+        let longer = Selection::runs(picks).or_else(Selection::stretches);
+        longer.or_else(Selection::interleaved).unwrap_or_else(Selection::Rows).of(sources)
+    }
+
+    /// The same with the given source in place of each.
+    fn of(mut self, sources: &[u32]) -> Self {
+        let exchange = |source: &mut u32| *source = sources[*source as usize];
+        match &mut self {
+            Selection::Rows(picks) => picks.iter_mut().for_each(|(source, _)| exchange(source)),
+            Selection::Stretches { stretches, .. } => {
+                stretches.iter_mut().for_each(|(source, _)| exchange(source));
+            }
+            Selection::Spread { picks, stretches, .. } => {
+                picks.iter_mut().for_each(|(source, _)| exchange(source));
+                stretches.iter_mut().for_each(|(source, _)| exchange(source));
+            }
+            Selection::Interleaved { picks, blocks } => {
+                picks.iter_mut().for_each(|(source, _)| exchange(source));
+                blocks.iter_mut().flat_map(|block| &mut block.runs).for_each(|run| exchange(&mut run.source));
+            }
+            Selection::Runs { runs, .. } => runs.iter_mut().for_each(|run| exchange(&mut run.source)),
+        }
+        self
     }
 
     /// As runs, unless they are short.
@@ -105,6 +196,17 @@ impl Selection {
         });
         let stretches = stretches.collect();
         Ok(Selection::Stretches { rows: picks.into_iter().map(|(_, row)| row).collect(), stretches })
+    }
+
+    /// Source by source for each block of the output, unless a source's rows are not consecutive there, or few.
+    fn interleaved(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
+        let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
+        let rows = (2 * WORTHWHILE_RUN * sources).next_power_of_two().clamp(BLOCK, LARGEST_BLOCK);
+        let blocks = picks.chunks(rows).map(|picks| Block::new(picks, sources)).collect();
+        match blocks {
+            Some(blocks) => Ok(Selection::Interleaved { picks, blocks }),
+            None => Err(picks),
+        }
     }
 
     /// A counting sort by source and by stretches of [`NEAR`] rows, where the sources are large.
@@ -148,7 +250,9 @@ impl Selection {
 
     pub(super) fn len(&self) -> usize {
         match self {
-            Selection::Rows(picks) | Selection::Spread { picks, .. } => picks.len(),
+            Selection::Rows(picks)
+            | Selection::Spread { picks, .. }
+            | Selection::Interleaved { picks, .. } => picks.len(),
             Selection::Stretches { rows, .. } => rows.len(),
             Selection::Runs { rows, .. } => *rows,
         }
@@ -157,7 +261,9 @@ impl Selection {
     /// Visits source and row of each selected row.
     pub(super) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
-            Selection::Rows(picks) | Selection::Spread { picks, .. } => {
+            Selection::Rows(picks)
+            | Selection::Spread { picks, .. }
+            | Selection::Interleaved { picks, .. } => {
                 picks.iter().for_each(|&(source, row)| visit(source as usize, row as usize))
             }
             Selection::Stretches { rows, stretches } => {
@@ -180,6 +286,17 @@ impl Selection {
     pub(super) fn copy<T: Copy + Default>(&self, sources: &[&[T]], stride: usize, out: &mut Vec<T>) {
         out.reserve(self.len() * stride);
         match self {
+            _ if stride == 0 => {}
+            Selection::Interleaved { picks, blocks } => {
+                let begin = out.len();
+                out.resize(begin + picks.len() * stride, T::default());
+                let mut rest = &mut out[begin..];
+                for block in blocks {
+                    let (out, after) = rest.split_at_mut(block.places.len() * stride);
+                    block.write(sources, stride, out);
+                    rest = after;
+                }
+            }
             Selection::Spread { lying, stretches, .. } => {
                 let begin = out.len();
                 out.resize(begin + lying.len() * stride, T::default());
@@ -238,7 +355,9 @@ impl Selection {
     pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
         let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
-            Selection::Rows(picks) | Selection::Spread { picks, .. } => {
+            Selection::Rows(picks)
+            | Selection::Spread { picks, .. }
+            | Selection::Interleaved { picks, .. } => {
                 BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
             }
             Selection::Stretches { rows, stretches } => {
@@ -315,5 +434,53 @@ mod tests {
         for form in [stretches, Selection::Runs { runs, rows: 6 }, Selection::Rows(picks)] {
             assert_eq!(form.bits(&sources).iter().collect::<Vec<_>>(), expected);
         }
+    }
+
+    /// Of parts that give their rows in order, here two to an array, more than fit one block.
+    #[test]
+    fn rows_that_are_interleaved_come_in_their_order() {
+        const PARTS: usize = 6;
+        let of = [0, 0, 1, 1, 2, 2];
+        let begins = [7, 90_000, 0, 60_000, 3, 50_000];
+        let mut next = begins;
+        let picks: Vec<(u32, u32)> = (0..2 * BLOCK as u64 + 1_000)
+            .map(|at| {
+                let part = ((at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % PARTS as u64) as usize;
+                next[part] += 1;
+                (part as u32, next[part] - 1)
+            })
+            .collect();
+        let values: Vec<Vec<u32>> =
+            (0..3).map(|source| (0..400_000).map(|at| at * 3 + source).collect()).collect();
+        let sources: Vec<&[u32]> = values.iter().map(Vec::as_slice).collect();
+        let selection = Selection::near(picks.clone(), &of);
+        assert!(matches!(selection, Selection::Interleaved { .. }));
+        assert_eq!(selection.len(), picks.len());
+        for stride in [0, 1, 3] {
+            let expected: Vec<u32> = picks
+                .iter()
+                .flat_map(|(part, row)| {
+                    &values[of[*part as usize] as usize][*row as usize * stride..][..stride]
+                })
+                .copied()
+                .collect();
+            let mut found = vec![9];
+            selection.copy(&sources, stride, &mut found);
+            assert!(found[0] == 9 && found[1..] == expected, "stride {stride}");
+        }
+        let mut row_by_row = Vec::new();
+        selection.for_each(|source, row| row_by_row.push(values[source][row]));
+        let expected = picks.iter().map(|(part, row)| values[of[*part as usize] as usize][*row as usize]);
+        assert!(row_by_row.into_iter().eq(expected));
+    }
+
+    #[test]
+    fn rows_that_are_not_consecutive_are_gathered_one_by_one() {
+        let mut picks: Vec<(u32, u32)> = (0..1_000).map(|at| (at % 3, at / 3)).collect();
+        assert!(matches!(Selection::near(picks.clone(), &[0, 1, 2]), Selection::Interleaved { .. }));
+        picks.swap(500, 503);
+        assert!(matches!(Selection::near(picks, &[0, 1, 2]), Selection::Rows(_)));
+        let few = (0..1_000).map(|at| (at % 200, at / 200)).collect();
+        assert!(matches!(Selection::near(few, &(0..200).collect::<Vec<_>>()), Selection::Rows(_)));
     }
 }

@@ -16,7 +16,7 @@ use super::lengths::Lengths;
 use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::plan::RankPlan;
-use super::sizing::Sizing;
+use super::sizing::{Grouping, Sizing};
 use super::spec::{CacheSpec, LoaderSpec};
 use super::threads::IoRuntime;
 use super::tiers::Tiers;
@@ -29,11 +29,11 @@ use crate::monitor::{Monitor, Trace};
 use crate::paths;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
-use crate::reader::fetch::Fetcher;
+use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::samples::{SampleIndex, SingleRows};
-use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split};
+use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, Split};
 use crate::source::Store;
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
@@ -336,9 +336,13 @@ impl LoaderBuilder {
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
         let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
-        let may_group = schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0;
+        let grouping = match schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0 {
+            false => Grouping::Alone,
+            true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
+            true => Grouping::Scattered,
+        };
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
-        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, may_group, uses_workspace)?;
+        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace)?;
         let all_narrow = projection.schema().fields().iter().all(|field| is_narrow(field.data_type()));
         let needs_deals =
             !all_narrow || decoded > 0 || spec.cache.is_some() || !matches!(spec.on_bad_row, OnBadRow::Raise);
@@ -351,6 +355,7 @@ impl LoaderBuilder {
             budget: Budget::new(sizing.row_groups),
             lenient: matches!(spec.on_bad_row, OnBadRow::Skip { .. }),
             row_cache: None,
+            costs: KnownCosts::default(),
         };
         let selected = self.select(io, &fetcher, sizing.row_groups)?;
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
@@ -460,7 +465,8 @@ impl LoaderBuilder {
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let projection = Arc::new(catalog.project(&names)?);
         // The rows must be known with certainty, so no row group may be skipped.
-        let fetcher = Fetcher { projection, lenient: false, ..fetcher.clone() };
+        let costs = KnownCosts::default();
+        let fetcher = Fetcher { projection, lenient: false, costs, ..fetcher.clone() };
         let filter = filter.clone();
         let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
         Ok(SampleIndex::new(Arc::new(SingleRows), io.wait_for(matching)??))

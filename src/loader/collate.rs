@@ -296,20 +296,22 @@ impl Collation {
 
     /// Where the picks are in a column of this type.
     fn selection(&self, data_type: &DataType) -> &Selection {
-        let sources = &self.request.sources;
-        match is_narrow(data_type) && sources.iter().any(|source| source.is_dealt()) {
-            true => self.dealt.get_or_init(|| Selection::near(self.rows_at(Resident::dealt_row_at))),
-            false => self.stored.get_or_init(|| Selection::new(self.rows_at(Resident::row_at))),
+        let of = &self.rows.of;
+        match is_narrow(data_type) && self.request.sources.iter().any(|source| source.is_dealt()) {
+            true => {
+                self.dealt.get_or_init(|| Selection::near(self.rows_at(Resident::dealt_row_at).collect(), of))
+            }
+            false => self.stored.get_or_init(|| {
+                let rows = self.rows_at(Resident::row_at);
+                Selection::new(rows.map(|(source, row)| (of[source as usize], row)).collect())
+            }),
         }
     }
 
-    /// The picks as rows of the sources' own rows.
-    fn rows_at(&self, row_at: impl Fn(&Resident, u32) -> u32) -> Vec<(u32, u32)> {
+    /// The picks as a source and a row of its rows.
+    fn rows_at(&self, row_at: fn(&Resident, u32) -> u32) -> impl Iterator<Item = (u32, u32)> {
         let BatchRows { sources, picks, .. } = &self.request;
-        let row = |&(source, place): &(u32, u32)| {
-            (self.rows.of[source as usize], row_at(&sources[source as usize], place))
-        };
-        picks.iter().map(row).collect()
+        picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
     }
 
     /// The column of a decoding task, the task's slots, and the bytes of each.

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::paths;
 use crate::reader::budget::Budget;
-use crate::reader::fetch::{Fetched, Fetcher, Gauge};
+use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
 use crate::shard::Part;
 use crate::source::{self, FOOTERS_AT_ONCE, Footers, Store, TrafficStats};
 
@@ -271,6 +271,7 @@ impl Dataset {
             budget: Budget::new(u64::MAX),
             lenient: false,
             row_cache: None,
+            costs: KnownCosts::default(),
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

@@ -18,8 +18,8 @@ use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
 
-/// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that one is always ready, few
-/// enough that they are still in the processor's caches.
+/// Row groups, or bunches of small ones, that may wait, decoded or being decoded, for the plan to need them: enough that
+/// one is always ready, few enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
 /// Identifies the row groups to prefetch.
@@ -212,7 +212,7 @@ impl Prefetch {
         let (fetcher, watched, cancelled) = (source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
-            let parts = limited.parts(scout(), ahead, fetcher.store.row_groups_at_once());
+            let parts = limited.parts(scout(), ahead, fetcher.at_once());
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {
                 let (decoder, turns) = (at_once.clone(), turns.clone());

@@ -22,9 +22,30 @@ const AHEAD_SHARE: u64 = 8;
 /// The share of the budget that batches may take before fewer are made ahead.
 const BATCHES_SHARE: u64 = 2;
 
-/// Batches that are made together take up to this much: enough to read a row group's column in one go, not so much that
-/// the consumer waits for batches that it does not need yet.
-const GROUP_BYTES: u64 = 16 << 20;
+/// Which batches are made together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// None: making one takes long.
+    Alone,
+    /// Of rows that lie in the order in which they are dealt: so many rows that a column is more work than handing it out.
+    Dealt,
+    /// Of rows that lie anywhere: so many that a row group's column is read in one go, and not so many that the consumer
+    /// waits for batches that it does not need yet.
+    Scattered,
+}
+
+impl Grouping {
+    /// Bytes of the batches that are made together, of rows of `row` bytes.
+    fn bytes(self, row: u64) -> u64 {
+        const MOST: u64 = 16 << 20;
+        const DEALT_ROWS: u64 = 24 << 10;
+        match self {
+            Grouping::Alone => 0,
+            Grouping::Dealt => row.saturating_mul(DEALT_ROWS).min(MOST),
+            Grouping::Scattered => MOST,
+        }
+    }
+}
 
 /// Batches that exist beside those that have a permit: one that waits for a permit, the consumer's present one and the
 /// one before it, and the first one of the next epoch.
@@ -75,7 +96,7 @@ pub(super) struct Sizing {
 struct Asked {
     rows: u64,
     bytes: u64,
-    may_group: bool,
+    grouping: Grouping,
     /// Whether decoding takes memory of the workspace, for which a part is set aside.
     uses_workspace: bool,
     /// Whether the deals of parts stay as long as these do.
@@ -85,8 +106,8 @@ struct Asked {
 }
 
 impl Sizing {
-    /// Divides `memory`, for batches of `rows` rows and `bytes` bytes, which `may_group` says can be made together, and
-    /// with a part for the workspace if decoding uses it.
+    /// Divides `memory`, for batches of `rows` rows and `bytes` bytes, made together as `grouping` says, with a part
+    /// for the workspace if decoding uses it.
     ///
     /// # Errors
     /// Not even the fewest batches fit.
@@ -94,7 +115,7 @@ impl Sizing {
         memory: u64,
         rows: u64,
         bytes: u64,
-        may_group: bool,
+        grouping: Grouping,
         uses_workspace: bool,
     ) -> Result<Self> {
         let made_together = bytes.max(1);
@@ -117,14 +138,14 @@ impl Sizing {
         }
         let fitting = (memory / BATCHES_SHARE / bytes).saturating_sub(BEYOND_QUEUE).max(1);
         let ahead = (memory / AHEAD_SHARE / bytes).clamp(AHEAD, AHEAD_MOST).min(fitting);
-        let most = if may_group { ahead / 2 } else { 1 };
-        let group = (GROUP_BYTES / made_together).clamp(1, most.max(1));
+        let group =
+            (grouping.bytes(made_together / rows.max(1)) / made_together).clamp(1, (ahead / 2).max(1));
         let batches = (ahead + group - 1 + BEYOND_QUEUE) * bytes;
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
         let asked =
-            Asked { rows, bytes: made_together, may_group, uses_workspace, needs_deals: true, beside: 0 };
+            Asked { rows, bytes: made_together, grouping, uses_workspace, needs_deals: true, beside: 0 };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
     }
 
@@ -229,10 +250,10 @@ impl Sizing {
     /// The budget that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so budgets
     /// are tried.
     fn total(&self, bytes: u64) -> u64 {
-        let Asked { rows, bytes: batch, may_group, uses_workspace, beside, .. } = self.asked;
+        let Asked { rows, bytes: batch, grouping, uses_workspace, beside, .. } = self.asked;
         let mut memory = self.memory.max(bytes);
         for _ in 0..TRIES {
-            let left = Sizing::new(memory, rows, batch, may_group, uses_workspace)
+            let left = Sizing::new(memory, rows, batch, grouping, uses_workspace)
                 .map_or(0, |sizing| sizing.row_groups);
             let left = left.saturating_sub(beside);
             if left >= bytes {

@@ -11,9 +11,9 @@
 
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
@@ -33,11 +33,16 @@ use crate::source::{FOOTERS_AT_ONCE, Store};
 
 /// Local row groups that take less than this together, as stored and as rows, are fetched and decoded together: a task, a
 /// read and a lock of each cost more than the work on some ten rows.
-const BUNCH_BYTES: u64 = 1 << 20;
+const BUNCH_BYTES: u64 = 4 << 20;
 /// The same of stores over the network, which may be slow: the first of them waits for the last.
 const REMOTE_BUNCH_BYTES: u64 = 128 << 10;
 /// The share of the memory for row groups that such a bunch takes at most.
 const BUNCH_SHARE: u64 = 256;
+
+/// Bytes of local row groups that are read at once, beside two of any size: memory that a disk has no use for.
+const LOCAL_BYTES_AT_ONCE: u64 = 64 << 20;
+/// Row groups that are looked at to know how large they are.
+const SAMPLED: usize = 16;
 
 /// The input of fetching.
 #[derive(Clone)]
@@ -50,6 +55,21 @@ pub(crate) struct Fetcher {
     pub(crate) lenient: bool,
     /// The cache of rows, which is looked up first.
     pub(crate) row_cache: Option<RowCache>,
+    /// Of the projection.
+    pub(crate) costs: KnownCosts,
+}
+
+/// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
+#[derive(Clone, Default)]
+pub(crate) struct KnownCosts(Arc<OnceLock<Box<[OnceLock<Cost>]>>>);
+
+/// Bytes of a row group.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Of its column chunks.
+    stored: u64,
+    /// Of its rows in memory, at most.
+    held: u64,
 }
 
 /// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
@@ -139,24 +159,40 @@ impl FetchOutcome {
 impl Fetcher {
     /// The bytes that a part's permit covers: its column chunks, and the rows that they become.
     pub(crate) fn cost(&self, part: &Part) -> u64 {
-        self.stored(part.group as usize).saturating_add(self.held(part.group as usize))
+        let Cost { stored, held } = self.cost_of(part.group as usize);
+        stored.saturating_add(held)
     }
 
     /// Refuses a row group whose bytes would not keep the bound even alone; see [`Budget::admit`].
     pub(crate) fn admit(&self, group: usize, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
-        let bytes = self.stored(group).saturating_add(self.held(group));
+        let Cost { stored, held } = self.cost_of(group);
+        let bytes = stored.saturating_add(held);
         let admitted = self.budget.admit(bytes, memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
     }
 
     /// Bytes of a row group's column chunks.
     pub(crate) fn stored(&self, group: usize) -> u64 {
-        self.catalog.stored_bytes(&self.catalog.groups[group], &self.projection)
+        self.cost_of(group).stored
     }
 
     /// Bytes that a row group's rows take in memory, at most.
     pub(crate) fn held(&self, group: usize) -> u64 {
-        self.catalog.held_bytes(&self.catalog.groups[group], &self.projection)
+        self.cost_of(group).held
+    }
+
+    fn cost_of(&self, group: usize) -> Cost {
+        let Fetcher { catalog, projection, .. } = self;
+        let of_group = &catalog.groups[group];
+        let cost = || Cost {
+            stored: catalog.stored_bytes(of_group, projection),
+            held: catalog.held_bytes(of_group, projection),
+        };
+        if catalog.files[of_group.file].footer.get().is_none() {
+            return cost();
+        }
+        let known = || (0..catalog.groups.len()).map(|_| OnceLock::new()).collect();
+        *self.costs.0.get_or_init(known)[group].get_or_init(cost)
     }
 
     /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in
@@ -184,7 +220,7 @@ impl Fetcher {
             });
         let fetched = bunches(granted, |part| part.cost, self.bunch_bytes())
             .map(|bunch| UnderWay::start(self.clone(), bunch, begin.clone()))
-            .buffered(self.store.row_groups_at_once());
+            .buffered(self.at_once());
         let mut fetched = std::pin::pin!(fetched);
         while let Some((begun, failure)) = fetched.next().await {
             if let Some(begun) = begun
@@ -197,6 +233,18 @@ impl Fetcher {
                 return;
             }
         }
+    }
+
+    /// Row groups that are fetched at once.
+    pub(crate) fn at_once(&self) -> usize {
+        let at_once = self.store.row_groups_at_once();
+        if !self.store.is_local() {
+            return at_once;
+        }
+        let sampled = (0..self.catalog.groups.len()).take(SAMPLED);
+        let largest = sampled.map(|group| self.stored(group)).max().unwrap_or(0);
+        let fitting = usize::try_from(LOCAL_BYTES_AT_ONCE / largest.max(1)).unwrap_or(at_once);
+        fitting.max(2).min(at_once)
     }
 
     /// The bytes of a bunch of small row groups.

@@ -150,11 +150,16 @@ impl Resident {
         samples: &SampleIndex,
         part: Part,
         rows: RecordBatch,
-        mut permit: Permit,
+        permit: Permit,
     ) -> Self {
+        Resident::alone(samples, part, rows).under(fetcher, permit)
+    }
+
+    /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
+    fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
-        permit.shrink(fetcher.held(part.group as usize));
-        Resident { permit: Some(Arc::new(permit)), ..Resident::alone(samples, part, rows) }
+        permit.shrink(fetcher.held(self.part.group as usize));
+        Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
     /// The same without a permit.
@@ -189,12 +194,10 @@ impl Resident {
     ) -> Vec<Self> {
         let rows = Rows::new(rows, None);
         let mut next = 0;
-        let parts = parts.into_iter().map(|(part, mut permit)| {
+        let parts = parts.into_iter().map(|(part, permit)| {
             let base = next;
             next += part.rows;
-            permit.shrink(fetcher.held(part.group as usize));
-            let resident = Resident::among(samples, part, (rows.clone(), base));
-            Resident { permit: Some(Arc::new(permit)), ..resident }
+            Resident::among(samples, part, (rows.clone(), base)).under(fetcher, permit)
         });
         parts.collect()
     }

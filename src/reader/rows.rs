@@ -1,4 +1,4 @@
-//! From the bytes of one row group to its rows. The first file in which nothing waits for I/O.
+//! From the bytes of row groups to their rows. The first file in which nothing waits for I/O.
 
 use std::ops::Range;
 use std::sync::Arc;

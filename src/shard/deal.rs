@@ -4,9 +4,9 @@
 //! has the rows of a part at hand can bring them into this order at once, while they are in the processor's cache, and a
 //! batch then takes neighbours from each part of the window, however large the window is.
 //!
-//! Where a slot is one tick of the pool, its parts give a share each, of which the slot's own shuffle decides the order
-//! later. Where many ticks are merged into one slot, or a slot has one part alone, the deal has the final order: it is
-//! then enough to know which part comes next ([`Sources`]).
+//! The deal has the final order, so that it is then enough to know which part comes next ([`Sources`]): a slot is mixed as
+//! soon as the first of its parts is read. Where a part has few rows for each tick, which are near each other anyway, its
+//! shares are left to the slot's own shuffle.
 //!
 //! ```text
 //! part 3, 8 rows     permuted 5 2 7 0 4 1 6 3         in the last slot, whose shuffle takes them as 1 0 3 2

@@ -57,6 +57,10 @@ pub struct Pick {
 /// batches come from fewer parts, with a larger one they wait for more.
 const GROWTH: usize = 8;
 
+/// From this many rows on average, the order of a part's share of a tick is known when the part enters. Shorter ones lie
+/// within few lines of the processor's cache anyway.
+const LONG_SHARE: u64 = 8;
+
 /// How a pool is filled at the beginning of an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Opening {
@@ -205,20 +209,30 @@ impl Lane {
         dealt(ticks.start)..dealt(ticks.end)
     }
 
-    /// Whether a part's deal has its rows in the order in which the slot delivers them: where ticks are merged, or nothing
+    /// Whether a part's deal has its rows in the order in which the slot delivers them: where a part gives many, or nothing
     /// of another part comes in between.
     pub(super) fn is_ordered(&self, slot: usize) -> bool {
-        self.ticks(slot).len() > 1 || self.residents(slot).len() == 1
+        self.ticks(slot).len() > 1 || self.has_long_shares() || self.residents(slot).len() == 1
     }
 
-    /// The ordered slots that a part gives rows to. A slot of one tick has one resident only where this has just entered.
+    /// The ordered slots that a part gives rows to. Where shares are short, a slot of one tick is ordered if it has one
+    /// resident, which has just entered.
     pub(super) fn ordered_slots(&self, part: usize) -> impl Iterator<Item = usize> {
+        let (first, last) = (self.slot_at(part), self.slot_at(part + self.stay(part) - 1));
+        let between = if self.has_long_shares() { first + 1..last } else { 0..0 };
+        let last = (last > first).then_some(last);
+        std::iter::once(first).chain(between).chain(last).filter(|slot| self.is_ordered(*slot))
+    }
+
+    /// The slot that merges this tick.
+    fn slot_at(&self, tick: usize) -> usize {
         let (parts, opening) = (self.parts.len(), self.opening());
-        let entry = if parts <= opening { 0 } else { (part + 1).saturating_sub(opening) };
-        let closing = (parts > opening && part + self.stay(part) > parts).then(|| 1 + parts - opening);
-        std::iter::once(entry)
-            .chain(closing.filter(|slot| *slot < self.slots()))
-            .filter(|slot| self.is_ordered(*slot))
+        if parts <= opening { 0 } else { (tick.min(parts) + 1).saturating_sub(opening) }
+    }
+
+    /// Whether the parts of a tick give so many rows each that their order in it is worth knowing ahead.
+    fn has_long_shares(&self) -> bool {
+        self.rows() >= LONG_SHARE * self.parts.len() as u64 * self.pool() as u64
     }
 
     /// Whether the lane's parts are those of all other lanes too.
