@@ -131,11 +131,14 @@ impl Footer {
     pub(crate) fn chunks_at(
         &self,
         group: usize,
-        leaves: Vec<usize>,
+        leaves: impl IntoIterator<Item = usize>,
     ) -> impl Iterator<Item = (usize, ColumnChunk<'_>)> {
-        let end = leaves.last().map_or(0, |last| last + 1);
         let mut leaves = leaves.into_iter().peekable();
-        self.chunks(group).enumerate().take(end).filter(move |(leaf, _)| leaves.next_if_eq(leaf).is_some())
+        let wanted = self.chunks(group).enumerate().map_while(move |(leaf, chunk)| {
+            leaves.peek()?;
+            Some(leaves.next_if_eq(&leaf).map(|leaf| (leaf, chunk)))
+        });
+        wanted.flatten()
     }
 
     /// A row group as the Parquet crate describes it, by itself, of a file that has none but the columns `roots`, which

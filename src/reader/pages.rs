@@ -82,7 +82,6 @@ pub(super) struct StoredPage {
 /// The result of checking a chunk.
 pub(super) struct Checked {
     pub(super) demand: Demand,
-    pub(super) pages: Vec<StoredPage>,
     /// The same chunk with correct compression flags, if some of its own were wrong.
     pub(super) mended: Option<Bytes>,
 }
@@ -96,7 +95,6 @@ struct Sum {
     rows: u64,
     rows_known: bool,
     uncompressed: u64,
-    pages: Vec<StoredPage>,
     /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
     /// Whether the content of pages must be checked too: values stored as lengths first, or levels in front of rows that
@@ -105,15 +103,18 @@ struct Sum {
 }
 
 impl Chunk<'_> {
-    /// Checks the pages, and adds up the memory that decoding `rows` rows takes.
+    /// Checks the pages, which take the place of those in `pages`, and adds up the memory that decoding `rows` rows takes.
     ///
     /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, with `Corrupt` for headers that contradict the
     /// bytes, the footer or themselves, and with `Unsupported` for kinds of pages that are not read.
-    pub(super) fn check(&self, rows: u64, limit: u64) -> Result<Checked> {
+    pub(super) fn check(&self, rows: u64, limit: u64, pages: &mut Vec<StoredPage>) -> Result<Checked> {
         let mut sum = Sum { rows_known: true, ..Sum::default() };
+        pages.clear();
         let mut at = 0;
         while at < self.bytes.len() {
-            at = self.page(at, limit, &mut sum)?;
+            let page = self.page(at, limit, &mut sum)?;
+            at = page.body.end;
+            pages.push(page);
         }
         self.compare(&sum)?;
         let descriptor = self.about.column;
@@ -135,11 +136,11 @@ impl Chunk<'_> {
         if sum.looks_inside {
             lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes), self.skips)?;
         }
-        Ok(Checked { demand, pages: sum.pages, mended })
+        Ok(Checked { demand, mended })
     }
 
-    /// Checks the page that begins at a byte of the chunk, and returns the offset of the next one.
-    fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<usize> {
+    /// Checks the page that begins at a byte of the chunk.
+    fn page(&self, at: usize, limit: u64, sum: &mut Sum) -> Result<StoredPage> {
         let (page, header) = header::read(&self.bytes[at..])?;
         let start = at + header;
         let left = self.bytes.len() - start;
@@ -147,7 +148,6 @@ impl Chunk<'_> {
             return Err(corrupt(format!("a page of {} bytes, where {left} are left", page.compressed)));
         }
         let body = start..start + page.compressed as usize;
-        let next = body.end;
         let compression = self.about.compression();
         let max_repetition = self.about.column.max_rep_level();
         let counts_levels = self.skips && max_repetition > 0;
@@ -183,8 +183,7 @@ impl Chunk<'_> {
             let stream = Range { start: body.start + page.levels as usize, ..body.clone() };
             check_stream(compression, &self.bytes[stream], page.uncompressed - page.levels, limit)?;
         }
-        sum.pages.push(StoredPage { page, body, is_compressed });
-        Ok(next)
+        Ok(StoredPage { page, body, is_compressed })
     }
 
     /// Whether a page's values are compressed. A page of version 2 may say that they are not although the column has a
@@ -383,7 +382,7 @@ mod tests {
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
         Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }
-            .check(rows, limit)
+            .check(rows, limit, &mut Vec::new())
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
@@ -561,7 +560,7 @@ mod tests {
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
             let about = ColumnChunk::of(&column, &about);
             Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by, skips: false }
-                .check(1, u64::MAX)
+                .check(1, u64::MAX, &mut Vec::new())
                 .unwrap()
                 .mended
         };
@@ -585,7 +584,7 @@ mod tests {
             let column = about.column_descr_ptr();
             let about = ColumnChunk::of(&column, &about);
             let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None, skips: false };
-            assert_eq!(chunk.check(1, u64::MAX).is_ok(), holds, "{said}");
+            assert_eq!(chunk.check(1, u64::MAX, &mut Vec::new()).is_ok(), holds, "{said}");
         }
     }
 }

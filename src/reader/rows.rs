@@ -9,8 +9,8 @@ use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowS
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::Type;
 
-use super::numbers::{self, CheckedChunk};
-use super::pages;
+use super::numbers::{CheckedChunk, Column};
+use super::pages::{self, Checked};
 use crate::arrow::array::{
     Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
 };
@@ -18,7 +18,7 @@ use crate::arrow::compute::{concat_batches, take};
 use crate::arrow::datatypes::{
     DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
 };
-use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection, chunks};
+use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 
@@ -78,34 +78,39 @@ pub(super) fn read_parts(
 /// Decodes row groups of the same columns.
 fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch> {
     let mut rows = 0;
-    let mut checked = Vec::with_capacity(readers.len());
-    for reader in &mut readers {
+    for reader in &readers {
         rows += reader.rows()?;
-        checked.push(guarded(|| reader.check(limit))?);
     }
-    let Some(RowGroupReader { projection, footer, .. }) = readers.first() else {
+    let Some(&RowGroupReader { projection, footer, .. }) = readers.first() else {
         return Err(Error::new(ErrorKind::Internal, "no row groups"));
     };
+    let columns = &footer.columns;
+    let roots = columns.roots(projection.columns());
+    let leaves = columns.leaves_of(&roots);
+    // The rows of a selection are few, or those of a row group that is dealt in two parts.
+    let are_whole = readers.iter().all(|reader| reader.selection.is_none());
+    let mut numbers = leaves.iter().map(|&leaf| {
+        let field = columns.schema.field(columns.parquet.get_column_root_idx(leaf));
+        are_whole.then(|| Column::of(field, columns.parquet.columns()[leaf].as_ref(), rows)).flatten()
+    });
+    let mut numbers: Vec<Option<Column<'_>>> = numbers.by_ref().collect();
+    let mut steps = Vec::with_capacity(readers.len());
+    for reader in &mut readers {
+        steps.push(guarded(|| reader.check(&leaves, limit, &mut numbers))?);
+    }
     if rows == 0 || projection.columns().is_empty() {
         return empty(projection, rows);
     }
-    let roots = footer.columns.roots(projection.columns());
     let mut arrays = vec![None; roots.len()];
-    // The rows of a selection are few, or those of a row group that is dealt in two parts.
-    if readers.iter().all(|reader| reader.selection.is_none()) {
-        for (number, leaf) in checked[0].leaves.iter().enumerate() {
-            let root = footer.columns.parquet.get_column_root_idx(*leaf);
-            let Ok(at) = roots.binary_search(&root) else { continue };
-            let chunks: Vec<&CheckedChunk<'_>> =
-                checked.iter().map(|checked| &checked.chunks[number]).collect();
-            arrays[at] = guarded(|| Ok(numbers::decode(footer.columns.schema.field(root), &chunks)))?;
-        }
+    for (leaf, column) in leaves.iter().zip(numbers) {
+        let root = columns.parquet.get_column_root_idx(*leaf);
+        let (Ok(at), Some(column)) = (roots.binary_search(&root), column) else { continue };
+        arrays[at] = guarded(|| Ok(column.finish()))?;
     }
     let left = roots.iter().zip(&arrays).filter(|(_, array)| array.is_none());
     let left: Vec<usize> = left.map(|(root, _)| *root).collect();
     if !left.is_empty() {
-        let batches =
-            readers.iter().zip(&checked).map(|(reader, checked)| reader.others(&left, checked, limit));
+        let batches = readers.iter().zip(&steps).map(|(reader, step)| reader.others(&left, *step, limit));
         let mut batches = batches.collect::<Result<Vec<_>>>()?;
         let batch = match batches.len() {
             1 => batches.remove(0),
@@ -130,15 +135,6 @@ struct RowGroupReader<'a> {
     chunks: Vec<(Range<u64>, Bytes)>,
 }
 
-/// The column chunks of a row group after they were checked.
-struct Checked<'a> {
-    /// The rows to decode at a time: all, unless repeated values could then exceed the limit.
-    step: usize,
-    /// Of each chunk its leaf column.
-    leaves: Vec<usize>,
-    chunks: Vec<CheckedChunk<'a>>,
-}
-
 impl<'a> RowGroupReader<'a> {
     fn new(catalog: &'a Catalog, projection: &'a Projection, rows: FetchedRows<'a>) -> Result<Self> {
         let FetchedRows { group, selection, mut chunks } = rows;
@@ -160,13 +156,22 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Checks all pages. Chunks with wrong flags are exchanged for ones with right flags.
-    fn check(&mut self, limit: u64) -> Result<Checked<'a>> {
+    /// Checks all pages of the column chunks at `leaves`, and appends them to `numbers`, of which those that cannot go on
+    /// become `None`. Chunks with wrong flags are exchanged for ones with right flags.
+    ///
+    /// Returns the rows to decode at a time: all, unless repeated values could then exceed the limit.
+    fn check(
+        &mut self,
+        leaves: &[usize],
+        limit: u64,
+        numbers: &mut [Option<Column<'_>>],
+    ) -> Result<usize> {
         let rows = self.rows()?;
         let mut total = 0u64;
-        let mut all = Checked { step: rows.max(1), leaves: Vec::new(), chunks: Vec::new() };
+        let mut step = rows.max(1);
+        let mut pages = Vec::new();
         let mut mended = Vec::new();
-        for (leaf, about) in chunks(self.footer, self.group, self.projection) {
+        for ((leaf, about), column) in self.footer.chunks_at(self.group.index, leaves.iter().copied()).zip(numbers) {
             let range = about.range();
             let bytes = self.bytes(&range)?;
             let chunk = pages::Chunk {
@@ -176,33 +181,35 @@ impl<'a> RowGroupReader<'a> {
                 created_by: self.footer.columns.created_by.as_deref(),
                 skips: self.selection.is_some(),
             };
-            let checked =
-                chunk.check(rows as u64, limit).map_err(|error| error.at(self.column_place(leaf)))?;
-            if let Some(bytes) = checked.mended {
-                mended.push((range, bytes));
-            }
-            let demand = checked.demand;
+            let checked = chunk.check(rows as u64, limit, &mut pages);
+            let Checked { demand, mended: bytes_mended } =
+                checked.map_err(|error| error.at(self.column_place(leaf)))?;
             total = total.saturating_add(demand.bytes);
             if total > limit {
                 return Err(pages::too_large(total, limit).at(self.column_place(leaf)));
             }
             if let Some(rows) = (limit - total).checked_div(demand.longest_repeated) {
-                all.step = all.step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
+                step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
             }
-            all.leaves.push(leaf);
-            all.chunks.push(CheckedChunk { about, bytes, pages: checked.pages, rows });
+            let chunk = CheckedChunk { about, bytes: &bytes, pages: &pages, rows };
+            if column.as_mut().is_some_and(|column| column.append(&chunk).is_none()) {
+                *column = None;
+            }
+            if let Some(bytes) = bytes_mended {
+                mended.push((range, bytes));
+            }
         }
         for (range, bytes) in mended {
             if let Some(chunk) = self.chunks.iter_mut().find(|(have, _)| *have == range) {
                 chunk.1 = bytes;
             }
         }
-        Ok(all)
+        Ok(step)
     }
 
     /// Decodes the columns at `roots` with the Parquet crate.
-    fn others(&self, roots: &[usize], checked: &Checked<'_>, limit: u64) -> Result<RecordBatch> {
-        let (rows, step) = (self.rows()?, checked.step);
+    fn others(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
+        let rows = self.rows()?;
         let batch = self.decode(roots, step, limit).map_err(|error| self.blame(error, step, limit))?;
         self.check_int96(&batch, roots, step, limit)?;
         if batch.num_rows() != rows {

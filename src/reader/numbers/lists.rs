@@ -39,7 +39,7 @@ struct Levels {
 
 impl Lists {
     /// Those of a column of lists that are at the top of the schema.
-    pub(super) fn of(column: &ColumnDescriptor, rows: usize) -> Option<Self> {
+    pub(super) fn of(column: &ColumnDescriptor) -> Option<Self> {
         let value = u8::try_from(column.max_def_level()).ok()?;
         let is_nullable = |at: Repetition| u8::from(at == Repetition::OPTIONAL);
         // list, repeated group, item
@@ -53,16 +53,20 @@ impl Lists {
             item: value.checked_sub(item_nullable)?,
             value,
         };
-        let starts = Vec::with_capacity(rows + 1);
         (levels.list <= 1).then(|| Lists {
             rows: 0,
             begin: (0, 0),
             levels,
-            starts,
+            starts: Vec::new(),
             lists: Validity::default(),
             items: Validity::default(),
             scratch: Default::default(),
         })
+    }
+
+    /// Takes the memory for as many rows.
+    pub(super) fn reserve(&mut self, rows: usize) {
+        self.starts.reserve_exact(rows + 1);
     }
 
     /// Goes on with a column chunk of as many rows.

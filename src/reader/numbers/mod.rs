@@ -23,7 +23,6 @@ mod values;
 
 use std::cell::RefCell;
 
-use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
@@ -37,16 +36,50 @@ use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::catalog::ColumnChunk;
 
-/// A thread keeps its memory for pages up to this many bytes.
+/// A thread keeps its memory for a page, a dictionary and dense values up to this many bytes each.
 const KEPT_SCRATCH: usize = 4 << 20;
 
 /// A column chunk whose pages were checked.
 pub(super) struct CheckedChunk<'a> {
     pub(super) about: ColumnChunk<'a>,
-    pub(super) bytes: Bytes,
-    pub(super) pages: Vec<StoredPage>,
+    pub(super) bytes: &'a [u8],
+    pub(super) pages: &'a [StoredPage],
     /// Rows of its row group.
     pub(super) rows: usize,
+}
+
+/// A column that is decoded one column chunk after the other, until one of them is unusual.
+pub(super) enum Column<'a> {
+    Narrow(Typed<'a, u32>),
+    Wide(Typed<'a, u64>),
+}
+
+/// The same with values of one width.
+pub(super) struct Typed<'a, T> {
+    field: &'a Field,
+    /// Of the numbers, which lists are of.
+    item: &'a DataType,
+    column: &'a ColumnDescriptor,
+    /// In all column chunks.
+    rows: usize,
+    shape: Shape,
+    out: Vec<T>,
+}
+
+/// What a row is.
+enum Shape {
+    /// A value or null.
+    Flat(Flat),
+    /// A list or null.
+    Lists(Lists),
+}
+
+/// Which rows have a value.
+struct Flat {
+    has_levels: bool,
+    validity: Validity,
+    /// The rows up to the end of the present chunk.
+    end: usize,
 }
 
 /// The levels and values of one data page.
@@ -59,149 +92,138 @@ struct DataPage<'a> {
     values: &'a [u8],
 }
 
-/// What a thread uses for one page after another.
+/// What a thread uses for one column chunk after another.
 #[derive(Default)]
 struct Scratch {
+    inflater: Inflater,
+    narrow: Memory<u32>,
+    wide: Memory<u64>,
+}
+
+#[derive(Default)]
+struct Inflater {
     page: Vec<u8>,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+/// Values of a column chunk that are not yet in their places.
+#[derive(Default)]
+struct Memory<T> {
+    dictionary: Vec<T>,
+    /// The values of a page with nulls, without them.
+    dense: Vec<T>,
 }
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
-/// Decodes the chunks of one column, one after the other, to an array of the type of `field`; `None` leaves them to the
-/// Parquet crate.
-pub(super) fn decode(field: &Field, chunks: &[&CheckedChunk<'_>]) -> Option<ArrayRef> {
-    let column = chunks.first()?.about.column;
-    let item = match field.data_type() {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            item.data_type()
+impl<'a> Column<'a> {
+    /// One of `rows` rows that becomes an array of the type of `field`; `None` leaves it to the Parquet crate, as it does in
+    /// [`append`](Self::append) and [`finish`](Self::finish). Takes no memory yet.
+    pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
+        let item = match field.data_type() {
+            DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+                item.data_type()
+            }
+            flat => flat,
+        };
+        match (column.physical_type(), item) {
+            (
+                Type::INT32,
+                DataType::Int32
+                | DataType::UInt32
+                | DataType::Date32
+                | DataType::Time32(_)
+                | DataType::Int8
+                | DataType::UInt8
+                | DataType::Int16
+                | DataType::UInt16,
+            )
+            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Column::Narrow),
+            (
+                Type::INT64,
+                DataType::Int64
+                | DataType::UInt64
+                | DataType::Timestamp(..)
+                | DataType::Time64(_)
+                | DataType::Duration(_)
+                | DataType::Date64,
+            )
+            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Column::Wide),
+            _ => None,
         }
-        flat => flat,
-    };
-    match (column.physical_type(), item) {
-        (
-            Type::INT32,
-            DataType::Int32
-            | DataType::UInt32
-            | DataType::Date32
-            | DataType::Time32(_)
-            | DataType::Int8
-            | DataType::UInt8
-            | DataType::Int16
-            | DataType::UInt16,
-        )
-        | (Type::FLOAT, DataType::Float32) => typed::<u32>(field, item, column, chunks),
-        (
-            Type::INT64,
-            DataType::Int64
-            | DataType::UInt64
-            | DataType::Timestamp(..)
-            | DataType::Time64(_)
-            | DataType::Duration(_)
-            | DataType::Date64,
-        )
-        | (Type::DOUBLE, DataType::Float64) => typed::<u64>(field, item, column, chunks),
-        _ => None,
+    }
+
+    /// Decodes the next column chunk.
+    pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
+        match self {
+            Column::Narrow(column) => column.append(chunk),
+            Column::Wide(column) => column.append(chunk),
+        }
+    }
+
+    /// The array of all rows.
+    pub(super) fn finish(self) -> Option<ArrayRef> {
+        match self {
+            Column::Narrow(column) => column.finish(),
+            Column::Wide(column) => column.finish(),
+        }
     }
 }
 
-fn typed<T: Value>(
-    field: &Field,
-    item: &DataType,
-    column: &ColumnDescriptor,
-    chunks: &[&CheckedChunk<'_>],
-) -> Option<ArrayRef> {
-    SCRATCH.with_borrow_mut(|scratch| {
-        let decoder = Decoder {
-            column,
-            chunks,
-            scratch: &mut *scratch,
-            dictionary: Vec::<T>::new(),
-            dense: Vec::new(),
+impl<'a, T: Value> Typed<'a, T> {
+    fn of(
+        field: &'a Field,
+        item: &'a DataType,
+        column: &'a ColumnDescriptor,
+        rows: usize,
+    ) -> Option<Self> {
+        let shape = match item == field.data_type() {
+            true => Shape::Flat(Flat::of(column)?),
+            false => Shape::Lists(Lists::of(column)?),
         };
-        let array = match item == field.data_type() {
-            true => decoder.flat(item),
-            false => decoder.lists(field, item),
-        };
-        scratch.page.truncate(KEPT_SCRATCH);
-        scratch.page.shrink_to(KEPT_SCRATCH);
-        array
-    })
-}
-
-/// Decodes the pages of column chunks, one after the other.
-struct Decoder<'a, T> {
-    column: &'a ColumnDescriptor,
-    chunks: &'a [&'a CheckedChunk<'a>],
-    scratch: &'a mut Scratch,
-    dictionary: Vec<T>,
-    /// The values of a page with nulls, without them.
-    dense: Vec<T>,
-}
-
-impl<T: Value> Decoder<'_, T> {
-    /// One value or null for each row.
-    fn flat(mut self, data_type: &DataType) -> Option<ArrayRef> {
-        let (path, repetition) = (self.column.path().parts(), self.column.max_rep_level());
-        let has_levels = match (path.len(), repetition, self.column.max_def_level()) {
-            (1, 0, most @ (0 | 1)) => most == 1,
-            _ => return None,
-        };
-        let mut end: usize = self.chunks.iter().map(|chunk| chunk.rows).sum();
-        let (mut out, mut validity) = (Vec::with_capacity(end), Validity::default());
-        end = 0;
-        for chunk in self.chunks {
-            end += chunk.rows;
-            self.each(chunk, |dictionary, dense, page| {
-                let from = validity.len();
-                if from + page.count > end {
-                    return None;
-                }
-                let mut there = page.count;
-                match has_levels {
-                    true => {
-                        there = 0;
-                        Runs::new(page.definition, 1)?.each(page.count, |run| {
-                            there += validity.append_run(run)?;
-                            Some(())
-                        })?;
-                    }
-                    false => validity.append(true, page.count),
-                }
-                page.values(there, from, &validity, (dictionary, dense), &mut out)
-            })?;
-            (validity.len() == end).then_some(())?;
-        }
-        numbers(data_type, out, validity.finish())
+        Some(Typed { field, item, column, rows, shape, out: Vec::new() })
     }
 
-    /// A list or null for each row.
-    fn lists(mut self, field: &Field, item: &DataType) -> Option<ArrayRef> {
-        let mut lists = Lists::of(self.column, self.chunks.iter().map(|chunk| chunk.rows).sum())?;
-        // As many as the pages hold, which was checked.
-        let items: u64 = self.chunks.iter().map(|chunk| chunk.about.values).sum();
-        let mut out = Vec::with_capacity(usize::try_from(items).ok()?);
-        for chunk in self.chunks {
-            lists.begin(chunk.rows);
-            self.each(chunk, |dictionary, dense, page| {
-                let from = lists.items();
-                let there = lists.page(&page)?;
-                page.values(there, from, lists.validity(), (dictionary, dense), &mut out)
-            })?;
-            lists.end()?;
+    fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
+        if self.out.capacity() == 0 {
+            self.reserve(chunk)?;
         }
-        lists.finish(field, |nulls| numbers(item, out, nulls))
+        SCRATCH.with_borrow_mut(|scratch| {
+            let (inflater, memory) = T::memory(scratch);
+            let appended = self.pages(chunk, inflater, memory);
+            trim(&mut inflater.page);
+            trim(&mut memory.dictionary);
+            trim(&mut memory.dense);
+            appended
+        })
     }
 
-    /// Calls `each` for every data page, with the dictionary and memory for values without nulls.
-    fn each(
+    /// Takes the memory, now that the pages of a chunk are known to hold what its footer says.
+    fn reserve(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
+        let values = match &mut self.shape {
+            Shape::Flat(_) => self.rows,
+            Shape::Lists(lists) => {
+                lists.reserve(self.rows);
+                usize::try_from(chunk.about.values).ok()?
+            }
+        };
+        self.out.reserve_exact(values);
+        Some(())
+    }
+
+    fn pages(
         &mut self,
         chunk: &CheckedChunk<'_>,
-        mut each: impl FnMut(&[T], &mut Vec<T>, DataPage<'_>) -> Option<()>,
+        inflater: &mut Inflater,
+        memory: &mut Memory<T>,
     ) -> Option<()> {
-        self.dictionary.clear();
+        match &mut self.shape {
+            Shape::Flat(flat) => flat.end += chunk.rows,
+            Shape::Lists(lists) => lists.begin(chunk.rows),
+        }
+        memory.dictionary.clear();
         for (at, stored) in chunk.pages.iter().enumerate() {
             let body = chunk.bytes.get(stored.body.clone())?;
             if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
@@ -210,7 +232,7 @@ impl<T: Value> Decoder<'_, T> {
             let (levels, values) = body.split_at_checked(usize::try_from(stored.page.levels).ok()?)?;
             let length = usize::try_from(stored.page.uncompressed - stored.page.levels).ok()?;
             let values = match stored.is_compressed {
-                true => self.scratch.decompress(chunk.about.compression(), values, length)?,
+                true => inflater.inflate(chunk.about.compression(), values, length)?,
                 false => values,
             };
             let count = usize::try_from(stored.page.values).ok()?;
@@ -220,8 +242,8 @@ impl<T: Value> Decoder<'_, T> {
                 if at > 0 || !is_plain {
                     return None;
                 }
-                self.dictionary.reserve_exact(count.min(values.len()));
-                values::plain(values, count, &mut self.dictionary)?;
+                memory.dictionary.reserve_exact(count.min(values.len()));
+                values::plain(values, count, &mut memory.dictionary)?;
                 continue;
             }
             let most = [self.column.max_rep_level(), self.column.max_def_level()];
@@ -233,9 +255,59 @@ impl<T: Value> Decoder<'_, T> {
                     DataPage { count, encoding: stored.page.encoding, repetition, definition, values }
                 }
             };
-            each(&self.dictionary, &mut self.dense, page)?;
+            match &mut self.shape {
+                Shape::Flat(flat) => {
+                    let from = flat.validity.len();
+                    let there = flat.page(&page)?;
+                    page.values(there, from, &flat.validity, memory, &mut self.out)?;
+                }
+                Shape::Lists(lists) => {
+                    let from = lists.items();
+                    let there = lists.page(&page)?;
+                    page.values(there, from, lists.validity(), memory, &mut self.out)?;
+                }
+            }
         }
-        Some(())
+        match &self.shape {
+            Shape::Flat(flat) => (flat.validity.len() == flat.end).then_some(()),
+            Shape::Lists(lists) => lists.end(),
+        }
+    }
+
+    fn finish(self) -> Option<ArrayRef> {
+        let Typed { field, item, shape, out, .. } = self;
+        match shape {
+            Shape::Flat(flat) => numbers(item, out, flat.validity.finish()),
+            Shape::Lists(lists) => lists.finish(field, |nulls| numbers(item, out, nulls)),
+        }
+    }
+}
+
+impl Flat {
+    /// Those of a column at the top of the schema.
+    fn of(column: &ColumnDescriptor) -> Option<Self> {
+        let has_levels = match (column.path().parts().len(), column.max_rep_level(), column.max_def_level()) {
+            (1, 0, most @ (0 | 1)) => most == 1,
+            _ => return None,
+        };
+        Some(Flat { has_levels, validity: Validity::default(), end: 0 })
+    }
+
+    /// Reads the levels of a page, and returns how many values are stored.
+    fn page(&mut self, page: &DataPage<'_>) -> Option<usize> {
+        if self.validity.len() + page.count > self.end {
+            return None;
+        }
+        if !self.has_levels {
+            self.validity.append(true, page.count);
+            return Some(page.count);
+        }
+        let mut there = 0;
+        Runs::new(page.definition, 1)?.each(page.count, |run| {
+            there += self.validity.append_run(run)?;
+            Some(())
+        })?;
+        Some(there)
     }
 }
 
@@ -265,7 +337,7 @@ impl<'a> DataPage<'a> {
         there: usize,
         from: usize,
         validity: &Validity,
-        (dictionary, dense): (&[T], &mut Vec<T>),
+        Memory { dictionary, dense }: &mut Memory<T>,
         out: &mut Vec<T>,
     ) -> Option<()> {
         let has_nulls = there < validity.len() - from;
@@ -294,9 +366,9 @@ impl<'a> DataPage<'a> {
     }
 }
 
-impl Scratch {
+impl Inflater {
     /// The `length` bytes that a stream gives: no more, no fewer. A stream of none is not looked at.
-    fn decompress(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
+    fn inflate(&mut self, codec: Compression, stream: &[u8], length: usize) -> Option<&[u8]> {
         if length == 0 {
             return Some(&[]);
         }
@@ -334,6 +406,12 @@ fn numbers<T: Value>(data_type: &DataType, values: Vec<T>, nulls: Option<NullBuf
     };
     let array = ArrayData::builder(data_type.clone()).len(len).nulls(nulls).add_buffer(buffer);
     Some(make_array(array.build().ok()?))
+}
+
+/// Gives memory back that few column chunks need.
+fn trim<T>(kept: &mut Vec<T>) {
+    kept.truncate(KEPT_SCRATCH / size_of::<T>());
+    kept.shrink_to(KEPT_SCRATCH / size_of::<T>());
 }
 
 fn is(encoding: i32, of: Encoding) -> bool {

@@ -1,6 +1,7 @@
 //! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
 
 use super::runs::{Run, Runs, unpack};
+use super::{Inflater, Memory, Scratch};
 use crate::arrow::datatypes::ArrowNativeType;
 use crate::reader::pages::varint;
 
@@ -14,6 +15,8 @@ pub(super) trait Value: ArrowNativeType {
     fn kept_if(self, is_kept: u64) -> Self;
     /// Itself with a byte set that was zero.
     fn with_byte(self, place: usize, byte: u8) -> Self;
+    /// The memory for values of this width, beside that for pages.
+    fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
 }
 
 /// Values that are put together at a time, so that they stay in the first-level cache.
@@ -35,6 +38,10 @@ impl Value for u32 {
     fn with_byte(self, place: usize, byte: u8) -> Self {
         self | u32::from(byte) << (8 * place)
     }
+
+    fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>) {
+        (&mut scratch.inflater, &mut scratch.narrow)
+    }
 }
 
 impl Value for u64 {
@@ -52,6 +59,10 @@ impl Value for u64 {
 
     fn with_byte(self, place: usize, byte: u8) -> Self {
         self | u64::from(byte) << (8 * place)
+    }
+
+    fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>) {
+        (&mut scratch.inflater, &mut scratch.wide)
     }
 }
 
