@@ -118,6 +118,12 @@ impl Projection {
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
     }
+
+    /// Whether decoded rows may point into the bytes that they were read from.
+    pub(crate) fn keeps_bytes(&self) -> bool {
+        let is_view = |field: &&Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
+        self.schema.flattened_fields().iter().any(is_view)
+    }
 }
 
 impl Catalog {

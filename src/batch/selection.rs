@@ -75,6 +75,14 @@ const NEAR: u32 = 10;
 const BLOCK: usize = 1 << 12;
 const LARGEST_BLOCK: usize = 1 << 15;
 
+/// Runs that are fetched into the cache before it is their turn, and the lines of each: the processor sees by itself that
+/// memory is read in order, but only after some lines, and that is how long most runs are.
+const RUNS_AHEAD: usize = 4;
+const LINES_AHEAD: usize = 16;
+
+/// Bytes that the cache fetches together.
+const LINE: usize = 64;
+
 /// Columns smaller than this are in the first-level cache anyway.
 const STREAMED: usize = 32 << 10;
 
@@ -111,11 +119,18 @@ impl Block {
 
     /// Writes the values of the block's rows to their places.
     fn write<T: Copy>(&self, sources: &[&[T]], stride: usize, out: &mut [T]) {
+        let values = |run: &Run| {
+            let start = run.start as usize * stride;
+            &sources[run.source as usize][start..start + run.rows as usize * stride]
+        };
         let mut rest = &self.places[..];
-        for run in &self.runs {
-            let (start, rows) = (run.start as usize * stride, run.rows as usize);
-            let values = &sources[run.source as usize][start..start + rows * stride];
-            let (places, after) = rest.split_at(rows);
+        self.runs.iter().take(RUNS_AHEAD).for_each(|run| prefetch(values(run)));
+        for (at, run) in self.runs.iter().enumerate() {
+            if let Some(next) = self.runs.get(at + RUNS_AHEAD) {
+                prefetch(values(next));
+            }
+            let values = values(run);
+            let (places, after) = rest.split_at(run.rows as usize);
             rest = after;
             match stride {
                 1 => values.iter().zip(places).for_each(|(value, place)| out[usize::from(*place)] = *value),
@@ -407,13 +422,29 @@ impl Selection {
 /// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
 /// full speed, at random it waits for line after line.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
-    const LINE: usize = 64;
     const WORTHWHILE_SHARE: usize = 4;
     if wanted >= source.len() / WORTHWHILE_SHARE && size_of_val(source) >= STREAMED {
         source.iter().step_by((LINE / size_of::<T>()).max(1)).for_each(|value| {
             std::hint::black_box(*value);
         });
     }
+}
+
+/// Asks the processor for the first lines of `values`, without waiting for them.
+fn prefetch<T>(values: &[T]) {
+    let lines = values.iter().step_by((LINE / size_of::<T>()).max(1)).take(LINES_AHEAD);
+    #[cfg(target_arch = "x86_64")]
+    lines.for_each(|value| prefetch_line(value));
+    #[cfg(not(target_arch = "x86_64"))]
+    drop(lines);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(unsafe_code)]
+fn prefetch_line<T>(value: &T) {
+    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+    // SAFETY: it is a hint, which reads nothing and fails for no address; all x86-64 processors know it.
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
 }
 
 #[cfg(test)]

@@ -120,8 +120,13 @@ impl FileColumns {
 
     /// The leaf columns of the file's columns `roots`, both ascending.
     pub(crate) fn leaves_of(&self, roots: &[usize]) -> Vec<usize> {
-        let root = |leaf: &usize| self.parquet.get_column_root_idx(*leaf);
-        (0..self.parquet.num_columns()).filter(|leaf| roots.binary_search(&root(leaf)).is_ok()).collect()
+        let mut roots = roots.iter().peekable();
+        let is_among = |leaf: &usize| {
+            let root = self.parquet.get_column_root_idx(*leaf);
+            while roots.next_if(|next| **next < root).is_some() {}
+            roots.peek() == Some(&&root)
+        };
+        (0..self.parquet.num_columns()).filter(is_among).collect()
     }
 }
 

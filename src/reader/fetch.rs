@@ -345,7 +345,7 @@ impl Fetcher {
             // One by one it shows which it was.
             return Vec::new();
         };
-        let reads = self.store.read_local(&ranges).await;
+        let reads = self.store.read_local(&ranges, self.projection.keeps_bytes()).await;
         let reads = reads.into_iter().zip(ranges).zip(groups).map(|((read, (_, ranges)), group)| {
             let bytes = read.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[*group])))?;
             Ok(ranges.into_iter().zip(bytes).collect())

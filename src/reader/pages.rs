@@ -381,8 +381,11 @@ mod tests {
         let rows = values as u64;
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
-        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }
-            .check(rows, limit, &mut Vec::new())
+        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }.check(
+            rows,
+            limit,
+            &mut Vec::new(),
+        )
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {

@@ -160,18 +160,15 @@ impl<'a> RowGroupReader<'a> {
     /// become `None`. Chunks with wrong flags are exchanged for ones with right flags.
     ///
     /// Returns the rows to decode at a time: all, unless repeated values could then exceed the limit.
-    fn check(
-        &mut self,
-        leaves: &[usize],
-        limit: u64,
-        numbers: &mut [Option<Column<'_>>],
-    ) -> Result<usize> {
+    fn check(&mut self, leaves: &[usize], limit: u64, numbers: &mut [Option<Column<'_>>]) -> Result<usize> {
         let rows = self.rows()?;
         let mut total = 0u64;
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
-        for ((leaf, about), column) in self.footer.chunks_at(self.group.index, leaves.iter().copied()).zip(numbers) {
+        for ((leaf, about), column) in
+            self.footer.chunks_at(self.group.index, leaves.iter().copied()).zip(numbers)
+        {
             let range = about.range();
             let bytes = self.bytes(&range)?;
             let chunk = pages::Chunk {

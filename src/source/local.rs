@@ -63,33 +63,62 @@ impl Local {
     /// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
     /// clock, to the same size, goes unnoticed here.
     pub(super) fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        let (path, size) = (filesystem_path(&pin.path), pin.size);
-        if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
-            let cause =
-                format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
-            return Err(Error::new(ErrorKind::Internal, cause));
+        self.read_file(pin, &[ranges], true)?.remove(0)
+    }
+
+    /// The same for several reads, which look once whether a file has changed. Where no bytes are kept for long, ranges that
+    /// are read together share memory.
+    pub(super) fn read_all(
+        &self,
+        wanted: &[(Pin, Vec<Range<u64>>)],
+        is_kept: bool,
+    ) -> Vec<Result<Vec<Bytes>>> {
+        let path = |at: usize| wanted[at].0.path.as_ref();
+        let mut by_file: Vec<usize> = (0..wanted.len()).collect();
+        by_file.sort_by_key(|at| path(*at));
+        let mut read: Vec<Result<Vec<Bytes>>> = wanted.iter().map(|_| Ok(Vec::new())).collect();
+        for of_file in by_file.chunk_by(|a, b| path(*a) == path(*b)) {
+            let ranges: Vec<&[Range<u64>]> = of_file.iter().map(|at| &wanted[*at].1[..]).collect();
+            match self.read_file(&wanted[of_file[0]].0, &ranges, is_kept) {
+                Ok(each) => of_file.iter().zip(each).for_each(|(at, each)| read[*at] = each),
+                Err(error) => of_file.iter().for_each(|at| read[*at] = Err(error.clone())),
+            }
         }
-        let name = pin.path.as_ref();
+        read
+    }
+
+    /// Several reads of one file; fails where that is not the pinned writing.
+    fn read_file(
+        &self,
+        pin: &Pin,
+        reads: &[&[Range<u64>]],
+        is_kept: bool,
+    ) -> Result<Vec<Result<Vec<Bytes>>>> {
+        let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
+        let read_from = |file: &fs::File| {
+            let each = reads.iter().map(|ranges| self.read_from(file, pin.size, ranges, is_kept));
+            each.collect::<Vec<_>>()
+        };
         let known = self.lock().get(name).cloned();
         if let Some(known) = known {
-            let read = self.read_from(&known.file, ranges);
+            let read = read_from(&known.file);
             // After the read, so that a change during it is seen as well.
             let metadata = fs::metadata(&path).or_fail()?;
             if identity(&metadata) == known.identity {
-                return check(pin, &metadata).and(read);
+                return check(pin, &metadata).map(|()| read);
             }
             // Another file has taken the name since this one was opened.
             drop(self.lock().pop(name));
         }
         let file = fs::File::open(&path).or_fail()?;
-        let read = self.read_from(&file, ranges);
+        let read = read_from(&file);
         let metadata = file.metadata().or_fail()?;
         check(pin, &metadata)?;
         let opened = Arc::new(OpenFile { file, identity: identity(&metadata) });
         // What makes room is closed after the lock is free.
         let closed = self.lock().push(name.to_owned(), opened);
         drop(closed);
-        read
+        Ok(read)
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<String, Arc<OpenFile>>> {
@@ -97,7 +126,18 @@ impl Local {
     }
 
     /// Reads the ranges, neighbours together.
-    fn read_from(&self, file: &fs::File, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+    fn read_from(
+        &self,
+        file: &fs::File,
+        size: u64,
+        ranges: &[Range<u64>],
+        is_kept: bool,
+    ) -> Result<Vec<Bytes>> {
+        if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
+            let cause =
+                format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
+            return Err(Error::new(ErrorKind::Internal, cause));
+        }
         let mut read = Vec::with_capacity(ranges.len());
         let mut scratch = Vec::new();
         let mut rest = ranges;
@@ -110,15 +150,17 @@ impl Local {
                 continue;
             }
             let end = together.iter().map(|range| range.end).max().unwrap_or(first.end);
+            let within =
+                |range: &Range<u64>| (range.start - first.start) as usize..(range.end - first.start) as usize;
+            if !is_kept {
+                let bytes = self.read_range(file, &(first.start..end))?;
+                read.extend(together.iter().map(|range| bytes.slice(within(range))));
+                continue;
+            }
             scratch.clear();
             read_exactly(file, &(first.start..end), &mut scratch)?;
             // Each in memory of its own: what is kept of one does not keep its neighbours.
-            let own = |range: &Range<u64>| {
-                Bytes::copy_from_slice(
-                    &scratch[(range.start - first.start) as usize..(range.end - first.start) as usize],
-                )
-            };
-            read.extend(together.iter().map(own));
+            read.extend(together.iter().map(|range| Bytes::copy_from_slice(&scratch[within(range)])));
         }
         Ok(read)
     }

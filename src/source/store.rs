@@ -72,13 +72,17 @@ impl Store {
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
-    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does.
-    pub(crate) async fn read_local(&self, reads: &[(&File, Vec<Range<u64>>)]) -> Vec<Result<Vec<Bytes>>> {
+    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does. `is_kept` tells
+    /// whether some of the bytes stay while others are let go.
+    pub(crate) async fn read_local(
+        &self,
+        reads: &[(&File, Vec<Range<u64>>)],
+        is_kept: bool,
+    ) -> Vec<Result<Vec<Bytes>>> {
         let wanted: Vec<(Pin, Vec<Range<u64>>)> =
             reads.iter().map(|(file, ranges)| (file.pin(), ranges.clone())).collect();
         let local = self.local.clone();
-        let read =
-            self.blocking(move || Ok(wanted.iter().map(|(pin, ranges)| local.read(pin, ranges)).collect()));
+        let read = self.blocking(move || Ok(local.read_all(&wanted, is_kept)));
         let read: Vec<Result<Vec<Bytes>>> = match read.await {
             Ok(read) => read,
             Err(error) => reads.iter().map(|_| Err(error.clone())).collect(),

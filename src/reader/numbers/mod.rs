@@ -49,13 +49,15 @@ pub(super) struct CheckedChunk<'a> {
 }
 
 /// A column that is decoded one column chunk after the other, until one of them is unusual.
-pub(super) enum Column<'a> {
+pub(super) struct Column<'a>(Width<'a>);
+
+enum Width<'a> {
     Narrow(Typed<'a, u32>),
     Wide(Typed<'a, u64>),
 }
 
-/// The same with values of one width.
-pub(super) struct Typed<'a, T> {
+/// A column with values of one width.
+struct Typed<'a, T> {
     field: &'a Field,
     /// Of the numbers, which lists are of.
     item: &'a DataType,
@@ -128,7 +130,7 @@ impl<'a> Column<'a> {
             }
             flat => flat,
         };
-        match (column.physical_type(), item) {
+        let width = match (column.physical_type(), item) {
             (
                 Type::INT32,
                 DataType::Int32
@@ -140,7 +142,7 @@ impl<'a> Column<'a> {
                 | DataType::Int16
                 | DataType::UInt16,
             )
-            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Column::Narrow),
+            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Width::Narrow),
             (
                 Type::INT64,
                 DataType::Int64
@@ -150,35 +152,31 @@ impl<'a> Column<'a> {
                 | DataType::Duration(_)
                 | DataType::Date64,
             )
-            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Column::Wide),
+            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Width::Wide),
             _ => None,
-        }
+        };
+        width.map(Column)
     }
 
     /// Decodes the next column chunk.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
-        match self {
-            Column::Narrow(column) => column.append(chunk),
-            Column::Wide(column) => column.append(chunk),
+        match &mut self.0 {
+            Width::Narrow(column) => column.append(chunk),
+            Width::Wide(column) => column.append(chunk),
         }
     }
 
     /// The array of all rows.
     pub(super) fn finish(self) -> Option<ArrayRef> {
-        match self {
-            Column::Narrow(column) => column.finish(),
-            Column::Wide(column) => column.finish(),
+        match self.0 {
+            Width::Narrow(column) => column.finish(),
+            Width::Wide(column) => column.finish(),
         }
     }
 }
 
 impl<'a, T: Value> Typed<'a, T> {
-    fn of(
-        field: &'a Field,
-        item: &'a DataType,
-        column: &'a ColumnDescriptor,
-        rows: usize,
-    ) -> Option<Self> {
+    fn of(field: &'a Field, item: &'a DataType, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
         let shape = match item == field.data_type() {
             true => Shape::Flat(Flat::of(column)?),
             false => Shape::Lists(Lists::of(column)?),
