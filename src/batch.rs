@@ -10,11 +10,12 @@ mod fixed;
 mod lists;
 mod nulls;
 mod selection;
+mod views;
 mod weight;
 
 use std::sync::Arc;
 
-use crate::arrow::array::{Array, ArrayRef, BooleanArray};
+use crate::arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_null_array};
 use crate::arrow::buffer::BooleanBuffer;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
@@ -23,19 +24,26 @@ pub use fill::Fill;
 pub(crate) use fill::fill;
 pub use nulls::{needs_values, null_rows};
 pub use selection::{Run, Selection};
+pub(crate) use views::exchange_views;
 pub(crate) use weight::{is_variable, longest, weigh};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The field as a batch delivers it, for a field as row groups hold it.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
-    let data_type = match field.data_type() {
+    Arc::new(Field::new(field.name(), delivered_type(field.data_type()), field.is_nullable()))
+}
+
+fn delivered_type(data_type: &DataType) -> DataType {
+    match data_type {
         DataType::Utf8View | DataType::Utf8 => DataType::LargeUtf8,
         DataType::BinaryView | DataType::Binary => DataType::LargeBinary,
-        DataType::List(item) => DataType::LargeList(item.clone()),
+        DataType::List(item) | DataType::LargeList(item) => DataType::LargeList(delivered(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(delivered(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| delivered(field)).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(delivered(entries), *sorted),
         other => other.clone(),
-    };
-    Arc::new(Field::new(field.name(), data_type, field.is_nullable()))
+    }
 }
 
 /// Whether a column is brought into the order of a part's deal before batches are made of it: its values are small and lie
@@ -56,8 +64,12 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
     match first.data_type() {
         DataType::Boolean => booleans(sources, selection, fill),
         DataType::Utf8View | DataType::BinaryView => bytes::gather(sources, selection, fill),
-        DataType::List(_) | DataType::LargeList(_) => lists::gather(sources, selection, fill),
+        DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => {
+            lists::gather(sources, selection, fill)
+        }
         DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection, fill),
+        DataType::Struct(_) => structs(sources, selection),
+        DataType::Null => Ok(new_null_array(&DataType::Null, selection.len())),
         _ => fixed::gather(sources, selection, fill.and_then(Fill::number)),
     }
 }
@@ -75,19 +87,35 @@ fn booleans(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) 
     Ok(Arc::new(BooleanArray::new(filled, None)))
 }
 
+/// Gathers each field by itself.
+fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+    let arrays: Vec<&StructArray> = downcast(sources)?;
+    let columns = (0..arrays[0].num_columns()).map(|at| {
+        let members = arrays.iter().map(|array| array.columns().get(at).map(AsRef::as_ref));
+        let members: Option<Vec<&dyn Array>> = members.collect();
+        gather(&members.ok_or_else(disagreement)?, selection, None)
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let DataType::Struct(fields) = delivered_type(sources[0].data_type()) else { return Err(disagreement()) };
+    let (nulls, rows) = (selection.nulls(sources), selection.len());
+    Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, rows).or_fail()?))
+}
+
 /// The sources as arrays of one concrete type.
 fn downcast<'a, A: Array + 'static>(sources: &[&'a dyn Array]) -> Result<Vec<&'a A>> {
     let typed = sources.iter().map(|source| source.as_any().downcast_ref::<A>());
-    typed
-        .collect::<Option<_>>()
-        .ok_or_else(|| Error::new(ErrorKind::Internal, "row groups disagree on a column's type"))
+    typed.collect::<Option<_>>().ok_or_else(disagreement)
+}
+
+fn disagreement() -> Error {
+    Error::new(ErrorKind::Internal, "row groups disagree on a column's type")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::arrow::array::*;
-    use crate::arrow::buffer::OffsetBuffer;
+    use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
     use crate::arrow::datatypes::{self as types, Float32Type, Int32Type};
 
     /// The values of a stored column in the type that a batch has.
@@ -182,6 +210,68 @@ mod tests {
         }
     }
 
+    /// The same of what is in lists, structures and maps.
+    #[test]
+    fn nested_rows_are_those_that_arrow_interleaves() {
+        let source = |seed: i32, nulls: bool| {
+            let is_there = move |at: i32| !nulls || (at * 7 + seed) % 5 > 0;
+            let texts: ArrayRef = Arc::new(StringViewArray::from_iter(
+                (0..90).map(|at| is_there(at).then(|| "word ".repeat((at + seed) as usize % 9))),
+            ));
+            let numbers = (0..90).map(|at| is_there(at + 1).then_some(at * seed));
+            let numbers: ArrayRef = Arc::new(Int32Array::from_iter(numbers));
+            let fields = [("text", texts), ("number", numbers)]
+                .map(|(name, array)| (Arc::new(Field::new(name, array.data_type().clone(), true)), array));
+            let valid = |rows: i32| NullBuffer::from_iter((0..rows).map(|at| is_there(at + 2)));
+            let (fields, columns): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
+            let structs = StructArray::new(fields.into(), columns, Some(valid(90)));
+            let lengths = (0..40).map(|at| (at + seed) as usize % 4).scan(0, |sum, length| {
+                *sum += length;
+                (*sum <= 90).then_some(length)
+            });
+            let offsets = OffsetBuffer::from_lengths(lengths.chain(std::iter::repeat(0)).take(40));
+            let item = Arc::new(Field::new("item", structs.data_type().clone(), true));
+            let lists: ArrayRef =
+                Arc::new(ListArray::new(item, offsets, Arc::new(structs.clone()), Some(valid(40))));
+            let entries = StructArray::from(vec![
+                (
+                    Arc::new(Field::new("key", DataType::Utf8View, false)),
+                    Arc::new(StringViewArray::from_iter_values((0..80).map(|at| format!("key {at}"))))
+                        as ArrayRef,
+                ),
+                (
+                    Arc::new(Field::new("value", structs.data_type().clone(), true)),
+                    Arc::new(structs.slice(5, 80)),
+                ),
+            ]);
+            let of_map = Arc::new(Field::new("entries", entries.data_type().clone(), false));
+            let maps =
+                MapArray::new(of_map, OffsetBuffer::from_lengths([2; 40]), entries, Some(valid(40)), false);
+            let fixed = Arc::new(Field::new("item", DataType::Utf8View, true));
+            let texts = structs.column(0).slice(0, 80);
+            let pairs = FixedSizeListArray::new(fixed, 2, texts, Some(valid(40)));
+            [lists, Arc::new(maps), Arc::new(pairs), Arc::new(structs.slice(3, 40))]
+        };
+        let (first, second) = (source(3, true), source(4, false));
+        let picks: Vec<(u32, u32)> = (0..200).map(|i| (i % 2, (i * 17 + i / 30) % 40)).collect();
+        let indices: Vec<(usize, usize)> = picks.iter().map(|&(s, r)| (s as usize, r as usize)).collect();
+        for (first, second) in first.iter().zip(&second) {
+            let arrays: [&dyn Array; 2] = [first, second];
+            let got = gather(&arrays, &Selection::new(picks.clone()), None).unwrap();
+            let field = Field::new("c", first.data_type().clone(), true);
+            assert_eq!(got.data_type(), delivered(&field).data_type());
+            let together = crate::arrow::compute::interleave(&arrays, &indices).unwrap();
+            let all = Selection::of_one((0..200).collect());
+            assert_eq!(&got, &gather(&[&together], &all, None).unwrap());
+            // Each row by itself, as arrow cuts it.
+            for (row, &(source, at)) in indices.iter().enumerate() {
+                let alone = arrays[source].slice(at, 1);
+                let alone = gather(&[&alone], &Selection::of_one(vec![0]), None).unwrap();
+                assert_eq!(&got.slice(row, 1), &alone);
+            }
+        }
+    }
+
     /// So does a selection of rows scattered over large row groups, which is read in stored order.
     #[test]
     fn rows_from_all_over_are_those_that_arrow_interleaves() {
@@ -270,7 +360,7 @@ mod tests {
     /// A null list may hide values that are not null.
     #[test]
     fn what_lies_under_a_null_list_is_filled_as_well() {
-        let nulls = crate::arrow::buffer::NullBuffer::from(vec![true, false]);
+        let nulls = NullBuffer::from(vec![true, false]);
         let values: ArrayRef = Arc::new(Int32Array::from(vec![1, 2, 3, 4]));
         let item = Arc::new(Field::new("item", DataType::Int32, true));
         let hidden = FixedSizeListArray::new(item.clone(), 2, values.clone(), Some(nulls.clone()));

@@ -28,7 +28,7 @@ pub use crate::snapshot::FileVersion;
 pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
-pub(crate) use types::{check_plain, leaf_width, same_type};
+pub(crate) use types::{leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
 const NAMES_SHOWN: usize = 20;
@@ -181,8 +181,7 @@ impl Catalog {
         }))
     }
 
-    /// The columns that a loader refuses without further options, each with the reason and the next move: unsupported
-    /// ones, and those that are delivered only as decoded images.
+    /// The columns that a loader refuses, each with the reason and the next move.
     pub fn refused(&self) -> Vec<Error> {
         self.schema.fields().iter().filter_map(|field| types::refusal(field)).collect()
     }
@@ -445,6 +444,7 @@ fn either(first: &Field, second: &Field) -> Field {
         (DataType::Struct(a), DataType::Struct(b)) if a.len() == b.len() => {
             DataType::Struct(a.iter().zip(b).map(|(a, b)| item(a, b)).collect())
         }
+        (DataType::Map(a, sorted), DataType::Map(b, _)) => DataType::Map(item(a, b), *sorted),
         (data_type, _) => data_type.clone(),
     };
     let nullable = first.is_nullable() || second.is_nullable();

@@ -30,9 +30,10 @@ class Batch(Mapping[str, Any]):
     - numbers and booleans have shape ``(N,)`` and their own type,
     - decoded images have shape ``(N, H, W, C)`` or ``(N, C, H, W)``,
     - lists of fixed length and binary of fixed length have shape ``(N, k)``; binary is ``uint8``,
-    - lists of differing lengths are :class:`Ragged`,
+    - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries,
+    - a structure is a dict of its fields, each of them any of these again,
     - times are ``datetime64`` or ``timedelta64``,
-    - text, other binary and all other types are arrays of Python objects, copied one by one.
+    - text, other binary and decimals are arrays of Python objects, copied one by one.
 
     A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
     ``pyarrow.record_batch(batch)``.
@@ -144,8 +145,8 @@ class Schema:
         Returns
         -------
         list of tuple
-            For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the type of an element
-            as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+            For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
+            element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
 
         Examples
         --------

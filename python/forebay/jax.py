@@ -95,6 +95,8 @@ def _bytes(batch: Mapping[str, Any]) -> int:
 def _array(value: Any, device: Any, sharding: Any) -> Any:
     if isinstance(value, jax.Array):  # made by a transform
         return value
+    if isinstance(value, dict):  # the fields of a structure
+        return {name: _array(field, device, sharding) for name, field in value.items()}
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype.kind not in "biufc" and value.dtype.name != "bfloat16":

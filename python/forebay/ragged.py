@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,13 +16,14 @@ __all__ = ["Ragged"]
 class Ragged:
     """A column of lists of differing lengths: all items one after the other, and where each row begins.
 
-    Row ``i`` is ``values[offsets[i]:offsets[i + 1]]``. Both arrays share the batch's memory.
+    Row ``i`` is ``values[offsets[i]:offsets[i + 1]]``. All arrays share the batch's memory.
     ``torch.nn.EmbeddingBag`` and ``torch.nested`` take them as they are.
 
     Parameters
     ----------
-    values : numpy.ndarray
-        All items, row after row, of shape ``(items,)``.
+    values : numpy.ndarray, Ragged or dict
+        All items, row after row: an array of shape ``(items, ...)``, for lists of lists another :class:`Ragged` of so many
+        rows, for lists of structures a dict of these.
     offsets : numpy.ndarray
         Where each row begins, and where the last one ends: ``int64`` of shape ``(rows + 1,)``.
 
@@ -39,16 +41,16 @@ class Ragged:
     """
 
     __slots__ = {  # noqa: RUF023  with what help() shows
-        "values": "All items, row after row, of shape ``(items,)``.",
+        "values": "All items, row after row: an array, a Ragged or a dict of them.",
         "offsets": "Where each row begins, and where the last one ends, of shape ``(rows + 1,)``.",
     }
 
-    values: np.ndarray[Any, Any]
-    """All items, row after row, of shape ``(items,)``."""
+    values: Any
+    """All items, row after row: an array of shape ``(items, ...)``, a :class:`Ragged` or a dict of them."""
     offsets: np.ndarray[Any, Any]
     """Where each row begins, and where the last one ends, of shape ``(rows + 1,)``."""
 
-    def __init__(self, values: np.ndarray[Any, Any], offsets: np.ndarray[Any, Any]) -> None:
+    def __init__(self, values: Any, offsets: np.ndarray[Any, Any]) -> None:
         self.values = values
         self.offsets = offsets
 
@@ -59,38 +61,69 @@ class Ragged:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The type of an item."""
+        """The type of an item.
+
+        Raises
+        ------
+        InvalidError
+            The items are structures, which have a type for each field.
+        """
+        if isinstance(self.values, dict):
+            raise InvalidError(f"structures have a type for each field (see .values[{next(iter(self.values))!r}])")
         dtype: np.dtype[Any] = self.values.dtype
         return dtype
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> np.ndarray[Any, Any]:
+    def __getitem__(self, row: int) -> Any:
         rows = len(self)
         at = row + rows if row < 0 else row
         if not 0 <= at < rows:
             raise IndexError(f"row {row} is out of range for {rows} rows")
-        return self.values[self.offsets[at] : self.offsets[at + 1]]
+        return _cut(self.values, self.offsets[at], self.offsets[at + 1])
 
-    def __iter__(self) -> Iterator[np.ndarray[Any, Any]]:
+    def __iter__(self) -> Iterator[Any]:
         return (self[row] for row in range(len(self)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """The rows as a matrix, without a copy, if all have the same length."""
+        if isinstance(self.values, dict):
+            raise InvalidError("lists of structures do not form an array (take a field: .values[...])")
         lengths = self.lengths
         length = int(lengths[0]) if len(lengths) else 0
         if (lengths != length).any():
             raise InvalidError(
                 f"rows of {lengths.min()} to {lengths.max()} items do not form a matrix (use .padded(fill=0))"
             )
-        matrix = self.values.reshape(len(self), length)
+        items = np.asarray(self.values)
+        matrix = items.reshape(len(self), length, *items.shape[1:])
         if dtype is not None:
             matrix = matrix.astype(dtype, copy=False)
         return matrix.copy() if copy else matrix
 
-    def padded(self, fill: Any = 0, length: int | None = None) -> np.ndarray[Any, Any]:
+    def tolist(self) -> list[Any]:
+        """The rows as lists of Python objects; structures are dicts.
+
+        Returns
+        -------
+        list
+            A list for each row.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import numpy as np
+        >>> fb.Ragged({"x": np.array([1, 2, 3])}, np.array([0, 2, 3])).tolist()
+        [[{'x': 1}, {'x': 2}], [{'x': 3}]]
+        """
+        items = _objects(self.values)
+        return [items[start:end] for start, end in itertools.pairwise(self.offsets.tolist())]
+
+    def padded(self, fill: Any = 0, length: int | None = None) -> Any:
         """The rows as a new matrix, filled up with ``fill``.
+
+        Lists of lists are filled up at each level; of structures, each field is.
 
         Parameters
         ----------
@@ -101,8 +134,8 @@ class Ragged:
 
         Returns
         -------
-        numpy.ndarray
-            A new array of shape ``(rows, length)`` and the type of the items.
+        numpy.ndarray or dict
+            A new array of shape ``(rows, length, ...)`` and the type of the items; of structures a dict of arrays.
 
         Examples
         --------
@@ -112,16 +145,44 @@ class Ragged:
         array([[ 1,  2, -1],
                [ 3, -1, -1]])
         """
+        if isinstance(self.values, dict):
+            return {name: Ragged(items, self.offsets).padded(fill, length) for name, items in self.values.items()}
+        items = self.values.padded(fill) if isinstance(self.values, Ragged) else self.values
         lengths = self.lengths
         if length is None:
             length = int(lengths.max()) if len(lengths) else 0
-        matrix = np.full((len(self), length), fill, dtype=self.values.dtype)
+        matrix = np.full((len(self), length, *items.shape[1:]), fill, dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
         # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
-        item = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], lengths)
-        matrix[within] = self.values[item < length]
+        item = np.arange(len(items)) - np.repeat(self.offsets[:-1], lengths)
+        matrix[within] = items[item < length]
         return matrix
 
     def __repr__(self) -> str:
-        return f"<forebay.Ragged of {len(self)} rows, {len(self.values)} items of {self.values.dtype}>"
+        return f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"
+
+
+def _cut(items: Any, start: int, end: int) -> Any:
+    """The items from one to before another, over the same memory."""
+    if isinstance(items, dict):
+        return {name: _cut(field, start, end) for name, field in items.items()}
+    if isinstance(items, Ragged):
+        return Ragged(items.values, items.offsets[start : end + 1])
+    return items[start:end]
+
+
+def _objects(items: Any) -> list[Any]:
+    """The items as Python objects."""
+    if isinstance(items, dict):
+        names, fields = list(items), [_objects(field) for field in items.values()]
+        return [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
+    objects: list[Any] = items.tolist()
+    return objects
+
+
+def _kind(items: Any) -> str:
+    """The type of the items in words."""
+    if isinstance(items, dict):
+        return f"structures of {', '.join(items)}"
+    return "lists" if isinstance(items, Ragged) else str(items.dtype)

@@ -110,7 +110,11 @@ def tensors(batch: Mapping[str, Any], move: Move = lambda tensor: tensor) -> dic
 def _tensor(value: Any, column: Any, move: Move) -> Any:
     if isinstance(value, torch.Tensor):  # made by a transform
         return move(value)
+    if isinstance(value, dict):  # the fields of a structure
+        return {name: _tensor(field, None, move) for name, field in value.items()}
     if isinstance(value, Ragged):
+        if not isinstance(value.values, np.ndarray) or value.values.dtype.kind not in "biufc":
+            return value
         values, offsets = torch.from_numpy(value.values), torch.from_numpy(value.offsets)
         return torch.nested.nested_tensor_from_jagged(move(values), move(offsets))
     if not isinstance(value, np.ndarray):

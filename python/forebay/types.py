@@ -64,8 +64,9 @@ CacheTier = Literal["auto", "rows", "resized", "pixels"]
 Mixing = Literal["window", "exact", "stored"]
 """How rows are shuffled."""
 
-ColumnKind = Literal["dense", "ragged", "text", "bytes", "object"]
-"""How a column is delivered: an array, :class:`forebay.Ragged`, or an array of ``str``, ``bytes`` or other objects."""
+ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
+"""How a column is delivered: an array, :class:`forebay.Ragged`, a dict of its fields, or an array of ``str``, ``bytes`` or
+other objects."""
 
 
 class OrderDict(TypedDict):

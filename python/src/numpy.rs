@@ -1,28 +1,87 @@
 //! An Arrow column as a numpy array: a view where numpy has the type, else Python objects.
 
-use forebay::arrow::array::{Array, ArrayRef, AsArray};
+use std::sync::Arc;
+
+use forebay::Result;
+use forebay::arrow::array::{Array, ArrayRef, AsArray, StructArray, make_array};
+use forebay::arrow::buffer::{NullBuffer, OffsetBuffer};
 use forebay::arrow::datatypes::{DataType, Field};
+use forebay::internals::batch::needs_values;
+use forebay::internals::error::OrFail;
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyString};
 
 use crate::dense::{self, Dense, Element};
+use crate::errors::IntoPython;
 use crate::memory::Memory;
-use crate::{nulls, objects, ragged};
+use crate::ragged::Offsets;
+use crate::{nulls, objects};
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    nulls::refuse(py, field, column.as_ref())?;
+    delivered(py, field, column)
+}
+
+/// The same of a column, or of what is in one, in which no value is missing where an array needs one.
+fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     if let Some(dense) = dense::dense(field, column.as_ref()) {
-        nulls::refuse(py, field, column.as_ref())?;
         return view(py, dense);
     }
-    if let DataType::LargeList(item) = column.data_type()
-        && let Some(element) = dense::element(item.data_type())
-    {
-        nulls::refuse(py, field, column.as_ref())?;
-        return ragged::ragged(py, column.as_list::<i64>(), element);
+    match column.data_type() {
+        DataType::LargeList(item) => {
+            let list = column.as_list::<i64>();
+            let offsets = Offsets::of(list.offsets().clone());
+            let values = delivered(py, item, &offsets.items(list.values()))?;
+            offsets.ragged(py, values)
+        }
+        DataType::Map(entries, _) => {
+            let map = column.as_map();
+            let offsets = Offsets::of(long(map.offsets().iter().map(|offset| i64::from(*offset))));
+            let of_map: ArrayRef = Arc::new(map.entries().clone());
+            let values = delivered(py, entries, &offsets.items(&of_map))?;
+            offsets.ragged(py, values)
+        }
+        DataType::FixedSizeList(item, length) => {
+            let (rows, length) = (column.len() as i64, i64::from(*length));
+            let offsets = Offsets::of(long((0..=rows).map(|row| row * length)));
+            let values = delivered(py, item, column.as_fixed_size_list().values())?;
+            offsets.ragged(py, values)
+        }
+        DataType::Struct(fields) => {
+            let arrays = PyDict::new(py);
+            let structure = column.as_struct();
+            for (field, member) in fields.iter().zip(structure.columns()) {
+                let member = with_nulls_of(structure, member).or_raise(py)?;
+                arrays.set_item(PyString::intern(py, field.name()), delivered(py, field, &member)?)?;
+            }
+            Ok(arrays.into_any())
+        }
+        _ => objects::array(py, field, column),
     }
-    objects::array(py, field, column)
+}
+
+fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {
+    OffsetBuffer::new(offsets.collect())
+}
+
+/// A field of a structure: what is missing in the structure is missing in it.
+fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef> {
+    // Numbers and lists were refused with nulls.
+    if structure.null_count() == 0 || needs_values(member.data_type()) {
+        return Ok(member.clone());
+    }
+    let nulls = NullBuffer::union(structure.nulls(), member.logical_nulls().as_ref());
+    match member.as_struct_opt() {
+        Some(inner) => {
+            let (fields, columns) = (inner.fields().clone(), inner.columns().to_vec());
+            Ok(Arc::new(StructArray::try_new(fields, columns, nulls).or_fail()?))
+        }
+        None if *member.data_type() == DataType::Null => Ok(member.clone()),
+        None => Ok(make_array(member.to_data().into_builder().nulls(nulls).build().or_fail()?)),
+    }
 }
 
 /// A numpy array over the same memory, which stays alive as the array's base.

@@ -1,15 +1,14 @@
 //! Columns that numpy has no type for, as Python objects: the one place where values are copied one by one.
 //!
-//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a struct is a `dict`, a list is a `list`, a null
-//! is `None`. If such columns must be fast, read the batch through Arrow.
+//! Text is `str`, binary is `bytes`, a decimal is `decimal.Decimal`, a null is `None`. If such columns must be fast, read the batch through Arrow.
 
-use forebay::arrow::array::{Array, ArrayRef, AsArray, OffsetSizeTrait};
+use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field,
 };
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString};
+use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::dense::{self, Dense};
 use crate::memory::Memory;
@@ -53,11 +52,6 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
             let numbers = column.as_primitive::<Decimal256Type>();
             decimals(py, (0..numbers.len()).map(|row| numbers.value_as_string(row)))?
         }
-        DataType::Struct(fields) => {
-            structs(py, fields.iter().zip(column.as_struct().columns()), column.len())?
-        }
-        DataType::List(item) => lists::<i32>(py, item, column)?,
-        DataType::LargeList(item) => lists::<i64>(py, item, column)?,
         DataType::Dictionary(..) => {
             let dictionary = column.as_any_dictionary();
             let distinct = values(py, &unnamed(dictionary.values().data_type()), dictionary.values())?;
@@ -90,31 +84,7 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
     rows.map(|digits| class.call1((digits,))).collect()
 }
 
-fn structs<'a, 'py, F: AsRef<Field> + 'a>(
-    py: Python<'py>,
-    members: impl Iterator<Item = (F, &'a ArrayRef)>,
-    rows: usize,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let dicts: Vec<_> = (0..rows).map(|_| PyDict::new(py)).collect();
-    for (member, column) in members {
-        let name = PyString::new(py, member.as_ref().name());
-        for (dict, value) in dicts.iter().zip(values(py, member.as_ref(), column)?) {
-            dict.set_item(&name, value)?;
-        }
-    }
-    Ok(dicts.into_iter().map(Bound::into_any).collect())
-}
-
-fn lists<'py, O: OffsetSizeTrait>(
-    py: Python<'py>,
-    item: &Field,
-    column: &ArrayRef,
-) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let list = column.as_list::<O>();
-    (0..list.len()).map(|row| Ok(PyList::new(py, values(py, item, &list.value(row))?)?.into_any())).collect()
-}
-
-/// Numbers, times and lists of fixed length, whatever value is under a null.
+/// The values of a dictionary that are numbers or times, whatever value is under a null.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
         let error =

@@ -5,6 +5,7 @@ use forebay::internals::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
+use crate::dense::Element;
 use crate::{capsule, dense};
 
 /// Names and types of columns; ``pyarrow.schema(schema)`` converts it.
@@ -43,8 +44,8 @@ impl Schema {
     /// Returns
     /// -------
     /// list of tuple
-    ///     For each column its name, its kind ("dense", "ragged", "text", "bytes" or "object"), the type of an element
-    ///     as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+    ///     For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
+    ///     element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
     ///
     /// Examples
     /// --------
@@ -94,10 +95,11 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
         return ("dense", Some(element.name()), shape);
     }
     match field.data_type() {
-        DataType::LargeList(item) => match dense::element(item.data_type()) {
-            Some(element) => ("ragged", Some(element.name()), Vec::new()),
-            None => ("object", None, Vec::new()),
-        },
+        DataType::LargeList(item) => {
+            ("ragged", dense::element(item.data_type()).map(Element::name), Vec::new())
+        }
+        DataType::FixedSizeList(..) | DataType::Map(..) => ("ragged", None, Vec::new()),
+        DataType::Struct(_) => ("struct", None, Vec::new()),
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => ("text", None, Vec::new()),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => ("bytes", None, Vec::new()),
         _ => ("object", None, Vec::new()),
@@ -108,7 +110,7 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {
-        Some((dense::Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
+        Some((Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
         Some((_, shape)) if !shape.is_empty() => match field.data_type() {
             DataType::FixedSizeList(item, _) => {
                 format!("{}{shape:?}{nullable}", item.data_type().to_string().to_lowercase())

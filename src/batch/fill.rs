@@ -73,8 +73,14 @@ impl Fill {
             (DataType::Utf8View, Fill::Text(_)) | (DataType::BinaryView, Fill::Bytes(_)) => Ok(()),
             (DataType::Utf8View, _) => Err(unfit().hint("give a text")),
             (DataType::BinaryView, _) => Err(unfit().hint("give bytes")),
-            (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _), _) => {
+            (DataType::List(item) | DataType::LargeList(item), _) => self.check(item.data_type()),
+            (DataType::FixedSizeList(item, _), _)
+                if fixed::is_fixed(item.data_type()) || *item.data_type() == DataType::Boolean =>
+            {
                 self.check(item.data_type())
+            }
+            (DataType::Struct(_) | DataType::Map(..) | DataType::FixedSizeList(..) | DataType::Null, _) => {
+                Err(unfit().hint("its nulls stay; an array of them is asked for through Arrow"))
             }
             (DataType::Boolean, Fill::Number(number)) => match *number == 0.0 || *number == 1.0 {
                 true => Ok(()),

@@ -1,36 +1,42 @@
-//! Lists of values of one width: one values buffer per batch.
+//! Lists and maps: one array of values per batch.
 
 use std::sync::Arc;
 
 use crate::arrow::array::{
-    Array, ArrayRef, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, make_array,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, MapArray,
+    make_array,
 };
 use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, FieldRef};
+use crate::arrow::datatypes::DataType;
 
-use super::{Fill, Run, Selection, booleans, downcast, fill as fill_values, gather as gather_values};
+use super::{
+    Fill, Run, Selection, booleans, delivered_type, disagreement, downcast, fill as fill_values,
+    gather as gather_values,
+};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
-/// The range of a list's values in its source.
-type Bounds<'a> = Box<dyn Fn(usize) -> (usize, usize) + 'a>;
-
+/// Lists and maps of differing length. A map is a list of its entries.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
-    let item = item(sources[0].data_type())?;
     let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
     let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
-    if matches!(sources[0].data_type(), DataType::List(_)) {
-        for array in downcast::<ListArray>(sources)? {
-            values.push(array.values());
-            bounds.push(Box::new(|row| {
-                within(array.values(), array.offsets()[row] as usize, array.offsets()[row + 1] as usize)
-            }));
+    match sources[0].data_type() {
+        DataType::List(_) => {
+            for array in downcast::<ListArray>(sources)? {
+                values.push(array.values());
+                bounds.push(Bounds::Short(array.value_offsets(), array.values().len()));
+            }
         }
-    } else {
-        for array in downcast::<LargeListArray>(sources)? {
-            values.push(array.values());
-            bounds.push(Box::new(|row| {
-                within(array.values(), array.offsets()[row] as usize, array.offsets()[row + 1] as usize)
-            }));
+        DataType::Map(..) => {
+            for array in downcast::<MapArray>(sources)? {
+                values.push(array.entries());
+                bounds.push(Bounds::Short(array.value_offsets(), array.entries().len()));
+            }
+        }
+        _ => {
+            for array in downcast::<LargeListArray>(sources)? {
+                values.push(array.values());
+                bounds.push(Bounds::Long(array.value_offsets(), array.values().len()));
+            }
         }
     }
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
@@ -39,22 +45,50 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     selection.for_each(|source, row| {
         // Values under a null list are not used.
         if fill.is_none() || sources[source].is_valid(row) {
-            let (from, to) = bounds[source](row);
+            let (from, to) = bounds[source].of(row);
             runs.push(source, from, to);
         }
         offsets.push(runs.rows as i64);
     });
     let values = gather_values(&values, &runs.finish()?, fill)?;
-    let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
     let nulls = if fill.is_none() { selection.nulls(sources) } else { None };
-    Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
+    match delivered_type(sources[0].data_type()) {
+        DataType::LargeList(item) => {
+            let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+            Ok(Arc::new(LargeListArray::try_new(item, offsets, values, nulls).or_fail()?))
+        }
+        DataType::Map(entries, sorted) => {
+            let offsets: Option<Vec<i32>> =
+                offsets.into_iter().map(|offset| i32::try_from(offset).ok()).collect();
+            let offsets = offsets.ok_or_else(|| {
+                Error::new(ErrorKind::TooLarge, "a batch with 2^31 or more entries of maps")
+                    .hint("use smaller batches")
+            })?;
+            let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+            let values = values.as_struct().clone();
+            Ok(Arc::new(MapArray::try_new(entries, offsets, values, nulls, sorted).or_fail()?))
+        }
+        other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
+    }
 }
 
-/// The bounds of a list, as far as there are values. Other processes may change the offsets of mapped rows at any time, so
-/// they are checked at each use, and a batch of changed rows is made again.
-fn within(values: &ArrayRef, from: usize, to: usize) -> (usize, usize) {
-    let from = from.min(values.len());
-    (from, to.clamp(from, values.len()))
+/// Where the lists of a source begin and end, and how many values it has.
+enum Bounds<'a> {
+    Short(&'a [i32], usize),
+    Long(&'a [i64], usize),
+}
+
+impl Bounds<'_> {
+    /// The bounds of a list, as far as there are values. Other processes may change the offsets of mapped rows at any time,
+    /// so they are checked at each use, and a batch of changed rows is made again.
+    fn of(&self, row: usize) -> (usize, usize) {
+        let (from, to, values) = match self {
+            Bounds::Short(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
+            Bounds::Long(offsets, values) => (offsets[row] as usize, offsets[row + 1] as usize, *values),
+        };
+        let from = from.min(values);
+        (from, to.clamp(from, values))
+    }
 }
 
 pub(super) fn gather_fixed(
@@ -62,10 +96,11 @@ pub(super) fn gather_fixed(
     selection: &Selection,
     fill: Option<&Fill>,
 ) -> Result<ArrayRef> {
-    let item = item(sources[0].data_type())?;
+    let DataType::FixedSizeList(item, length) = delivered_type(sources[0].data_type()) else {
+        return Err(disagreement());
+    };
     let arrays: Vec<&FixedSizeListArray> = downcast(sources)?;
     let values: Vec<&dyn Array> = arrays.iter().map(|array| array.values().as_ref()).collect();
-    let length = arrays[0].value_length();
     let mut runs = Runs::default();
     selection.for_each(|source, row| {
         let from = arrays[source].value_offset_at(row) as usize;
@@ -117,14 +152,5 @@ impl Runs {
                 .hint("rewrite it with smaller row groups"));
         }
         Ok(Selection::Runs { runs: self.runs, rows: self.rows })
-    }
-}
-
-fn item(data_type: &DataType) -> Result<FieldRef> {
-    match data_type {
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            Ok(item.clone())
-        }
-        other => Err(Error::new(ErrorKind::Internal, format!("{other} is no list"))),
     }
 }

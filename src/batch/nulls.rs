@@ -1,16 +1,15 @@
 //! Rows with a null in columns whose arrays cannot hold one.
 
-use crate::arrow::array::{Array, AsArray};
+use crate::arrow::array::{Array, AsArray, OffsetSizeTrait};
 use crate::arrow::datatypes::DataType;
 
-/// Whether a column of this type becomes an array of values, in which each row needs one: numbers, booleans, times,
-/// binary of fixed length, and lists of these. Text, binary and decimals become objects, and a null is `None`.
+/// Whether a column of this type becomes arrays in which each row needs a value: numbers, booleans, times, binary of fixed
+/// length, lists, and structures that have any of these. Text, binary and decimals become objects, and a null is `None`.
 pub fn needs_values(data_type: &DataType) -> bool {
     match data_type {
         DataType::Boolean | DataType::FixedSizeBinary(_) => true,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            needs_values(item.data_type())
-        }
+        DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Map(..) => true,
+        DataType::Struct(fields) => fields.iter().any(|field| needs_values(field.data_type())),
         DataType::Decimal32(..)
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
@@ -19,12 +18,21 @@ pub fn needs_values(data_type: &DataType) -> bool {
     }
 }
 
-/// The rows of a gathered column that are null or whose lists hold a null, in order.
+/// The rows of a gathered column in which a value is missing that is needed, however deep, in order.
 pub fn null_rows(column: &dyn Array) -> Vec<usize> {
-    let mut rows: Vec<usize> = match column.logical_nulls() {
-        Some(nulls) if nulls.null_count() > 0 => (!nulls.inner()).set_indices().collect(),
-        _ => Vec::new(),
-    };
+    if !needs_values(column.data_type()) {
+        return Vec::new();
+    }
+    // What is missing in a structure is missing in its fields.
+    if let Some(structure) = column.as_struct_opt() {
+        let of_structure = null_places(column).into_iter();
+        let of_fields = structure.columns().iter().flat_map(|field| {
+            let rows = null_rows(field.as_ref()).into_iter();
+            rows.filter(|row| column.is_valid(*row))
+        });
+        return in_order(of_structure.chain(of_fields).collect());
+    }
+    let mut rows = null_places(column);
     let own = rows.len();
     match column.data_type() {
         DataType::FixedSizeList(_, length) => {
@@ -34,24 +42,43 @@ pub fn null_rows(column: &dyn Array) -> Vec<usize> {
         }
         DataType::LargeList(_) => {
             let list = column.as_list::<i64>();
-            let offset = |at: usize| list.value_offsets()[at] as usize;
-            let (first, last) = (offset(0), offset(list.len()));
-            let values = list.values().slice(first, last - first);
-            // Both are in order, so the search for each value starts at the row of the previous one.
-            let mut row = 0;
-            for value in null_rows(values.as_ref()) {
-                while offset(row + 1) <= first + value {
-                    row += 1;
-                }
-                rows.push(row);
-            }
+            rows.extend(rows_of(list.value_offsets(), list.values().as_ref()));
+        }
+        DataType::Map(..) => {
+            let map = column.as_map();
+            rows.extend(rows_of(map.value_offsets(), map.entries()));
         }
         _ => return rows,
     }
-    if rows.len() > own {
-        rows.sort_unstable();
-        rows.dedup();
+    if rows.len() > own { in_order(rows) } else { rows }
+}
+
+/// The lists, given by their offsets, that have items in which a value is missing.
+fn rows_of<O: OffsetSizeTrait>(offsets: &[O], items: &dyn Array) -> Vec<usize> {
+    let offset = |at: usize| offsets[at].as_usize();
+    let (first, last) = (offset(0), offset(offsets.len() - 1));
+    // Both are in order, so the search for each item starts at the row of the previous one.
+    let mut row = 0;
+    let missing = null_rows(items.slice(first, last - first).as_ref()).into_iter();
+    let row_of = |item| {
+        while offset(row + 1) <= first + item {
+            row += 1;
+        }
+        row
+    };
+    missing.map(row_of).collect()
+}
+
+fn null_places(column: &dyn Array) -> Vec<usize> {
+    match column.logical_nulls() {
+        Some(nulls) if nulls.null_count() > 0 => (!nulls.inner()).set_indices().collect(),
+        _ => Vec::new(),
     }
+}
+
+fn in_order(mut rows: Vec<usize>) -> Vec<usize> {
+    rows.sort_unstable();
+    rows.dedup();
     rows
 }
 

@@ -11,8 +11,13 @@ const OFFSET: u64 = 8;
 
 /// Whether the values of a column differ in length.
 pub(crate) fn is_variable(data_type: &DataType) -> bool {
-    use DataType::{BinaryView, LargeList, List, Utf8View};
-    matches!(data_type, Utf8View | BinaryView | List(_) | LargeList(_))
+    match data_type {
+        DataType::Utf8View | DataType::BinaryView => true,
+        DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => true,
+        DataType::FixedSizeList(item, _) => is_variable(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| is_variable(field.data_type())),
+        _ => false,
+    }
 }
 
 /// The most bytes that one value takes in a batch.
@@ -33,31 +38,56 @@ pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
 enum Lengths<'a> {
     /// Views, and the bytes that they are of.
     Views(&'a [u128], u64),
-    /// Offsets, the items that they are of, and the bytes of an item.
-    Offsets(&'a [i32], u64, u64),
-    LongOffsets(&'a [i64], u64, u64),
-    /// All are equal, and counted elsewhere.
-    Fixed,
+    /// Lists by their offsets, and the items that they are of.
+    Lists(&'a [i32], Items<'a>),
+    LongLists(&'a [i64], Items<'a>),
+    /// Lists of one length.
+    FixedLists(usize, Items<'a>),
+    Struct(Vec<Lengths<'a>>),
+    /// All are equal.
+    Fixed(u64),
+}
+
+/// How many items there are, and the bytes of each.
+struct Items<'a> {
+    most: usize,
+    each: Box<Lengths<'a>>,
 }
 
 impl<'a> Lengths<'a> {
+    /// Of a column; those that do not differ are counted elsewhere.
     fn of(array: &'a dyn Array) -> Self {
+        match is_variable(array.data_type()) {
+            true => Lengths::within(array),
+            false => Lengths::Fixed(0),
+        }
+    }
+
+    fn within(array: &'a dyn Array) -> Self {
         match array.data_type() {
             DataType::Utf8View => Lengths::views(array.as_string_view()),
             DataType::BinaryView => Lengths::views(array.as_binary_view()),
-            DataType::List(item) => {
+            DataType::List(_) => {
                 let list = array.as_list::<i32>();
-                Lengths::Offsets(list.value_offsets(), list.values().len() as u64, width(item.data_type()))
+                Lengths::Lists(list.value_offsets(), Items::of(list.values().as_ref()))
             }
-            DataType::LargeList(item) => {
+            DataType::LargeList(_) => {
                 let list = array.as_list::<i64>();
-                Lengths::LongOffsets(
-                    list.value_offsets(),
-                    list.values().len() as u64,
-                    width(item.data_type()),
-                )
+                Lengths::LongLists(list.value_offsets(), Items::of(list.values().as_ref()))
             }
-            _ => Lengths::Fixed,
+            DataType::Map(..) => {
+                let map = array.as_map();
+                Lengths::Lists(map.value_offsets(), Items::of(map.entries()))
+            }
+            DataType::FixedSizeList(_, length) if is_variable(array.data_type()) => {
+                let values = array.as_fixed_size_list().values().as_ref();
+                Lengths::FixedLists(usize::try_from(*length).unwrap_or(0), Items::of(values))
+            }
+            DataType::Struct(_) => {
+                let fields = array.as_struct().columns().iter();
+                Lengths::Struct(fields.map(|field| Lengths::within(field.as_ref())).collect())
+            }
+            other => Lengths::Fixed(width(other)),
         }
     }
 
@@ -70,15 +100,31 @@ impl<'a> Lengths<'a> {
         match self {
             // The length of a view is its first 32 bits.
             Lengths::Views(views, most) => OFFSET + u64::from(views[row] as u32).min(*most),
-            Lengths::Offsets(offsets, most, width) => {
-                let items = u64::try_from(i64::from(offsets[row + 1]) - i64::from(offsets[row])).unwrap_or(0);
-                OFFSET + items.min(*most) * width
+            Lengths::Lists(offsets, items) => {
+                OFFSET + items.between(offsets[row] as usize, offsets[row + 1] as usize)
             }
-            Lengths::LongOffsets(offsets, most, width) => {
-                let items = u64::try_from(offsets[row + 1].wrapping_sub(offsets[row])).unwrap_or(0);
-                OFFSET + items.min(*most) * width
+            Lengths::LongLists(offsets, items) => {
+                OFFSET + items.between(offsets[row] as usize, offsets[row + 1] as usize)
             }
-            Lengths::Fixed => 0,
+            Lengths::FixedLists(length, items) => items.between(row * length, (row + 1) * length),
+            Lengths::Struct(fields) => fields.iter().map(|field| field.at(row)).sum(),
+            Lengths::Fixed(bytes) => *bytes,
+        }
+    }
+}
+
+impl<'a> Items<'a> {
+    fn of(values: &'a dyn Array) -> Self {
+        Items { most: values.len(), each: Box::new(Lengths::within(values)) }
+    }
+
+    /// The bytes of the items from one to before another, as far as there are any.
+    fn between(&self, from: usize, to: usize) -> u64 {
+        let from = from.min(self.most);
+        let to = to.clamp(from, self.most);
+        match &*self.each {
+            Lengths::Fixed(bytes) => (to - from) as u64 * bytes,
+            each => (from..to).map(|item| each.at(item)).sum(),
         }
     }
 }

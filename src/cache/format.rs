@@ -18,12 +18,13 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 use super::key::Key;
-use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray};
+use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use crate::arrow::buffer::Buffer;
-use crate::arrow::datatypes::{ByteViewType, DataType};
+use crate::arrow::datatypes::{BinaryViewType, ByteViewType, DataType, StringViewType};
 use crate::arrow::error::ArrowError;
 use crate::arrow::ipc::reader::StreamDecoder;
 use crate::arrow::ipc::writer::StreamEncoder;
+use crate::batch::exchange_views;
 
 const MAGIC: &[u8; 8] = b"fbrows1\n";
 const TRAILER: usize = 40;
@@ -105,23 +106,16 @@ fn compact(rows: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 fn compact_array(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    fn views<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
+    fn used<T: ByteViewType>(array: &ArrayRef) -> ArrayRef {
         let views = array.as_byte_view::<T>();
         let held: usize = views.data_buffers().iter().map(Buffer::len).sum();
         let used = views.total_buffer_bytes_used();
         // Repeated values may share their bytes, and would take more separately.
         if held > used + used / MAX_UNUSED_DIVISOR { Arc::new(views.gc()) } else { array.clone() }
     }
-    Ok(match array.data_type() {
-        DataType::BinaryView => views::<crate::arrow::datatypes::BinaryViewType>(array),
-        DataType::Utf8View => views::<crate::arrow::datatypes::StringViewType>(array),
-        DataType::Struct(fields) => {
-            let parent = array.as_struct();
-            let children = parent.columns().iter().map(compact_array).collect::<Result<Vec<_>, _>>()?;
-            let (fields, nulls) = (fields.clone(), parent.nulls().cloned());
-            Arc::new(StructArray::try_new_with_length(fields, children, nulls, parent.len())?)
-        }
-        _ => array.clone(),
+    exchange_views(array, &|views| match views.data_type() {
+        DataType::BinaryView => used::<BinaryViewType>(views),
+        _ => used::<StringViewType>(views),
     })
 }
 

@@ -31,7 +31,11 @@ fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
         Type::BYTE_ARRAY => chunk.uncompressed.max(chunk.length),
         _ => 0,
     };
-    let lists = if descriptor.max_rep_level() > 0 { rows.saturating_mul(ROW_OVERHEAD) } else { 0 };
+    // Of lists in lists there is at most one for each value.
+    let lists = match u64::try_from(descriptor.max_rep_level()).unwrap_or(0) {
+        0 => 0,
+        depth => rows.saturating_add((depth - 1).saturating_mul(values)).saturating_mul(ROW_OVERHEAD),
+    };
     let validity = values.div_ceil(u64::from(u8::BITS));
     values.saturating_mul(width).saturating_add(validity).saturating_add(pages).saturating_add(lists)
 }

@@ -27,6 +27,7 @@ fn delivered_type(data_type: &DataType) -> DataType {
         DataType::LargeList(field) => DataType::LargeList(inner(field)),
         DataType::FixedSizeList(field, n) => DataType::FixedSizeList(inner(field), *n),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
         other => other.clone(),
     }
 }
@@ -36,79 +37,41 @@ const TYPE_SHOWN: usize = 500;
 /// Of more refused columns than this, only the first are named.
 const COLUMNS_SHOWN: usize = 20;
 
-/// The reason why columns are refused, in words for one and for several.
-struct Refusal {
-    one: &'static str,
-    several: &'static str,
-    move_of_one: &'static str,
-    move_of_several: &'static str,
-}
-
-const UNREAD: Refusal = Refusal {
-    one: "is not read yet",
-    several: "are of types that are not read yet",
-    move_of_one: "leave it out with `columns`",
-    move_of_several: "leave them out with `columns`",
-};
-
-const IMAGES_ONLY: Refusal = Refusal {
-    one: "is delivered as an image only",
-    several: "are of types that are delivered as images only",
-    move_of_one: "give it to `decode`, or leave it out with `columns`",
-    move_of_several: "give them to `decode`, or leave them out with `columns`",
-};
-
 /// Refuses columns of unsupported types: all of them, by name.
 pub(super) fn check_read<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
-    UNREAD.check(fields.filter(|field| !is_read(field.data_type())))
-}
-
-/// Refuses columns that are delivered only as decoded images, and are not to be decoded.
-pub(crate) fn check_plain<'a>(fields: impl Iterator<Item = &'a Field>) -> Result<()> {
-    IMAGES_ONLY.check(fields.filter(|field| is_images_only(field)))
-}
-
-/// The reason why a column cannot be delivered as it is, if there is one.
-pub(super) fn refusal(field: &Field) -> Option<Error> {
-    match is_read(field.data_type()) {
-        false => Some(UNREAD.of(field)),
-        true => is_images_only(field).then(|| IMAGES_ONLY.of(field)),
-    }
-}
-
-/// The only structure that is supported.
-fn is_images_only(field: &Field) -> bool {
-    matches!(field.data_type(), DataType::Struct(_))
-}
-
-impl Refusal {
-    fn check<'a>(&self, fields: impl Iterator<Item = &'a Field>) -> Result<()> {
-        let refused: Vec<&Field> = fields.collect();
-        match refused.as_slice() {
-            [] => Ok(()),
-            [field] => Err(self.of(field)),
-            several => {
-                let named = several.iter().take(COLUMNS_SHOWN);
-                let named: Vec<String> = named
-                    .map(|field| format!("{:?} ({})", field.name(), outline(field.data_type())))
-                    .collect();
-                let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
-                    0 => String::new(),
-                    more => format!(" and {more} more"),
-                };
-                let cause = format!("{} columns {}: {}{more}", several.len(), self.several, named.join(", "));
-                Err(Error::new(ErrorKind::Unsupported, cause).hint(self.move_of_several))
-            }
+    let refused: Vec<&Field> = fields.filter(|field| !is_read(field.data_type())).collect();
+    match refused.as_slice() {
+        [] => Ok(()),
+        [field] => Err(unread(field)),
+        several => {
+            let named = several.iter().take(COLUMNS_SHOWN);
+            let named: Vec<String> =
+                named.map(|field| format!("{:?} ({})", field.name(), outline(field.data_type()))).collect();
+            let more = match several.len().saturating_sub(COLUMNS_SHOWN) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let cause = format!(
+                "{} columns are of types that are not read: {}{more}",
+                several.len(),
+                named.join(", ")
+            );
+            Err(Error::new(ErrorKind::Unsupported, cause).hint("leave them out with `columns`"))
         }
     }
+}
 
-    fn of(&self, field: &Field) -> Error {
-        let full = field.data_type().to_string();
-        let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
-        Error::new(ErrorKind::Unsupported, format!("type {shown} {}", self.one))
-            .at(Place::default().column(field.name().as_str()))
-            .hint(self.move_of_one)
-    }
+/// The reason why a column cannot be delivered, if there is one.
+pub(super) fn refusal(field: &Field) -> Option<Error> {
+    (!is_read(field.data_type())).then(|| unread(field))
+}
+
+fn unread(field: &Field) -> Error {
+    let full = field.data_type().to_string();
+    let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
+    Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
+        .at(Place::default().column(field.name().as_str()))
+        .hint("leave it out with `columns`")
 }
 
 /// A type without what structures and maps consist of: "List(Struct of 3)".
@@ -124,15 +87,18 @@ fn outline(data_type: &DataType) -> String {
 
 fn is_read(data_type: &DataType) -> bool {
     match data_type {
-        DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) => true,
+        DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_) | DataType::Null => true,
         DataType::Decimal32(..)
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
         | DataType::Decimal256(..) => true,
-        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
-            is_number(item.data_type())
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => is_read(item.data_type()),
+        DataType::Struct(fields) => {
+            !fields.is_empty() && fields.iter().all(|field| is_read(field.data_type()))
         }
-        DataType::Struct(fields) => is_image(fields),
         other => is_number(other),
     }
 }
@@ -152,14 +118,6 @@ fn is_number(data_type: &DataType) -> bool {
         || data_type.is_floating()
 }
 
-/// The form in which Hugging Face stores images: `struct<bytes: binary, path: string>`, in either order.
-fn is_image(fields: &crate::arrow::datatypes::Fields) -> bool {
-    let has = |name: &str, data_type: DataType| {
-        fields.iter().any(|field| field.name() == name && *field.data_type() == data_type)
-    };
-    fields.len() == 2 && has("bytes", DataType::BinaryView) && has("path", DataType::Utf8View)
-}
-
 /// Whether two delivered types hold the same values: nullability, metadata and the name of a list's item do not count.
 pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
     match (a, b) {
@@ -175,6 +133,13 @@ pub(crate) fn same_type(a: &DataType, b: &DataType) -> bool {
                     .zip(b)
                     .all(|(a, b)| a.name() == b.name() && same_type(a.data_type(), b.data_type()))
         }
+        // Their entries have no nulls, and their keys none, whoever wrote them.
+        (DataType::Map(a, _), DataType::Map(b, _)) => match (a.data_type(), b.data_type()) {
+            (DataType::Struct(a), DataType::Struct(b)) => {
+                a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_type(a.data_type(), b.data_type()))
+            }
+            _ => false,
+        },
         _ => a == b,
     }
 }

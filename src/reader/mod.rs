@@ -23,11 +23,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, StructArray, UInt32Array, new_null_array,
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use crate::arrow::datatypes::{DataType, Fields, Schema};
 
-use crate::batch::is_narrow;
+use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::samples::{PartRows, SampleIndex};
@@ -360,15 +360,11 @@ pub(crate) fn cut(rows: &RecordBatch, part: &Part) -> RecordBatch {
 
 /// Copies what views point at, so that they stop pinning whole pages.
 fn compact(array: &ArrayRef) -> Result<ArrayRef> {
-    Ok(match array.data_type() {
-        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
-        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
-        DataType::Struct(fields) => {
-            let columns = array.as_struct().columns().iter().map(compact).collect::<Result<Vec<_>>>()?;
-            Arc::new(StructArray::try_new(fields.clone(), columns, array.nulls().cloned()).or_fail()?)
-        }
-        _ => array.clone(),
-    })
+    let own = |views: &ArrayRef| match views.data_type() {
+        DataType::Utf8View => Arc::new(views.as_string_view().gc()) as ArrayRef,
+        _ => Arc::new(views.as_binary_view().gc()),
+    };
+    exchange_views(array, &own).or_fail()
 }
 
 #[cfg(test)]

@@ -120,8 +120,10 @@ impl Chunk<'_> {
         let descriptor = self.about.column;
         let mut each = leaf_width(descriptor);
         let mut decoded = rows.min(sum.values);
-        if descriptor.max_rep_level() > 0 {
+        if descriptor.path().parts().len() > 1 {
             each += LEVEL_BYTES;
+        }
+        if descriptor.max_rep_level() > 0 {
             decoded = sum.values;
         }
         let mut demand = sum.demand;

@@ -7,16 +7,16 @@ use bytes::Bytes;
 use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
-use parquet::basic::Type;
+use parquet::basic::{LogicalType, Type};
 
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked};
 use crate::arrow::array::{
-    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
+    Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
 };
 use crate::arrow::compute::{concat_batches, take};
 use crate::arrow::datatypes::{
-    DataType, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
+    DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
 };
 use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
@@ -267,21 +267,24 @@ impl<'a> RowGroupReader<'a> {
         let int96 = leaves.filter(|(_, column)| column.physical_type() == Type::INT96);
         let int96: Vec<usize> = int96.map(|(leaf, _)| columns.parquet.get_column_root_idx(leaf)).collect();
         for (column, &root) in roots.iter().enumerate().filter(|(_, root)| int96.contains(root)) {
-            let Some(nanoseconds) = batch.column(column).as_primitive_opt::<TimestampNanosecondType>() else {
-                continue;
-            };
+            let field = columns.schema.field(root);
+            let place = Place::default().column(field.name().as_str());
+            let others = columns.parquet.columns().iter().enumerate().any(|(leaf, column)| {
+                columns.parquet.get_column_root_idx(leaf) == root
+                    && column.physical_type() == Type::INT64
+                    && matches!(column.logical_type_ref(), Some(LogicalType::Timestamp { .. }))
+            });
+            if others {
+                let cause = "times of 64 and of 96 bits in one column are not read";
+                return Err(Error::new(ErrorKind::Unsupported, cause)
+                    .at(place)
+                    .hint("leave it out with `columns`"));
+            }
             let mut fields = columns.schema.fields().to_vec();
-            let field = fields[root].as_ref().clone();
-            fields[root] = Arc::new(field.with_data_type(DataType::Timestamp(TimeUnit::Second, None)));
+            fields[root] = Arc::new(in_seconds(field));
             let schema = Arc::new(Schema::new(fields));
             let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
-            let seconds = coarse.column(0).as_primitive::<TimestampSecondType>();
-            let wrapped = (0..seconds.len()).find(|&row| {
-                seconds.is_valid(row)
-                    && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
-            });
-            if let Some(row) = wrapped {
-                let place = Place::default().column(columns.schema.field(root).name().as_str());
+            if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref()) {
                 let place = if self.selection.is_none() { place.row(row as u64) } else { place };
                 let cause =
                     "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
@@ -348,6 +351,64 @@ impl<'a> RowGroupReader<'a> {
     }
 }
 
+/// A field with all times in whole seconds.
+fn in_seconds(field: &Field) -> Field {
+    let inner = |field: &FieldRef| Arc::new(in_seconds(field));
+    let data_type = match field.data_type() {
+        DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Second, None),
+        DataType::List(item) => DataType::List(inner(item)),
+        DataType::LargeList(item) => DataType::LargeList(inner(item)),
+        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
+        other => other.clone(),
+    };
+    field.clone().with_data_type(data_type)
+}
+
+/// The first row with a time that is another one in nanoseconds than in seconds, however deep.
+fn wrapped(fine: &dyn Array, coarse: &dyn Array) -> Option<usize> {
+    /// The row of a list that has an item.
+    fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
+        offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
+    }
+    if let (Some(nanoseconds), Some(seconds)) =
+        (fine.as_primitive_opt::<TimestampNanosecondType>(), coarse.as_primitive_opt::<TimestampSecondType>())
+    {
+        return (0..seconds.len()).find(|&row| {
+            seconds.is_valid(row)
+                && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
+        });
+    }
+    match fine.data_type() {
+        DataType::List(_) => {
+            let (list, coarse) = (fine.as_list::<i32>(), coarse.as_list_opt::<i32>()?);
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
+            Some(row_of(list.value_offsets(), item))
+        }
+        DataType::LargeList(_) => {
+            let (list, coarse) = (fine.as_list::<i64>(), coarse.as_list_opt::<i64>()?);
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
+            Some(row_of(list.value_offsets(), item))
+        }
+        DataType::FixedSizeList(_, length) => {
+            let (list, coarse) = (fine.as_fixed_size_list(), coarse.as_fixed_size_list_opt()?);
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
+            Some(item / usize::try_from(*length).unwrap_or(1).max(1))
+        }
+        DataType::Map(..) => {
+            let (map, coarse) = (fine.as_map(), coarse.as_map_opt()?);
+            let entry = wrapped(map.entries(), coarse.entries())?;
+            Some(row_of(map.value_offsets(), entry))
+        }
+        DataType::Struct(_) => {
+            let (fine, coarse) = (fine.as_struct().columns(), coarse.as_struct_opt()?.columns());
+            fine.iter().zip(coarse).filter_map(|(fine, coarse)| wrapped(fine.as_ref(), coarse.as_ref())).min()
+        }
+        _ => None,
+    }
+}
+
 /// Runs a decoder, which can panic on malformed bytes.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
@@ -360,9 +421,10 @@ fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     }
     let children = array.to_data().child_data().to_vec();
     let fields: Vec<&DataType> = match to {
-        DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
-            vec![field.data_type()]
-        }
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => vec![field.data_type()],
         DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
         _ => Vec::new(),
     };

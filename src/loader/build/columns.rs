@@ -7,7 +7,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
 use crate::batch::is_variable;
-use crate::catalog::{Catalog, Projection, check_plain};
+use crate::catalog::{Catalog, Projection};
 use crate::column::{ColumnCodec, DecoderCodec, ImageCodec, PlainCodec, Slot};
 use crate::error::{Error, Place, Result};
 
@@ -60,9 +60,6 @@ impl LoaderBuilder {
             fills.insert(name, delivered(PlainCodec { fill: Some(value.clone()) }, field)?);
         }
         let fields = projection.schema().fields();
-        check_plain(
-            fields.iter().map(AsRef::as_ref).filter(|field| !codecs.contains_key(field.name().as_str())),
-        )?;
         codecs.extend(fills);
         let each = fields.iter().map(|field| match codecs.remove(field.name().as_str()) {
             Some(codec) => Ok(codec),

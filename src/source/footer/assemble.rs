@@ -184,6 +184,16 @@ fn stored_and_constant(
     declared.fields().iter().map(of).collect()
 }
 
+/// The entries of a map, of which only the values may be null.
+fn nullable_values(entries: &FieldRef) -> FieldRef {
+    let DataType::Struct(members) = entries.data_type() else { return entries.clone() };
+    let members = members.iter().enumerate().map(|(at, member)| match at {
+        0 => member.clone(),
+        _ => Arc::new(nullable(member)),
+    });
+    Arc::new(entries.as_ref().clone().with_data_type(DataType::Struct(members.collect())))
+}
+
 /// A field that is null wherever it may be in a file that was not read.
 fn nullable(field: &Field) -> Field {
     let inner = |field: &FieldRef| Arc::new(nullable(field));
@@ -192,6 +202,7 @@ fn nullable(field: &Field) -> Field {
         DataType::LargeList(item) => DataType::LargeList(inner(item)),
         DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
         DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
+        DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),
         other => other.clone(),
     };
     field.clone().with_data_type(data_type).with_nullable(true)

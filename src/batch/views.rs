@@ -1,0 +1,47 @@
+//! Texts and bytes at any depth of a column.
+
+use std::sync::Arc;
+
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, StructArray,
+};
+use crate::arrow::datatypes::DataType;
+use crate::arrow::error::ArrowError;
+
+/// The column with each array of views in it exchanged for another with the same values.
+pub(crate) fn exchange_views(
+    array: &ArrayRef,
+    exchange: &dyn Fn(&ArrayRef) -> ArrayRef,
+) -> Result<ArrayRef, ArrowError> {
+    let nulls = array.nulls().cloned();
+    Ok(match array.data_type() {
+        DataType::Utf8View | DataType::BinaryView => exchange(array),
+        DataType::List(item) => {
+            let list = array.as_list::<i32>();
+            let values = exchange_views(list.values(), exchange)?;
+            Arc::new(ListArray::try_new(item.clone(), list.offsets().clone(), values, nulls)?)
+        }
+        DataType::LargeList(item) => {
+            let list = array.as_list::<i64>();
+            let values = exchange_views(list.values(), exchange)?;
+            Arc::new(LargeListArray::try_new(item.clone(), list.offsets().clone(), values, nulls)?)
+        }
+        DataType::FixedSizeList(item, length) => {
+            let values = exchange_views(array.as_fixed_size_list().values(), exchange)?;
+            let (item, rows) = (item.clone(), array.len());
+            Arc::new(FixedSizeListArray::try_new_with_length(item, *length, values, nulls, rows)?)
+        }
+        DataType::Map(entries, sorted) => {
+            let map = array.as_map();
+            let of_map: ArrayRef = Arc::new(map.entries().clone());
+            let values = exchange_views(&of_map, exchange)?.as_struct().clone();
+            Arc::new(MapArray::try_new(entries.clone(), map.offsets().clone(), values, nulls, *sorted)?)
+        }
+        DataType::Struct(fields) => {
+            let columns = array.as_struct().columns().iter();
+            let columns = columns.map(|column| exchange_views(column, exchange)).collect::<Result<_, _>>()?;
+            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, array.len())?)
+        }
+        _ => array.clone(),
+    })
+}
