@@ -248,6 +248,17 @@ fn value(out: &mut String, array: &ArrayRef, row: usize) {
         DataType::List(_) => items(out, &array.as_list::<i32>().value(row)),
         DataType::LargeList(_) => items(out, &array.as_list::<i64>().value(row)),
         DataType::FixedSizeList(..) => items(out, &array.as_fixed_size_list().value(row)),
+        DataType::Map(..) => items(out, &(std::sync::Arc::new(array.as_map().value(row)) as ArrayRef)),
+        DataType::Struct(fields) => {
+            out.push('{');
+            for (field, column) in fields.iter().zip(array.as_struct().columns()) {
+                _ = write!(out, "{}: ", field.name());
+                value(out, column, row);
+                out.push(' ');
+            }
+            out.push('}');
+        }
+        DataType::Null => out.push_str("null"),
         other => panic!("no form for {other}"),
     }
 }
