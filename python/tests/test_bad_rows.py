@@ -66,9 +66,25 @@ def test_rows_that_are_left_out_are_listed(holes: Path, transform: Any) -> None:
 def test_rows_over_the_limit_are_listed_too(holes: Path) -> None:
     decode = {"image": fb.Image.resize(8, 8)}
     with fb.Loader(holes, decode=decode, batch_size=6, on_bad_row=fb.Skip(at_most=2)) as loader:
-        with pytest.raises(fb.BadRowError, match="4 bad rows, of which 2 may be skipped"):
+        # The one that is too many is named, and not the last of its batch.
+        with pytest.raises(fb.BadRowError, match="row group 1, row 3.*4 bad rows, of which 2 may be skipped"):
             list(loader)
         assert [row.row for row in loader.skipped()] == [2, 9, 3, 7]
+
+
+def test_of_a_row_that_is_bad_twice_the_first_column_is_named(tmp_path: Path) -> None:
+    rows = {
+        "lists": pa.array([[1, None] if row % 3 == 0 else [1] for row in range(300)], pa.list_(pa.int64())),
+        "number": pa.array([None if row % 3 == 0 else row for row in range(300)], pa.int32()),
+    }
+    for file in range(4):
+        pq.write_table(pa.table(rows), tmp_path / f"{file}.parquet", row_group_size=20)
+    shuffle, skip = fb.Shuffle(seed=3, window_rows=200), fb.Skip(at_most=1_000)
+    for _ in range(5):
+        with fb.Loader(tmp_path, batch_size=16, threads=3, shuffle=shuffle, on_bad_row=skip) as loader:
+            list(loader)
+            assert {row.column for row in loader.skipped()} == {"lists"}
+            assert len(loader.skipped()) == 400
 
 
 def test_what_skip_says_is_what_it_does() -> None:

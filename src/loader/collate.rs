@@ -447,7 +447,11 @@ impl Collation {
         }
         let collator = &self.request.collator;
         bad.extend(self.request.lost());
-        bad.sort_by_key(|(row, _)| *row);
+        // Of a row that is bad in several columns the first one counts, whichever thread came first.
+        bad.sort_by_cached_key(|(row, error)| {
+            let column = error.place().column.as_deref().and_then(|name| collator.schema.index_of(name).ok());
+            (*row, column)
+        });
         if matches!(collator.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()
         {

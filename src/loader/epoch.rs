@@ -203,15 +203,14 @@ impl Epoch {
         self.monitor.padded.fetch_add(padded, Relaxed);
         self.skipped.extend(made.skipped);
         if let OnBadRow::Skip { at_most } = self.on_bad_row
-            && self.skipped.len() as u64 > at_most
-            && let Some(last) = self.skipped.last()
+            && let Some(one_more) = usize::try_from(at_most).ok().and_then(|most| self.skipped.get(most))
         {
-            let count = self.skipped.len();
+            let (count, error) = (self.skipped.len(), &one_more.error);
             return Err(Error::new(
                 ErrorKind::BadRow,
-                format!("{count} bad rows, of which {at_most} may be skipped: {}", last.error.cause()),
+                format!("{count} bad rows, of which {at_most} may be skipped: {}", error.cause()),
             )
-            .at(last.error.place().clone())
+            .at(error.place().clone())
             .hint("raise at_most, or mend the rows"));
         }
         self.owed -= 1;

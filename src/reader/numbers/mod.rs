@@ -36,8 +36,9 @@ use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::catalog::ColumnChunk;
 
-/// A thread keeps its memory for a page, a dictionary and dense values up to this many bytes each.
-const KEPT_SCRATCH: usize = 4 << 20;
+/// A thread keeps its memory for a page up to this many bytes, and that for a dictionary and for dense values.
+const KEPT_PAGE: usize = 4 << 20;
+const KEPT_VALUES: usize = 1 << 20;
 
 /// A column chunk whose pages were checked.
 pub(super) struct CheckedChunk<'a> {
@@ -191,9 +192,9 @@ impl<'a, T: Value> Typed<'a, T> {
         SCRATCH.with_borrow_mut(|scratch| {
             let (inflater, memory) = T::memory(scratch);
             let appended = self.pages(chunk, inflater, memory);
-            trim(&mut inflater.page);
-            trim(&mut memory.dictionary);
-            trim(&mut memory.dense);
+            trim(&mut inflater.page, KEPT_PAGE);
+            trim(&mut memory.dictionary, KEPT_VALUES);
+            trim(&mut memory.dense, KEPT_VALUES);
             appended
         })
     }
@@ -407,9 +408,9 @@ fn numbers<T: Value>(data_type: &DataType, values: Vec<T>, nulls: Option<NullBuf
 }
 
 /// Gives memory back that few column chunks need.
-fn trim<T>(kept: &mut Vec<T>) {
-    kept.truncate(KEPT_SCRATCH / size_of::<T>());
-    kept.shrink_to(KEPT_SCRATCH / size_of::<T>());
+fn trim<T>(kept: &mut Vec<T>, bytes: usize) {
+    kept.truncate(bytes / size_of::<T>());
+    kept.shrink_to(bytes / size_of::<T>());
 }
 
 fn is(encoding: i32, of: Encoding) -> bool {
