@@ -3,9 +3,9 @@
 use forebay::arrow::array::ArrayRef;
 use forebay::arrow::buffer::Buffer;
 use forebay::arrow::datatypes::FieldRef;
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::exceptions::{PyBufferError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyCapsule, PyDict};
 
 use crate::dense::{self, Dense};
 use crate::{capsule, dlpack, errors, nulls, numpy, schema};
@@ -65,6 +65,12 @@ impl Column {
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let array = numpy::array(py, &self.field, &self.array)?;
+        if array.is_instance_of::<PyDict>() {
+            let name = self.name();
+            return Err(PyTypeError::new_err(format!(
+                "column {name:?} is a structure, which is no array (take a field of batch[{name:?}])"
+            )));
+        }
         let array = py.import("numpy")?.call_method1("asarray", (array, &dtype))?;
         match copy {
             Some(true) => array.call_method0("copy"),

@@ -175,6 +175,8 @@ def test_arrays_are_of_the_whole_batch(tmp_path: Path) -> None:
     with pytest.raises(fb.InvalidError, match="take a field"):
         np.asarray(objects)
 
+    with pytest.raises(TypeError, match="take a field of batch"):
+        np.asarray(batch.column("meta"))
     assert batch["meta"]["url"].tolist() == [row["url"] for row in want["meta"]]
     assert batch["meta"]["size"]["w"].tolist() == [row["size"]["w"] for row in want["meta"]]
     assert batch["matrix"].tolist() == want["matrix"]

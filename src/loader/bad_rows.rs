@@ -23,7 +23,7 @@ pub enum OnBadRow {
     /// have equally many steps.
     ///
     /// A row is also bad where it holds a null and its column becomes an array of values: numbers, booleans, times, binary
-    /// of fixed length, and lists of these, unless `fill_null` gives a value. With [`Raise`](OnBadRow::Raise) such
+    /// of fixed length, lists, and structures of these, unless `fill_null` gives a value. With [`Raise`](OnBadRow::Raise) such
     /// nulls are delivered, for Arrow has room for them. Text and binary may be null in any case.
     ///
     /// Of an image only the part that is wanted is decoded: damage outside that part, such as below a crop, is not seen.
