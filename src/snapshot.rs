@@ -11,7 +11,7 @@
 //! table ─ its list of live files ────────┘
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -31,8 +31,6 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<DataFile>,
     /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
     pub(crate) identities: Vec<Arc<str>>,
-    /// Partition keys in the paths of files, which are not read as columns.
-    pub(crate) unread_keys: Vec<UnreadKeys>,
 }
 
 /// A Parquet file that is to be read.
@@ -49,6 +47,9 @@ pub(crate) struct DataFile {
     pub(crate) pin: Pin,
     /// The file's end, if the request that found the file returned it.
     pub(crate) tail: Option<Bytes>,
+    /// The keys of the folders that it is in and that its location does not name. They become constants where the files hold no
+    /// columns of their names.
+    pub(crate) keys: Arc<[PartitionKey]>,
     /// Columns that have one value in all rows of the file, such as partition values. Each takes the place of a stored
     /// column of its name.
     pub(crate) constants: Arc<[Constant]>,
@@ -70,6 +71,7 @@ impl DataFile {
             volume,
             pin,
             tail: None,
+            keys: Arc::new([]),
             constants: Arc::new([]),
             deleted: None,
             schema: None,
@@ -145,13 +147,12 @@ pub(crate) struct Constant {
     pub(crate) value: ArrayRef,
 }
 
-/// The keys of `key=value` folders that a location reaches and does not name.
-#[derive(Debug, Default)]
-pub(crate) struct UnreadKeys {
-    /// Each key, and the first folder that has it, as a path with `/` below `base`.
-    pub(crate) found: BTreeMap<String, String>,
-    /// The folder that the paths are below, as a user writes it.
-    pub(crate) base: String,
+/// The key of a `key=value` folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartitionKey {
+    pub(crate) name: String,
+    /// As text; `None` is null.
+    pub(crate) value: Option<String>,
 }
 
 impl Snapshot {
@@ -169,7 +170,6 @@ impl Snapshot {
             roots.push(snapshot.root);
             all.files.extend(snapshot.files);
             all.identities.extend(snapshot.identities);
-            all.unread_keys.extend(snapshot.unread_keys);
         }
         if all.files.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "no location is given"));

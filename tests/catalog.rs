@@ -21,7 +21,7 @@ use forebay::arrow::array::{
 };
 use forebay::arrow::buffer::NullBuffer;
 use forebay::arrow::compute::concat_batches;
-use forebay::arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, i256};
+use forebay::arrow::datatypes::{DataType, Field, FieldRef, Int8Type, Int16Type, Int64Type, i256};
 use forebay::internals::catalog::Catalog;
 use forebay::internals::reader::filter::{Filter, Op, RowGroupMatch, Term, Value};
 use forebay::internals::reader::rows::read_part;
@@ -274,41 +274,38 @@ fn tables_with_a_list_of_live_files_are_refused_as_folders_and_their_files_are_r
 }
 
 #[test]
-fn the_keys_of_partition_folders_do_not_vanish_without_a_word() {
+fn the_keys_of_partition_folders_are_columns_unless_the_location_names_them() {
     let folder = folder();
     let table = folder.path().join("t");
-    for (day, hour) in [(1, 7), (1, 8), (2, 7)] {
+    for (day, hour) in [("1", "7"), ("1", "8h"), ("2", "7"), ("__HIVE_DEFAULT_PARTITION__", "7")] {
         let path = table.join(format!("day={day}/hour={hour}/p.parquet"));
-        write(&path, &numbers([day * 10 + hour]), plain());
+        write(&path, &numbers([hour.len() as i64]), plain());
     }
-    let lost = |location: &str, keys: &str| {
-        let error = refusal(table.join(location));
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
-        assert!(
-            error.cause().ends_with(&format!("are not read as columns: {keys} would be lost")),
-            "{error}"
-        );
-        error.to_string()
+    let columns = |location: &Path| -> Vec<String> {
+        let (_, catalog) = open_one(location).unwrap();
+        catalog.schema.fields().iter().skip(1).map(|field| format!("{} {}", field.name(), field.data_type())).collect()
     };
-    let sentence = lost("", "day, hour");
-    lost("*/*/*.parquet", "day, hour");
-    lost("**/*.parquet", "day, hour");
-    lost("day=1", "hour");
-    lost("day=*", "hour");
-
-    // The way that is advised works, and so does every location that names the keys.
-    let (_, advised) = sentence.split_once(", as in ").unwrap();
-    let (advised, _) = advised.split_once(';').unwrap();
-    assert!(advised.ends_with("/t/day=*/hour=*/*.parquet"), "{advised}");
-    for location in [Path::new(advised), &table.join("day=*/hour=*"), &table.join("**/day=*/hour=[0-9]/*")] {
-        let (store, catalog) = open_one(location).unwrap();
-        assert_eq!(relative(&catalog)[0], "day=1/hour=7/p.parquet");
-        assert_eq!(all_numbers(&store, &catalog), [17, 18, 27]);
+    for location in ["", "*/*/*.parquet", "**/*.parquet"] {
+        assert_eq!(columns(&table.join(location)), ["day Int64", "hour Utf8View"], "{location}");
     }
-    assert_eq!(open_one(table.join("day=1/hour=8")).unwrap().1.rows(), 1);
-    let named = ["day=1/hour=7/p.parquet", "day=2/hour=7/p.parquet"];
-    let named = named.map(|name| table.join(name).to_str().unwrap().to_owned());
-    assert_eq!(open_all(&named).unwrap().1.rows(), 2);
+    assert_eq!(columns(&table.join("day=1")), ["hour Utf8View"]);
+    assert_eq!(columns(&table.join("day=*")), ["hour Utf8View"]);
+    for location in ["day=*/hour=*/*.parquet", "day=*/hour=*", "**/day=*/hour=[0-9]/*", "day=1/hour=8h"] {
+        assert_eq!(columns(&table.join(location)), [""; 0], "{location}");
+    }
+    let (store, catalog) = open_one(&table).unwrap();
+    let parts = (0..catalog.groups.len())
+        .map(|group| part(&store, &catalog, &["n", "day", "hour"], group, None, PLENTY).unwrap());
+    let parts: Vec<RecordBatch> = parts.collect();
+    let all = concat_batches(&parts[0].schema(), &parts).unwrap();
+    let days: Vec<Option<i64>> = all.column(1).as_primitive::<Int64Type>().iter().collect();
+    assert_eq!(days, [Some(1), Some(1), Some(2), None]);
+    assert_eq!(all.column(2).as_string_view().iter().flatten().collect::<Vec<_>>(), ["7", "8h", "7", "7"]);
+
+    // A file beside the folders has no value for them.
+    write(&table.join("beside.parquet"), &numbers([0]), plain());
+    let error = refusal(&table);
+    assert!(error.kind() == ErrorKind::Unsupported && error.to_string().contains("day"), "{error}");
 }
 
 #[test]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
@@ -106,13 +107,16 @@ def test_a_petastorm_data_set_is_read_as_a_whole(foreign: Path) -> None:
         pytest.skip("no Petastorm data sets")
     for folder in folders:
         want = sum(pq.ParquetFile(file).metadata.num_rows for file in folder.rglob("*.parquet"))
-        # Its folders are named for a key, which is not read as a column: that has to be said.
-        with pytest.raises(fb.UnsupportedError, match="partition_key would be lost"):
-            fb.Loader(folder, columns=["id"])
         with fb.Loader(folder / "partition_key=*", columns=["id"]) as loader:
             ids = [row for batch in loader for row in batch["id"].tolist()]
         assert len(ids) == want > 0
         assert len(set(ids)) == len(ids)
+        # Its folders are named for a key.
+        with fb.Loader(folder, columns=["id", "partition_key"]) as loader:
+            keys = {row: key for batch in loader for row, key in zip(batch["id"], batch["partition_key"], strict=True)}
+        stored = ds.dataset(folder, partitioning="hive", exclude_invalid_files=True)
+        rows = stored.to_table(columns=["id", "partition_key"]).to_pylist()
+        assert keys == {row["id"]: row["partition_key"] for row in rows}
 
 
 def rows(file: Path) -> dict[str, list[object]]:

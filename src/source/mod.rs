@@ -55,15 +55,15 @@ pub use url::absolute;
 /// files that are not called `*.parquet` are skipped. A folder without any `*.parquet` is read if its files have no
 /// suffix, as Spark and others can write them.
 ///
-/// The keys of `key=value` folders are not read as columns. A location that reaches into such folders without naming their
-/// keys is refused, unless the files hold columns of those names; one that names them (`t/day=2024-01-01`, `t/day=*`) is read
-/// without the keys.
+/// The keys of `key=value` folders below a location are columns behind those of the files, unless the files hold columns of
+/// those names: integers if all values are, else text, and null for `__HIVE_DEFAULT_PARTITION__`. A location that names the
+/// keys (`t/day=2024-01-01`, `t/day=*`) is read without them.
 ///
 /// `options` are for object stores: credentials and settings by the names that `object_store` gives them.
 ///
 /// Fails with `NotFound` if nothing matches; `Invalid` for a malformed location, a file that is matched twice, or an
 /// unknown option; `Denied` for insufficient credentials; `Unsupported` for another scheme, an encrypted file, files that
-/// differ in their columns, partition keys that would be lost, and the folder of a Delta, Iceberg, Hudi or Lance table;
+/// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
 /// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
@@ -115,6 +115,5 @@ async fn catalogue(store: Store, snapshot: Snapshot) -> Result<(Store, Catalog)>
     let known = Arc::new(KnownColumns::default());
     let files = footer::read_all(&store, snapshot.files, &known).await?;
     let catalog = footer::assemble(files, known, &snapshot.identities)?;
-    snapshot.unread_keys.iter().try_for_each(|keys| list::refuse_lost(keys, &catalog))?;
     Ok((store, catalog))
 }

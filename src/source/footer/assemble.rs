@@ -12,13 +12,18 @@ use crate::catalog::{
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
+use crate::source::list::settle;
 
 /// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
 pub(in crate::source) fn assemble(
-    opened: Vec<Opened>,
+    mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
     identities: &[Arc<str>],
 ) -> Result<Catalog> {
+    let stored = opened.iter().find_map(|opened| Some(opened.footer.as_ref()?.columns.schema.clone()));
+    settle(opened.iter_mut().map(|opened| &mut opened.file), |key| {
+        stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
+    })?;
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;

@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use super::partition::unread_keys;
+use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
 use crate::snapshot::{DataFile, Pin, Snapshot};
@@ -125,13 +125,11 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
 
 /// The files that were chosen below a folder.
 fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapshot> {
-    let relative = chosen.iter().map(|seen| seen.relative.as_str());
-    Ok(Snapshot {
-        root: absolute(base)?.to_string_lossy().trim_end_matches('/').to_string(),
-        unread_keys: vec![unread_keys(&base.to_string_lossy(), glob, relative)],
-        files: chosen.iter().map(|seen| file(seen.path.clone(), 0)).collect::<Result<_>>()?,
-        ..Snapshot::default()
-    })
+    let mut files: Vec<DataFile> =
+        chosen.iter().map(|seen| file(seen.path.clone(), 0)).collect::<Result<_>>()?;
+    note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative.as_str()));
+    let root = absolute(base)?.to_string_lossy().trim_end_matches('/').to_string();
+    Ok(Snapshot { root, files, ..Snapshot::default() })
 }
 
 /// A file below a folder.

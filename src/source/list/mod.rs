@@ -16,7 +16,7 @@ use super::url::Target;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::snapshot::{DataFile, Snapshot};
 
-pub(super) use partition::refuse_lost;
+pub(super) use partition::settle;
 
 /// The suffix of the files in a folder that are read.
 const SUFFIX: &str = ".parquet";

@@ -1,80 +1,157 @@
-//! Folders that are named `key=value`, as Hive and Spark write them: the keys are columns that no file holds.
+//! Folders that are named `key=value`, as Hive and Spark write them: columns that no file holds.
 //!
-//! They are not read as columns, and must not vanish silently. A user who spells them out in the location
-//! (`t/day=2024-01-01/`, `t/day=*/`) knows of them; one who names the folder above them may not.
+//! The keys of the folders below a location are columns with one value in all rows of a file. A user who spells them out in
+//! the location (`t/day=2024-01-01/`, `t/day=*/`) gets the files alone.
+//!
+//! Names and values are percent-decoded. Numbers are columns of 64-bit integers if all values of a key are; everything else is
+//! text, dates and times too, which have the same order as texts. A type of which the folders know nothing is not guessed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
-use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::snapshot::UnreadKeys;
+use crate::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use crate::arrow::datatypes::{DataType, Field};
+use crate::error::{Error, Place, Result};
+use crate::snapshot::{Constant, DataFile, PartitionKey};
 use crate::source::glob::Glob;
 
-/// The keys in the paths of files below `base`, without those that `glob` spells out.
-pub(super) fn unread_keys<'a>(
-    base: &str,
+/// The value that Hive and Spark write for null.
+const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
+
+/// Notes for each file the keys of its path that `glob` does not spell out.
+pub(super) fn note_keys<'a>(
+    files: &mut [DataFile],
     glob: Option<&Glob>,
     relative: impl IntoIterator<Item = &'a str>,
-) -> UnreadKeys {
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    let mut last = "";
-    for path in relative {
+) {
+    let mut last: (&str, Arc<[PartitionKey]>) = ("", Arc::new([]));
+    for (file, path) in files.iter_mut().zip(relative) {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
         // Files of one folder come one after the other.
-        if folder == std::mem::replace(&mut last, folder) {
-            continue;
+        if folder != last.0 {
+            let keys = folder.split('/').filter_map(key);
+            let unnamed = keys.filter(|(name, _)| !glob.is_some_and(|glob| glob.spells(name)));
+            last = (folder, unnamed.map(|(name, value)| PartitionKey::new(name, value)).collect());
         }
-        for key in folder.split('/').filter_map(key) {
-            if glob.is_some_and(|glob| glob.spells(key)) {
-                continue;
+        file.keys = last.1.clone();
+    }
+}
+
+/// Makes constants of the keys of `files` that `is_stored` does not hold for: those are columns of the files.
+///
+/// Fails with `Invalid` for a file whose path has a key twice.
+pub(in crate::source) fn settle<'a>(
+    files: impl Iterator<Item = &'a mut DataFile>,
+    is_stored: impl Fn(&str) -> bool,
+) -> Result<()> {
+    let files: Vec<&mut DataFile> = files.filter(|file| !file.keys.is_empty()).collect();
+    let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
+    let keys: Vec<Arc<[PartitionKey]>> = files.iter().map(|file| file.keys.clone()).collect();
+    for key in keys.iter().flat_map(|keys| keys.iter()).filter(|key| !is_stored(&key.name)) {
+        values.entry(&key.name).or_default().insert(key.value.as_deref());
+    }
+    let fields: HashMap<&str, Arc<Field>> =
+        values.iter().map(|(name, values)| (*name, Arc::new(field(name, values)))).collect();
+    let mut known: HashMap<*const PartitionKey, Arc<[Constant]>> = HashMap::new();
+    for (file, keys) in files.into_iter().zip(&keys) {
+        if let Some(at) = (1..keys.len()).find(|at| keys[..*at].iter().any(|key| key.name == keys[*at].name))
+        {
+            let cause = format!("two folders of its path have the key {:?}", keys[at].name);
+            return Err(Error::invalid(cause).at(Place::file(file.shown.clone())).hint("rename one of them"));
+        }
+        let constants = known.entry(keys.as_ptr()).or_insert_with(|| {
+            let of_key =
+                |key: &PartitionKey| Some(constant(fields.get(key.name.as_str())?, key.value.as_deref()));
+            keys.iter().filter_map(of_key).collect()
+        });
+        if !constants.is_empty() {
+            file.constants = constants.clone();
+        }
+    }
+    Ok(())
+}
+
+/// The column of a key that has these values.
+fn field(name: &str, values: &BTreeSet<Option<&str>>) -> Field {
+    let mut there = values.iter().flatten().peekable();
+    let are_numbers = there.peek().is_some() && there.all(|value| number(value).is_some());
+    let data_type = if are_numbers { DataType::Int64 } else { DataType::Utf8View };
+    Field::new(name, data_type, values.contains(&None))
+}
+
+fn constant(field: &Arc<Field>, value: Option<&str>) -> Constant {
+    let value: ArrayRef = match field.data_type() {
+        DataType::Int64 => Arc::new(Int64Array::from(vec![value.and_then(number)])),
+        _ => Arc::new(StringViewArray::from(vec![value])),
+    };
+    Constant { field: field.clone(), value }
+}
+
+/// A whole number, with or without zeros in front.
+fn number(value: &str) -> Option<i64> {
+    value
+        .strip_prefix('-')
+        .unwrap_or(value)
+        .bytes()
+        .all(|byte| byte.is_ascii_digit())
+        .then(|| value.parse().ok())?
+}
+
+/// The key and the value in a folder's name, if it has them.
+fn key(name: &str) -> Option<(&str, &str)> {
+    name.split_once('=').filter(|(key, _)| !key.is_empty())
+}
+
+impl PartitionKey {
+    fn new(name: &str, value: &str) -> Self {
+        PartitionKey { name: decoded(name), value: (value != NULL).then(|| decoded(value)) }
+    }
+}
+
+/// A name with its `%41` as what they stand for; as it is where that is no text.
+fn decoded(name: &str) -> String {
+    let mut bytes = Vec::with_capacity(name.len());
+    let mut rest = name.as_bytes();
+    while let Some((&byte, after)) = rest.split_first() {
+        let code = after.get(..2).filter(|_| byte == b'%').and_then(|code| std::str::from_utf8(code).ok());
+        match code.filter(|code| code.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+            Some(code) => {
+                bytes.push(u8::from_str_radix(code, 16).unwrap_or(byte));
+                rest = &after[2..];
             }
-            match found.get(key) {
-                Some(first) if first.as_str() <= folder => {}
-                _ => _ = found.insert(key.to_owned(), folder.to_owned()),
+            None => {
+                bytes.push(byte);
+                rest = after;
             }
         }
     }
-    UnreadKeys { found, base: base.trim_end_matches('/').to_owned() }
-}
-
-/// Refuses keys that are not columns of the data set either.
-pub(in crate::source) fn refuse_lost(keys: &UnreadKeys, catalog: &Catalog) -> Result<()> {
-    let is_lost = |key: &&String| catalog.schema.column_with_name(key).is_none();
-    let lost: Vec<&str> = keys.found.keys().filter(is_lost).map(String::as_str).collect();
-    let Some(folder) = lost.first().and_then(|key| keys.found.get(*key)) else { return Ok(()) };
-    let named: Vec<String> = folder.split('/').map(any_value).collect();
-    let cause = format!(
-        "its folders are partitions ({folder}), and partition keys are not read as columns: {} would be lost",
-        lost.join(", "),
-    );
-    let hint = format!(
-        "to read the files without them, write the folders out, as in {}/{}/*.parquet; to keep them, write them \
-         into the files as columns",
-        keys.base,
-        named.join("/"),
-    );
-    Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(keys.base.as_str())).hint(hint))
-}
-
-/// The key of a folder's name, if it has one.
-fn key(name: &str) -> Option<&str> {
-    name.split_once('=').map(|(key, _)| key).filter(|key| !key.is_empty())
-}
-
-/// The pattern for all folders with the key of this one.
-fn any_value(name: &str) -> String {
-    key(name).map_or_else(|| name.to_owned(), |key| format!("{key}=*"))
+    String::from_utf8(bytes).unwrap_or_else(|_| name.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
+    use crate::arrow::array::AsArray;
+    use crate::arrow::datatypes::Int64Type;
+    use crate::snapshot::{FileVersion, Pin};
+
     use super::*;
 
-    fn keys(glob: Option<&str>, paths: &[&str]) -> Vec<String> {
+    fn files(glob: Option<&str>, paths: &[&str]) -> Vec<DataFile> {
+        let pin = Pin { path: "p".into(), size: 1, version: FileVersion::Modified(0) };
+        let file = |path: &&str| DataFile::plain((*path).into(), (*path).into(), 0, pin.clone());
+        let mut files: Vec<DataFile> = paths.iter().map(file).collect();
         let glob = glob.and_then(|glob| Glob::split(Path::new(glob)));
-        unread_keys("t", glob.as_ref(), paths.iter().copied()).found.into_keys().collect()
+        note_keys(&mut files, glob.as_ref(), paths.iter().copied());
+        files
+    }
+
+    fn keys(glob: Option<&str>, paths: &[&str]) -> Vec<String> {
+        let files = files(glob, paths);
+        let keys: BTreeSet<&str> =
+            files.iter().flat_map(|file| file.keys.iter()).map(|key| key.name.as_str()).collect();
+        keys.into_iter().map(String::from).collect()
     }
 
     #[test]
@@ -85,5 +162,36 @@ mod tests {
         assert_eq!(keys(Some("day=[1]/hour=[12]/*"), &paths), [""; 0]);
         assert_eq!(keys(Some("*/*/*.parquet"), &paths), ["day", "hour"]);
         assert_eq!(keys(None, &["a.parquet"]), [""; 0]);
+    }
+
+    #[test]
+    fn values_are_numbers_if_all_are_else_texts_and_null_where_hive_says_so() {
+        let paths = [
+            "n=07/t=7/at=12%3A00%20%25/x=a/f",
+            "n=-12/t=7b/at=%zz%4/x=b/f",
+            "n=__HIVE_DEFAULT_PARTITION__/t=/at=%ff/x=c/f",
+            "n=9223372036854775807/t=__HIVE_DEFAULT_PARTITION__/at=y/x=d/f",
+        ];
+        let mut files = files(None, &paths);
+        settle(files.iter_mut(), |name| name == "x").unwrap();
+        let column = |at: usize| files.iter().map(|file| file.constants[at].clone()).collect::<Vec<_>>();
+        let numbers: Vec<Option<i64>> =
+            column(0).iter().map(|n| n.value.as_primitive::<Int64Type>().iter().next().unwrap()).collect();
+        assert_eq!(numbers, [Some(7), Some(-12), None, Some(i64::MAX)]);
+        assert!(column(0).iter().all(|n| n.field.is_nullable()));
+        let texts = |at| -> Vec<Option<String>> {
+            let texts = column(at);
+            let texts =
+                texts.iter().map(|t| t.value.as_string_view().iter().next().unwrap().map(String::from));
+            texts.collect()
+        };
+        assert_eq!(texts(1), [Some("7"), Some("7b"), Some(""), None].map(|text| text.map(String::from)));
+        assert_eq!(texts(2).into_iter().flatten().collect::<Vec<_>>(), ["12:00 %", "%zz%4", "%ff", "y"]);
+        assert!(!column(2)[0].field.is_nullable() && files[0].constants.len() == 3);
+        let mut beyond = self::files(None, &["n=9223372036854775808/f", "n=1/f"]);
+        settle(beyond.iter_mut(), |_| false).unwrap();
+        assert_eq!(beyond[1].constants[0].field.data_type(), &DataType::Utf8View);
+        let mut twice = self::files(None, &["n=1/n=2/f"]);
+        assert!(settle(twice.iter_mut(), |_| false).unwrap_err().to_string().contains("the key \"n\""));
     }
 }

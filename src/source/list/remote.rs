@@ -7,7 +7,7 @@ use futures::future::try_join_all;
 use object_store::ObjectMeta;
 use object_store::path::Path;
 
-use super::partition::unread_keys;
+use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::snapshot::{DataFile, Pin, Snapshot};
@@ -255,12 +255,10 @@ impl Here<'_> {
     /// The files that were chosen below a prefix.
     fn snapshot(&self, prefix: &Path, glob: Option<&Glob>, chosen: &[&Seen<'_>]) -> Result<Location> {
         let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
-        Ok(Location::Files(Snapshot {
-            unread_keys: vec![unread_keys(&root, glob, chosen.iter().map(|seen| seen.relative))],
-            files: chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?,
-            root,
-            ..Snapshot::default()
-        }))
+        let mut files: Vec<DataFile> =
+            chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?;
+        note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative));
+        Ok(Location::Files(Snapshot { root, files, ..Snapshot::default() }))
     }
 
     /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.

@@ -1,0 +1,135 @@
+"""Folders named `key=value` are columns."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Two levels of folders with all that their names can hold, as Spark writes them."""
+    number = 0
+    for year in (2023, 2024):
+        for city in ("Oslo", "S%C3%A3o Paulo", "a%2Fb", "100%25", NULL):
+            folder = tmp_path / "t" / f"year={year}" / f"city={city}"
+            folder.mkdir(parents=True)
+            for part in range(2):
+                rows = pa.table({"id": pa.array(range(number, number + 30), pa.int64())})
+                pq.write_table(rows, folder / f"part-{part}.parquet", row_group_size=7)
+                number += 30
+    (tmp_path / "t" / "_SUCCESS").touch()
+    (tmp_path / "t" / "_metadata").write_bytes(b"not read")
+    return tmp_path / "t"
+
+
+def rows(loader: fb.Loader) -> dict[int, tuple[Any, Any]]:
+    found = {}
+    for batch in loader:
+        for row, year, city in zip(batch["id"].tolist(), batch["year"].tolist(), batch["city"].tolist(), strict=True):
+            assert row not in found
+            found[row] = (year, city)
+    return found
+
+
+def test_keys_are_columns_as_pyarrow_has_them(table: Path) -> None:
+    stored = ds.dataset(table, partitioning="hive", exclude_invalid_files=True).to_table().to_pylist()
+    want = {row["id"]: (row["year"], row["city"]) for row in stored}
+    with fb.Loader(table, batch_size=50, drop_last=False, shuffle=fb.Shuffle(seed=1, window_rows=100)) as loader:
+        assert loader.schema.names == ["id", "year", "city"]
+        assert rows(loader) == want
+        batch = next(iter(loader))
+        assert batch["year"].dtype == np.int64
+    assert {city for _, city in want.values()} == {"Oslo", "São Paulo", "a/b", "100%", None}
+
+
+def test_filters_leave_whole_folders_out(table: Path) -> None:
+    everything = ds.dataset(table, partitioning="hive", exclude_invalid_files=True)
+    for filters, condition in (
+        ([("year", "==", 2024)], ds.field("year") == 2024),
+        ([("city", "in", ["Oslo", "a/b"])], ds.field("city").isin(["Oslo", "a/b"])),
+        ([("city", "<", "P"), ("id", ">=", 40)], (ds.field("city") < "P") & (ds.field("id") >= 40)),
+    ):
+        want = everything.to_table(filter=condition)["id"].to_pylist()
+        with fb.Loader(table, batch_size=16, drop_last=False, filter=filters, shuffle=fb.Shuffle(seed=2)) as loader:
+            got = [row for batch in loader for row in batch["id"].tolist()]
+        assert sorted(got) == sorted(want), filters
+    # Nothing is read of a folder that a filter excludes: the files are gone.
+    loader = fb.Loader(table, batch_size=16, drop_last=False, filter=[("year", "==", 2024)], columns=["id", "city"])
+    for file in (table / "year=2023").rglob("*.parquet"):
+        file.unlink()
+    with loader:
+        assert sum(batch.num_rows for batch in loader) == 300
+
+
+def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path) -> None:
+    def loader(**options: Any) -> fb.Loader:
+        shuffle = fb.Shuffle(seed=3, window_rows=100, lanes=2)
+        return fb.Loader(table, batch_size=20, drop_last=False, shuffle=shuffle, **options)
+
+    with loader() as whole:
+        want = rows(whole)
+    with loader(cache=fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")) as cached:
+        assert [rows(cached) for _ in range(3)] == [want] * 3
+    found: dict[int, tuple[Any, Any]] = {}
+    for rank in range(2):
+        with loader(shard=fb.Shard(rank, 2)) as first:
+            epoch = iter(first)
+            found |= rows(epoch_of(epoch, 4))
+            state = json.loads(json.dumps(first.state_dict()))
+        with loader(shard=fb.Shard(rank, 2)) as second:
+            second.load_state_dict(state)
+            found |= rows(second)
+    assert found == want
+
+
+def epoch_of(epoch: Any, batches: int) -> Any:
+    """The first batches of an epoch."""
+    return [next(epoch) for _ in range(batches)]
+
+
+def test_a_location_that_names_the_keys_has_the_files_alone(table: Path) -> None:
+    for location, names in (
+        (table / "year=*", ["id", "city"]),
+        (table / "year=2024" / "city=*", ["id"]),
+        (table / "year=2024", ["id", "city"]),
+        (str(table) + "/**/*.parquet", ["id", "year", "city"]),
+    ):
+        assert fb.Dataset(location).schema.names == names
+
+
+def test_the_type_is_that_of_all_values(tmp_path: Path) -> None:
+    for value in ("07", "8", "-9"):
+        pa_rows = pa.table({"id": [1]})
+        (tmp_path / f"n={value}").mkdir()
+        pq.write_table(pa_rows, tmp_path / f"n={value}" / "a.parquet")
+    assert sorted(row for batch in fb.Loader(tmp_path, batch_size=3) for row in batch["n"].tolist()) == [-9, 7, 8]
+    (tmp_path / "n=x").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "n=x" / "a.parquet")
+    found = sorted(row for batch in fb.Loader(tmp_path, batch_size=4) for row in batch["n"].tolist())
+    assert found == ["-9", "07", "8", "x"]
+
+
+def test_a_stored_column_comes_before_a_key(tmp_path: Path) -> None:
+    (tmp_path / "n=1").mkdir()
+    pq.write_table(pa.table({"n": pa.array([5, 6], pa.int16())}), tmp_path / "n=1" / "a.parquet")
+    batch = next(iter(fb.Loader(tmp_path, batch_size=2)))
+    assert list(batch) == ["n"]
+    assert batch["n"].tolist() == [5, 6]
+
+
+def test_a_file_beside_the_folders_is_refused(table: Path) -> None:
+    pq.write_table(pa.table({"id": [1]}), table / "beside.parquet")
+    with pytest.raises(fb.UnsupportedError, match="year"):
+        fb.Dataset(table)
