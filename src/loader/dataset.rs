@@ -130,7 +130,8 @@ impl Dataset {
     /// Finds the files of a path, URL or glob, or of a list of them, and reads their footers.
     ///
     /// A folder is searched at every depth for `*.parquet`; names that begin with `_` or `.` are skipped. `~/` is the
-    /// user's home folder. The files are ordered by their paths, whatever the order of the locations.
+    /// user's home folder. The files are ordered by their paths, whatever the order of the locations. The keys of
+    /// `key=value` folders below a location are columns, unless the files hold columns of those names.
     ///
     /// # Errors
     /// `NotFound` where nothing matches; `Invalid` for a malformed location or a path that is not valid UTF-8; `Denied`;
