@@ -84,11 +84,11 @@ def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path)
         assert [rows(cached) for _ in range(3)] == [want] * 3
     found: dict[int, tuple[Any, Any]] = {}
     for rank in range(2):
-        with loader(shard=fb.Shard(rank, 2)) as first:
+        with loader(shard=fb.Shard(rank=rank, world=2)) as first:
             epoch = iter(first)
             found |= rows(epoch_of(epoch, 4))
             state = json.loads(json.dumps(first.state_dict()))
-        with loader(shard=fb.Shard(rank, 2)) as second:
+        with loader(shard=fb.Shard(rank=rank, world=2)) as second:
             second.load_state_dict(state)
             found |= rows(second)
     assert found == want

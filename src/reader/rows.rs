@@ -69,10 +69,11 @@ pub(super) fn read_parts(
     let readers = readers.collect::<Result<Vec<_>>>()?;
     let columns = |reader: &RowGroupReader<'_>| Arc::as_ptr(&reader.footer.columns);
     let are_alike = readers.iter().all(|reader| columns(reader) == columns(&readers[0]));
-    let constants = |reader: &RowGroupReader<'_>| &reader.file.constants;
-    let share = |reader: &RowGroupReader<'_>| Arc::ptr_eq(constants(reader), constants(&readers[0]));
-    let are_constant = readers.iter().all(|reader| constants(reader).is_empty() || share(reader));
-    if !are_alike || !are_constant {
+    let have_equal_constants = readers.iter().all(|reader| {
+        let (one, first) = (&reader.file.constants, &readers[0].file.constants);
+        one.is_empty() || Arc::ptr_eq(one, first)
+    });
+    if !are_alike || !have_equal_constants {
         return Err(Error::new(ErrorKind::Internal, "row groups that are not stored alike"));
     }
     read(readers, limit_bytes)
