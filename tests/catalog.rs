@@ -283,7 +283,13 @@ fn the_keys_of_partition_folders_are_columns_unless_the_location_names_them() {
     }
     let columns = |location: &Path| -> Vec<String> {
         let (_, catalog) = open_one(location).unwrap();
-        catalog.schema.fields().iter().skip(1).map(|field| format!("{} {}", field.name(), field.data_type())).collect()
+        catalog
+            .schema
+            .fields()
+            .iter()
+            .skip(1)
+            .map(|field| format!("{} {}", field.name(), field.data_type()))
+            .collect()
     };
     for location in ["", "*/*/*.parquet", "**/*.parquet"] {
         assert_eq!(columns(&table.join(location)), ["day Int64", "hour Utf8View"], "{location}");

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,14 @@ def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path)
 def epoch_of(epoch: Any, batches: int) -> Any:
     """The first batches of an epoch."""
     return [next(epoch) for _ in range(batches)]
+
+
+def test_inspect_shows_them(table: Path) -> None:
+    command = [sys.executable, "-m", "forebay", "inspect", str(table), "--json", "-"]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    shown = {column["name"]: column for column in report["columns"]}
+    assert [shown[name]["type"] for name in ("id", "year", "city")] == ["int64", "int64", "string"]
+    assert shown["year"]["stored_bytes"] == 0
 
 
 def test_a_location_that_names_the_keys_has_the_files_alone(table: Path) -> None:

@@ -15,6 +15,9 @@ use super::pages;
 use crate::arrow::datatypes::{DataType, Field};
 use crate::cli::units::{bytes, percent};
 
+/// In place of a codec, for columns that are the keys of folders.
+const FOLDERS: &str = "folders";
+
 /// One leaf column.
 #[derive(Serialize)]
 pub(super) struct Column {
@@ -89,27 +92,38 @@ impl Stored {
 /// All leaf columns of the first file, without its row groups.
 fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
     let pages = pages::largest(&catalog.files[0], footer);
+    let empty = |name: String, kind: String, nullable: bool| Column {
+        name,
+        kind,
+        nullable,
+        binary: false,
+        stored_bytes: 0,
+        uncompressed_bytes: 0,
+        values: 0,
+        codecs: BTreeSet::new(),
+        encodings: BTreeSet::new(),
+        page_index: true,
+        largest_page_bytes: None,
+    };
     let leaves = footer.file_metadata().schema_descr().columns().iter().enumerate();
-    leaves
-        .map(|(leaf, descriptor)| {
-            let parts = descriptor.path().parts();
-            let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
-            Column {
-                name: descriptor.path().string(),
-                kind: field
-                    .map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts)),
-                nullable: field.is_some_and(Field::is_nullable),
-                binary: field.is_some_and(|field| is_binary(field, parts)),
-                stored_bytes: 0,
-                uncompressed_bytes: 0,
-                values: 0,
-                codecs: BTreeSet::new(),
-                encodings: BTreeSet::new(),
-                page_index: true,
-                largest_page_bytes: pages.get(leaf).copied().flatten(),
-            }
-        })
-        .collect()
+    let stored = leaves.map(|(leaf, descriptor)| {
+        let parts = descriptor.path().parts();
+        let field = parts.first().and_then(|root| catalog.schema.field_with_name(root).ok());
+        let kind =
+            field.map_or_else(|| descriptor.physical_type().to_string(), |field| delivered(field, parts));
+        Column {
+            binary: field.is_some_and(|field| is_binary(field, parts)),
+            largest_page_bytes: pages.get(leaf).copied().flatten(),
+            ..empty(descriptor.path().string(), kind, field.is_some_and(Field::is_nullable))
+        }
+    });
+    // Those that no file holds.
+    let constants = catalog.files[0].constants.iter().map(|constant| {
+        let field = &constant.field;
+        let codecs = BTreeSet::from([FOLDERS.to_owned()]);
+        Column { codecs, ..empty(field.name().clone(), plain(field.data_type()), field.is_nullable()) }
+    });
+    stored.chain(constants).collect()
 }
 
 impl Column {
