@@ -14,9 +14,10 @@ fn fill(data_type: &DataType) -> Option<&'static str> {
         DataType::LargeUtf8 => Some("\"\""),
         DataType::LargeBinary => Some("b\"\""),
         DataType::LargeList(item) => fill(item.data_type()),
-        DataType::FixedSizeList(item, _) => {
-            fill(item.data_type()).filter(|_| item.data_type().primitive_width().is_some())
-        }
+        DataType::FixedSizeList(item, _) => match item.data_type() {
+            DataType::Boolean | DataType::FixedSizeBinary(_) => Some("0.0"),
+            other => other.primitive_width().map(|_| "0.0"),
+        },
         DataType::Struct(_) | DataType::Map(..) | DataType::Null => None,
         _ => Some("0.0"),
     }
