@@ -16,8 +16,9 @@ mod weight;
 use std::sync::Arc;
 
 use crate::arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_null_array};
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields};
+use crate::arrow::error::ArrowError;
 
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
@@ -97,8 +98,20 @@ fn structs(sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
     let DataType::Struct(fields) = delivered_type(sources[0].data_type()) else { return Err(disagreement()) };
-    let (nulls, rows) = (selection.nulls(sources), selection.len());
-    Ok(Arc::new(StructArray::try_new_with_length(fields, columns, nulls, rows).or_fail()?))
+    Ok(Arc::new(structure(fields, columns, selection.nulls(sources), selection.len()).or_fail()?))
+}
+
+/// An array of structures. Where a field that is never null is missing, the structure is missing itself, for one around it is:
+/// the Parquet crate does not say so.
+fn structure(
+    fields: Fields,
+    columns: Vec<ArrayRef>,
+    nulls: Option<NullBuffer>,
+    rows: usize,
+) -> std::result::Result<StructArray, ArrowError> {
+    let required = fields.iter().zip(&columns).filter(|(field, _)| !field.is_nullable());
+    let nulls = required.fold(nulls, |nulls, (_, column)| NullBuffer::union(nulls.as_ref(), column.nulls()));
+    StructArray::try_new_with_length(fields, columns, nulls, rows)
 }
 
 /// The sources as arrays of one concrete type.
@@ -115,7 +128,7 @@ fn disagreement() -> Error {
 mod tests {
     use super::*;
     use crate::arrow::array::*;
-    use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
+    use crate::arrow::buffer::OffsetBuffer;
     use crate::arrow::datatypes::{self as types, Float32Type, Int32Type};
 
     /// The values of a stored column in the type that a batch has.

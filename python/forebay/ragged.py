@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .errors import InvalidError
+from .values import whole
 
 __all__ = ["Ragged"]
 
@@ -76,8 +77,13 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> Any:
+    def __getitem__(self, row: int | slice) -> Any:
         rows = len(self)
+        if isinstance(row, slice):
+            start, stop, step = row.indices(rows)
+            if step != 1:
+                raise InvalidError(f"rows are cut one after the other, not in steps of {step} (take them one by one)")
+            return Ragged(self.values, self.offsets[start : max(start, stop) + 1])
         at = row + rows if row < 0 else row
         if not 0 <= at < rows:
             raise IndexError(f"row {row} is out of range for {rows} rows")
@@ -96,7 +102,7 @@ class Ragged:
             raise InvalidError(
                 f"rows of {lengths.min()} to {lengths.max()} items do not form a matrix (use .padded(fill=0))"
             )
-        items = np.asarray(self.values)
+        items = np.asarray(self._items())
         matrix = items.reshape(len(self), length, *items.shape[1:])
         if dtype is not None:
             matrix = matrix.astype(dtype, copy=False)
@@ -147,17 +153,23 @@ class Ragged:
         """
         if isinstance(self.values, dict):
             return {name: Ragged(items, self.offsets).padded(fill, length) for name, items in self.values.items()}
-        items = self.values.padded(fill) if isinstance(self.values, Ragged) else self.values
+        items = self._items()
+        items = items.padded(fill) if isinstance(items, Ragged) else items
         lengths = self.lengths
         if length is None:
             length = int(lengths.max()) if len(lengths) else 0
+        length = whole(length, "length", 0)
         matrix = np.full((len(self), length, *items.shape[1:]), fill, dtype=items.dtype)
         kept = np.minimum(lengths, length)
         within = np.arange(length) < kept[:, None]
         # Row by row and item by item, the kept items are in the same order in `values` and in `matrix`.
-        item = np.arange(len(items)) - np.repeat(self.offsets[:-1], lengths)
+        item = np.arange(len(items)) - np.repeat(self.offsets[:-1] - self.offsets[0], lengths)
         matrix[within] = items[item < length]
         return matrix
+
+    def _items(self) -> Any:
+        """The items of these rows: rows that were cut out share theirs with others."""
+        return _cut(self.values, self.offsets[0], self.offsets[-1])
 
     def __repr__(self) -> str:
         return f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"

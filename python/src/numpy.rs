@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use forebay::Result;
 use forebay::arrow::array::{Array, ArrayRef, AsArray, StructArray, make_array};
 use forebay::arrow::buffer::{NullBuffer, OffsetBuffer};
 use forebay::arrow::datatypes::{DataType, Field};
 use forebay::internals::batch::needs_values;
 use forebay::internals::error::OrFail;
+use forebay::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -17,7 +17,7 @@ use crate::dense::{self, Dense, Element};
 use crate::errors::IntoPython;
 use crate::memory::Memory;
 use crate::ragged::Offsets;
-use crate::{nulls, objects};
+use crate::{errors, nulls, objects};
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
@@ -54,6 +54,9 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
             let arrays = PyDict::new(py);
             let structure = column.as_struct();
             for (field, member) in fields.iter().zip(structure.columns()) {
+                if arrays.contains(field.name())? {
+                    return Err(twice(py, field));
+                }
                 let member = with_nulls_of(structure, member).or_raise(py)?;
                 arrays.set_item(PyString::intern(py, field.name()), delivered(py, field, &member)?)?;
             }
@@ -61,6 +64,13 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
         }
         _ => objects::array(py, field, column),
     }
+}
+
+/// Two fields of a structure have one name.
+fn twice(py: Python<'_>, field: &Field) -> PyErr {
+    let cause = format!("a structure has two fields {:?}, and a dict has one", field.name());
+    let error = Error::new(ErrorKind::Unsupported, cause);
+    errors::raise(py, &error.hint("read the batch through Arrow: pyarrow.record_batch(batch)"))
 }
 
 fn long(offsets: impl Iterator<Item = i64>) -> OffsetBuffer<i64> {

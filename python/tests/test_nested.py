@@ -187,6 +187,50 @@ def test_arrays_are_of_the_whole_batch(tmp_path: Path) -> None:
     assert batch["tags"].tolist() == [[dict(key=key, value=value) for key, value in row] for row in want["tags"]]
 
 
+def test_rows_that_are_cut_out_are_ragged_again() -> None:
+    inner = fb.Ragged(np.arange(6), np.array([0, 2, 3, 3, 6]))
+    rows = fb.Ragged(inner, np.array([0, 1, 3, 4]))
+    assert rows.tolist() == [[[0, 1]], [[2], []], [[3, 4, 5]]]
+    assert rows[1].tolist() == [[2], []]
+    assert rows[1].padded(fill=-1).tolist() == [[2], [-1]]
+    assert np.asarray(rows[2]).tolist() == [[3, 4, 5]]
+    assert rows[1:].tolist() == rows.tolist()[1:]
+    assert rows[1:].padded(fill=-1).tolist() == [[[2, -1, -1], [-1, -1, -1]], [[3, 4, 5], [-1, -1, -1]]]
+    assert rows[5:].tolist() == rows[2:1].tolist() == []
+    assert len(rows[:-1]) == 2
+    with pytest.raises(fb.InvalidError, match="in steps of -1"):
+        rows[::-1]
+    with pytest.raises(fb.InvalidError, match="length must be at least 0"):
+        inner.padded(length=-1)
+
+
+@pytest.mark.parametrize("around", [pa.list_, lambda kind: pa.map_(pa.string(), kind)])
+def test_a_required_field_is_missing_where_what_is_around_it_is(tmp_path: Path, around: Any) -> None:
+    inner = pa.struct([pa.field("f1", pa.int64(), False)])
+    outer = pa.struct([pa.field("f0", inner, False), pa.field("text", pa.string())])
+    one = {"f0": {"f1": 1}, "text": "a"}
+    rows = [[one, None], [], [None, one, one]]
+    if pa.types.is_map(around(outer)):
+        rows = [[(f"k{at}", value) for at, value in enumerate(row)] for row in rows]
+    stored = pa.table({"id": [0, 1, 2], "c": pa.array(rows, around(outer))})
+    pq.write_table(stored, tmp_path / "a.parquet")
+    want = pq.read_table(tmp_path / "a.parquet").to_pylist()
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    for options in ({}, {"cache": cache}, {"shuffle": fb.Shuffle.exact(1)}):
+        with fb.Loader(tmp_path / "a.parquet", batch_size=2, drop_last=False, **options) as loader:
+            assert by_id(iter(loader)) == by_id(iter(loader)) == want
+
+
+def test_fields_of_one_name_are_not_lost(tmp_path: Path) -> None:
+    twice = pa.StructArray.from_arrays([pa.array([1, 2]), pa.array([3, 4])], names=["a", "a"])
+    pq.write_table(pa.table({"c": twice}), tmp_path / "a.parquet")
+    with fb.Loader(tmp_path, batch_size=2) as loader:
+        batch = next(iter(loader))
+        assert pa.record_batch(batch)["c"].field(1).to_pylist() == [3, 4]
+        with pytest.raises(fb.UnsupportedError, match='two fields "a"'):
+            batch["c"]
+
+
 def test_a_null_that_an_array_cannot_hold_is_named(tmp_path: Path) -> None:
     number = pa.struct([("x", pa.int64()), ("name", pa.string())])
     columns = {
@@ -238,6 +282,13 @@ def test_old_times_inside_of_lists_are_exact_or_refused(tmp_path: Path) -> None:
     with fb.Loader(tmp_path, batch_size=3) as loader:
         rows = pa.record_batch(next(iter(loader))).column("t").cast(pa.large_list(pa.timestamp("us"))).to_pylist()
         assert rows == times
+    required = pa.struct([pa.field("t", pa.timestamp("ns"), False)])
+    structs = pa.table({"t": pa.array([{"t": datetime.datetime(2000, 1, 1)}, None], required)})
+    pq.write_table(structs, tmp_path / "b.parquet", use_deprecated_int96_timestamps=True, store_schema=False)
+    with fb.Loader(tmp_path / "b.parquet", batch_size=2) as loader:
+        assert [row["t"] is None for row in pa.record_batch(next(iter(loader))).to_pylist()] == [False, True]
+    (tmp_path / "b.parquet").unlink()
+
     times[2][0] = datetime.datetime(3020, 5, 17)
     write()
     with fb.Loader(tmp_path, batch_size=3) as loader, pytest.raises(fb.UnsupportedError, match="row 2.*1677"):

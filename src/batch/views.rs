@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::structure;
 use crate::arrow::array::{
-    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray, StructArray,
+    Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, ListArray, MapArray,
 };
 use crate::arrow::datatypes::DataType;
 use crate::arrow::error::ArrowError;
@@ -40,7 +41,7 @@ pub(crate) fn exchange_views(
         DataType::Struct(fields) => {
             let columns = array.as_struct().columns().iter();
             let columns = columns.map(|column| exchange_views(column, exchange)).collect::<Result<_, _>>()?;
-            Arc::new(StructArray::try_new_with_length(fields.clone(), columns, nulls, array.len())?)
+            Arc::new(structure(fields.clone(), columns, nulls, array.len())?)
         }
         _ => array.clone(),
     })

@@ -92,10 +92,11 @@ fn is_read(data_type: &DataType) -> bool {
         | DataType::Decimal64(..)
         | DataType::Decimal128(..)
         | DataType::Decimal256(..) => true,
-        DataType::List(item)
-        | DataType::LargeList(item)
-        | DataType::FixedSizeList(item, _)
-        | DataType::Map(item, _) => is_read(item.data_type()),
+        DataType::List(item) | DataType::LargeList(item) | DataType::Map(item, _) => {
+            is_read(item.data_type())
+        }
+        // The Parquet crate makes no rows of lists without items.
+        DataType::FixedSizeList(item, length) => *length > 0 && is_read(item.data_type()),
         DataType::Struct(fields) => {
             !fields.is_empty() && fields.iter().all(|field| is_read(field.data_type()))
         }

@@ -14,6 +14,7 @@ use super::pages::{self, Checked};
 use crate::arrow::array::{
     Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
 };
+use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::{concat_batches, take};
 use crate::arrow::datatypes::{
     DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
@@ -288,7 +289,7 @@ impl<'a> RowGroupReader<'a> {
             fields[root] = Arc::new(in_seconds(field));
             let schema = Arc::new(Schema::new(fields));
             let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
-            if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref()) {
+            if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref(), None) {
                 let place = if self.selection.is_none() { place.row(row as u64) } else { place };
                 let cause =
                     "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
@@ -370,44 +371,49 @@ fn in_seconds(field: &Field) -> Field {
     field.clone().with_data_type(data_type)
 }
 
-/// The first row with a time that is another one in nanoseconds than in seconds, however deep.
-fn wrapped(fine: &dyn Array, coarse: &dyn Array) -> Option<usize> {
+/// The first row with a time that is another one in nanoseconds than in seconds, however deep. What is missing in a structure
+/// around it, as `around` says, is no time.
+fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
     /// The row of a list that has an item.
     fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
         offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
     }
+    let there = NullBuffer::union(around, fine.nulls());
     if let (Some(nanoseconds), Some(seconds)) =
         (fine.as_primitive_opt::<TimestampNanosecondType>(), coarse.as_primitive_opt::<TimestampSecondType>())
     {
         return (0..seconds.len()).find(|&row| {
-            seconds.is_valid(row)
+            there.as_ref().is_none_or(|there| there.is_valid(row))
                 && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
         });
     }
     match fine.data_type() {
         DataType::List(_) => {
             let (list, coarse) = (fine.as_list::<i32>(), coarse.as_list_opt::<i32>()?);
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), None)?;
             Some(row_of(list.value_offsets(), item))
         }
         DataType::LargeList(_) => {
             let (list, coarse) = (fine.as_list::<i64>(), coarse.as_list_opt::<i64>()?);
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), None)?;
             Some(row_of(list.value_offsets(), item))
         }
         DataType::FixedSizeList(_, length) => {
+            let length = usize::try_from(*length).unwrap_or(1).max(1);
             let (list, coarse) = (fine.as_fixed_size_list(), coarse.as_fixed_size_list_opt()?);
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref())?;
-            Some(item / usize::try_from(*length).unwrap_or(1).max(1))
+            let there = there.map(|there| there.expand(length));
+            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), there.as_ref())?;
+            Some(item / length)
         }
         DataType::Map(..) => {
             let (map, coarse) = (fine.as_map(), coarse.as_map_opt()?);
-            let entry = wrapped(map.entries(), coarse.entries())?;
+            let entry = wrapped(map.entries(), coarse.entries(), None)?;
             Some(row_of(map.value_offsets(), entry))
         }
         DataType::Struct(_) => {
             let (fine, coarse) = (fine.as_struct().columns(), coarse.as_struct_opt()?.columns());
-            fine.iter().zip(coarse).filter_map(|(fine, coarse)| wrapped(fine.as_ref(), coarse.as_ref())).min()
+            let fields = fine.iter().zip(coarse);
+            fields.filter_map(|(fine, coarse)| wrapped(fine.as_ref(), coarse.as_ref(), there.as_ref())).min()
         }
         _ => None,
     }
