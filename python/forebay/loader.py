@@ -83,7 +83,7 @@ class Loader:
     fill_null : mapping from str to float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
         times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
-        null inside; a list that is null becomes empty or, where all lists have the same length, a list of that value.
+        null inside; a list that is null becomes empty or, where all have as many numbers, a list of that value.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
