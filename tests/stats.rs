@@ -19,6 +19,8 @@ use tempfile::TempDir;
 /// Each stage is slowed so often, and has to be named so often.
 const RUNS: usize = 20;
 const NAMED: usize = 19;
+/// Rounds of so many runs, of which one has to be as it should.
+const ROUNDS: usize = 3;
 
 /// Waiting that is not accounted for, as a share.
 const UNACCOUNTED: f64 = 0.01;
@@ -99,8 +101,14 @@ fn consumed(loader: &Loader, step: Duration) -> f64 {
     }
 }
 
-/// Runs loaders in which `stage` is slow.
+/// Runs loaders in which `stage` is slow, some times more where the machine was busy with something else.
 fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
+    let shown: Vec<String> = (0..ROUNDS).map_while(|_| round(stage, step, &build).err()).collect();
+    assert!(shown.len() < ROUNDS, "{}", shown.join("\n"));
+}
+
+/// One round of runs; what they showed, where they did not name `stage`.
+fn round(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) -> Result<(), String> {
     let (mut named, mut missing, mut shown) = (0, Vec::new(), Vec::new());
     for _ in 0..RUNS {
         let loader = build().threads(2).build().unwrap();
@@ -112,12 +120,17 @@ fn is_named(stage: Stage, step: Duration, build: impl Fn() -> LoaderBuilder) {
         missing.push(1.0 - stats.waits.total() / waited);
     }
     let shown = shown.join("\n");
-    assert!(named >= NAMED, "{stage:?} was named {named} times of {RUNS}\n{shown}");
+    if named < NAMED {
+        return Err(format!("{stage:?} was named {named} times of {RUNS}\n{shown}"));
+    }
     // The machine may take the processor away between the loader's clock and ours: the run in the middle tells. A loop
     // that hardly waits measures little else than its own clock.
     missing.sort_by(f64::total_cmp);
     let usual = missing[RUNS / 2];
-    assert!(usual <= UNACCOUNTED || stage == Stage::Consumer, "{usual} is not accounted for\n{shown}");
+    match usual <= UNACCOUNTED || stage == Stage::Consumer {
+        true => Ok(()),
+        false => Err(format!("{usual} is not accounted for\n{shown}")),
+    }
 }
 
 #[test]
