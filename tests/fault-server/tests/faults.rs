@@ -177,7 +177,7 @@ fn a_stalled_connection_is_let_go_when_its_client_leaves() {
     ask(&server, "GET /bucket/dir/digits", &[]);
     let patience = Instant::now();
     while server.stats().open > 0 {
-        assert!(patience.elapsed() < Duration::from_secs(5), "the connection is still held");
+        assert!(patience.elapsed() < Duration::from_secs(30), "the connection is still held");
         std::thread::yield_now();
     }
     assert!(server.log()[0].done);

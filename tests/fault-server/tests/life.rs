@@ -76,7 +76,8 @@ fn the_first_byte_comes_when_it_is_drawn_to() {
     }
 }
 
-/// Tries again until `expected` is how connecting goes.
+/// Tries again until `expected` is how connecting goes. Not without a pause: a full backlog holds a try up for a second,
+/// and what was expected may be over by then.
 fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
     let patience = Instant::now();
     loop {
@@ -84,8 +85,8 @@ fn connecting_comes_to(address: SocketAddr, expected: Result<(), ErrorKind>) {
         if outcome == expected {
             return;
         }
-        assert!(patience.elapsed() < Duration::from_secs(5), "{outcome:?}, not {expected:?}");
-        thread::yield_now();
+        assert!(patience.elapsed() < Duration::from_secs(30), "{outcome:?}, not {expected:?}");
+        thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -184,7 +185,7 @@ impl Program {
             if answer == expected {
                 return;
             }
-            assert!(patience.elapsed() < Duration::from_secs(5), "{answer}, not {expected}");
+            assert!(patience.elapsed() < Duration::from_secs(30), "{answer}, not {expected}");
             thread::yield_now();
         }
     }
@@ -224,7 +225,7 @@ fn the_program_is_asked_and_told_by_http() {
     assert_eq!(program.post("/_etag", r#"{"path": "bucket/dir/digits", "etag": "v2"}"#).status(), 200);
     assert_eq!(program.get(digits).header("etag"), Some("\"v2\""));
 
-    assert_eq!(program.post("/_outage", r#"{"kind": "refuse", "lasting": 0.3}"#).status(), 200);
+    assert_eq!(program.post("/_outage", r#"{"kind": "refuse", "lasting": 3}"#).status(), 200);
     connecting_comes_to(program.1, Err(ErrorKind::ConnectionRefused));
     connecting_comes_to(program.1, Ok(()));
     let lines = fs::read_to_string(&log).unwrap();
@@ -241,7 +242,7 @@ fn the_program_ends_when_its_standard_input_is_closed() {
     drop(program.0.stdin.take());
     let patience = Instant::now();
     while program.0.try_wait().unwrap().is_none() {
-        assert!(patience.elapsed() < Duration::from_secs(5), "it still runs");
+        assert!(patience.elapsed() < Duration::from_secs(30), "it still runs");
         thread::yield_now();
     }
     assert!(program.0.try_wait().unwrap().unwrap().success());
