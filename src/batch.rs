@@ -19,6 +19,7 @@ use crate::arrow::array::{Array, ArrayRef, BooleanArray, StructArray, new_null_a
 use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields};
 use crate::arrow::error::ArrowError;
+use crate::arrow::nested::with_fields;
 
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
@@ -32,18 +33,19 @@ use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The field as a batch delivers it, for a field as row groups hold it.
 pub(crate) fn delivered(field: &Field) -> FieldRef {
-    Arc::new(Field::new(field.name(), delivered_type(field.data_type()), field.is_nullable()))
+    Arc::new(delivered_field(field))
+}
+
+fn delivered_field(field: &Field) -> Field {
+    Field::new(field.name(), delivered_type(field.data_type()), field.is_nullable())
 }
 
 fn delivered_type(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Utf8View | DataType::Utf8 => DataType::LargeUtf8,
         DataType::BinaryView | DataType::Binary => DataType::LargeBinary,
-        DataType::List(item) | DataType::LargeList(item) => DataType::LargeList(delivered(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(delivered(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| delivered(field)).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(delivered(entries), *sorted),
-        other => other.clone(),
+        DataType::List(item) => DataType::LargeList(delivered(item)),
+        other => with_fields(other, delivered_field),
     }
 }
 

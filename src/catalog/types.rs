@@ -1,9 +1,7 @@
 //! The Arrow types that stored columns are delivered as, and the types that are supported.
 
-use std::sync::Arc;
-
-use crate::arrow::datatypes::{DataType, Field, FieldRef};
-
+use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::nested::with_fields;
 use crate::error::{Error, ErrorKind, Place, Result};
 
 /// Memory for one view: its length, prefix, buffer and offset.
@@ -18,17 +16,11 @@ pub(super) fn delivered(field: &Field) -> Field {
 }
 
 fn delivered_type(data_type: &DataType) -> DataType {
-    let inner = |field: &FieldRef| Arc::new(delivered(field));
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::Dictionary(_, value) => delivered_type(value),
-        DataType::List(field) => DataType::List(inner(field)),
-        DataType::LargeList(field) => DataType::LargeList(inner(field)),
-        DataType::FixedSizeList(field, n) => DataType::FixedSizeList(inner(field), *n),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        other => other.clone(),
+        other => with_fields(other, delivered),
     }
 }
 

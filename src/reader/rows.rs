@@ -17,8 +17,9 @@ use crate::arrow::array::{
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::{concat_batches, take};
 use crate::arrow::datatypes::{
-    DataType, Field, FieldRef, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
+    DataType, Field, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
 };
+use crate::arrow::nested::with_fields;
 use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
@@ -94,11 +95,11 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     let leaves = columns.leaves_of(&roots);
     // The rows of a selection are few, or those of a row group that is dealt in two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
-    let mut numbers = leaves.iter().map(|&leaf| {
+    let numbers = leaves.iter().map(|&leaf| {
         let field = columns.schema.field(columns.parquet.get_column_root_idx(leaf));
         are_whole.then(|| Column::of(field, columns.parquet.columns()[leaf].as_ref(), rows)).flatten()
     });
-    let mut numbers: Vec<Option<Column<'_>>> = numbers.by_ref().collect();
+    let mut numbers: Vec<Option<Column<'_>>> = numbers.collect();
     let mut steps = Vec::with_capacity(readers.len());
     for reader in &mut readers {
         steps.push(guarded(|| reader.check(&leaves, limit, &mut numbers))?);
@@ -273,6 +274,10 @@ impl<'a> RowGroupReader<'a> {
         let int96: Vec<usize> = int96.map(|(leaf, _)| columns.parquet.get_column_root_idx(leaf)).collect();
         for (column, &root) in roots.iter().enumerate().filter(|(_, root)| int96.contains(root)) {
             let field = columns.schema.field(root);
+            let seconds = in_seconds(field);
+            if seconds == *field {
+                continue;
+            }
             let place = Place::default().column(field.name().as_str());
             let others = columns.parquet.columns().iter().enumerate().any(|(leaf, column)| {
                 columns.parquet.get_column_root_idx(leaf) == root
@@ -286,7 +291,7 @@ impl<'a> RowGroupReader<'a> {
                     .hint("leave it out with `columns`"));
             }
             let mut fields = columns.schema.fields().to_vec();
-            fields[root] = Arc::new(in_seconds(field));
+            fields[root] = Arc::new(seconds);
             let schema = Arc::new(Schema::new(fields));
             let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
             if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref(), None) {
@@ -356,17 +361,11 @@ impl<'a> RowGroupReader<'a> {
     }
 }
 
-/// A field with all times in whole seconds.
+/// A field with times in whole seconds in place of nanoseconds.
 fn in_seconds(field: &Field) -> Field {
-    let inner = |field: &FieldRef| Arc::new(in_seconds(field));
     let data_type = match field.data_type() {
-        DataType::Timestamp(..) => DataType::Timestamp(TimeUnit::Second, None),
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
-        DataType::Map(entries, sorted) => DataType::Map(inner(entries), *sorted),
-        other => other.clone(),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => DataType::Timestamp(TimeUnit::Second, None),
+        other => with_fields(other, in_seconds),
     };
     field.clone().with_data_type(data_type)
 }

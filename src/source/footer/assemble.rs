@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use crate::arrow::nested::with_fields;
 
 use super::{Opened, Parsed};
 use crate::catalog::{
@@ -201,14 +202,9 @@ fn nullable_values(entries: &FieldRef) -> FieldRef {
 
 /// A field that is null wherever it may be in a file that was not read.
 fn nullable(field: &Field) -> Field {
-    let inner = |field: &FieldRef| Arc::new(nullable(field));
     let data_type = match field.data_type() {
-        DataType::List(item) => DataType::List(inner(item)),
-        DataType::LargeList(item) => DataType::LargeList(inner(item)),
-        DataType::FixedSizeList(item, length) => DataType::FixedSizeList(inner(item), *length),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(inner).collect()),
         DataType::Map(entries, sorted) => DataType::Map(nullable_values(entries), *sorted),
-        other => other.clone(),
+        other => with_fields(other, nullable),
     };
     field.clone().with_data_type(data_type).with_nullable(true)
 }
