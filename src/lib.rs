@@ -176,11 +176,12 @@ pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle};
 
 pub mod filter {
-    //! The terms of a [`Filter`](crate::Filter): a column, an operator and a value.
+    //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and
+    //! a value.
     //!
     //! ```
     //! use forebay::Filter;
-    //! use forebay::filter::{Op, Term, Value};
+    //! use forebay::filter::{Op, Term, Value, col};
     //!
     //! let square = Filter::all_of([
     //!     Term::new("width", Op::GreaterEq, 224),
@@ -188,9 +189,14 @@ pub mod filter {
     //!     Term { column: "grey".into(), op: Op::Eq, value: Value::Bool(false) },
     //! ]);
     //! assert_eq!(square.columns(), ["width", "split", "grey"]);
+    //!
+    //! let wide = col("width").gt(col("height") * 2) & !col("split").eq("test");
+    //! assert_eq!(Filter::from(wide).columns(), ["width", "height", "split"]);
     //! ```
 
-    pub use crate::reader::filter::{Op, Term, Value};
+    pub use crate::reader::filter::{
+        Arithmetic, Expr, Op, Operand, Term, Value, col, row_fraction, row_fraction_by,
+    };
 }
 
 pub mod stats {

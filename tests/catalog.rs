@@ -822,7 +822,7 @@ fn a_filter_that_cannot_work_is_refused_and_a_filter_survives_json() {
     assert_eq!(
         refusal("label", Op::Eq, "1".into()).to_string(),
         "column \"label\": the column has type Int64, which a filter cannot compare with \"1\" \
-         (filters compare booleans, numbers and strings)"
+         (filters compare booleans, numbers, texts, binary, dates and times)"
     );
     for (op, value) in [
         (Op::Eq, Value::List(Vec::new())),

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use forebay::arrow::array::{Int64Array, RecordBatch};
-use forebay::filter::{Op, Term};
+use forebay::filter::{Op, Term, col, row_fraction};
 use forebay::{CacheSpec, Dataset, DiskCache, Filter, LoaderSpec, Shard, Shuffle, Tier};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -61,6 +61,20 @@ fn the_options_of_a_loader_make_the_same_loader_again() {
 }
 
 #[test]
+fn an_expression_is_written_and_read_as_it_is() {
+    let dir = TempDir::new().unwrap();
+    let dataset = dataset(dir.path());
+    let filter = (col("x") % 3).eq(1) | !col("x").in_list([4, 5]) & row_fraction(0.5, 7);
+    let loader = dataset.loader().filter(filter).build().unwrap();
+    let text = serde_json::to_string(loader.spec()).unwrap();
+    assert!(
+        text.contains(r#"{"expr":{"or":[{"compare":[{"arithmetic":[{"column":"x"},"%",{"literal":3}]},"=","#)
+    );
+    let again = dataset.loader().spec(serde_json::from_str(&text).unwrap()).build().unwrap();
+    assert_eq!((again.spec(), again.plan(0).unwrap()), (loader.spec(), loader.plan(0).unwrap()));
+}
+
+#[test]
 fn the_plan_of_a_description_is_the_plan_of_its_loader() {
     let dir = TempDir::new().unwrap();
     let builder = dataset(dir.path()).loader().shuffle(Shuffle::seeded(3)).batch_size(30);
@@ -68,7 +82,7 @@ fn the_plan_of_a_description_is_the_plan_of_its_loader() {
     for epoch in [0, 7] {
         assert_eq!(builder.plan(epoch).unwrap(), loader.plan(epoch).unwrap());
     }
-    let filtered = builder.filter(Filter::all_of([Term::new("x", Op::Less, 150)]));
+    let filtered = builder.filter((col("x") + 50).lt(200) & !col("x").is_null());
     assert_eq!(filtered.plan(0).unwrap().rows, 150);
     assert!(filtered.batch_size(0).plan(0).is_err());
 }

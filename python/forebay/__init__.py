@@ -1,7 +1,7 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options.
+:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -55,6 +55,7 @@ from .errors import (
     UnknownColumnError,
     UnsupportedError,
 )
+from .expressions import ColumnExpression, Expression, col, row_fraction
 from .loader import Loader
 from .program import main
 from .ragged import Ragged
@@ -68,12 +69,14 @@ __all__ = [
     "Batch",
     "ClosedError",
     "Column",
+    "ColumnExpression",
     "CorruptError",
     "Dataset",
     "DatasetChangedError",
     "DeniedError",
     "DiskCache",
     "Epoch",
+    "Expression",
     "ForebayError",
     "Image",
     "InternalError",
@@ -95,14 +98,31 @@ __all__ = [
     "UnsupportedError",
     "__version__",
     "adapters",
+    "col",
     "errors",
     "main",
+    "row_fraction",
     "types",
 ]
 
 Mapping.register(Batch)
 
-for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
+for _class in (
+    BadRow,
+    Column,
+    ColumnExpression,
+    Dataset,
+    DiskCache,
+    Epoch,
+    Expression,
+    Loader,
+    Plan,
+    Ragged,
+    Shard,
+    Shuffle,
+    Skip,
+    Stats,
+):
     _class.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")

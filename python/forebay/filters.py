@@ -1,23 +1,32 @@
-"""Filters as pyarrow, Petastorm and Hugging Face users already write them."""
+"""Filters as users already write them: lists of terms, and expressions of forebay, pyarrow and Polars."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import math
 from collections.abc import Iterator
 from typing import Any
 
+from . import foreign_expressions
 from ._forebay import FILTER_OPERATORS
 from .errors import InvalidError
+from .expressions import ColumnExpression, Expression
 from .sizes import given
 
 __all__: list[str] = []
 
-_FORM = "pass [(column, op, value), ...], all of which must hold, or a list of such lists, one of which must hold"
+_FORM = (
+    "pass [(column, op, value), ...], all of which must hold, a list of such lists, one of which must hold, or an "
+    "expression such as fb.col('label') < 100"
+)
 
 
 def settled(filter: Any) -> Any:
-    """The same filter with lists for iterators, which are used up once they were read."""
+    """The same filter with lists for iterators, which are used up once they were read, and in our own expressions."""
+    translated = foreign_expressions.translated(filter)
+    if translated is not None:
+        return translated
     if isinstance(filter, Iterator):
         filter = list(filter)
     if isinstance(filter, list):
@@ -29,6 +38,10 @@ def to_json(filter: Any) -> str | None:
     """The filter as the library reads it; ``None`` for none."""
     if filter is None:
         return None
+    if isinstance(filter, Expression):
+        return json.dumps({"expr": filter._node})
+    if isinstance(filter, ColumnExpression):
+        raise InvalidError(f"{filter!r} is a column and not a condition (compare it: {filter!r} == True)")
     if isinstance(filter, (str, bytes)) or not hasattr(filter, "__iter__"):
         raise InvalidError(f"filter must be a list, got {filter!r} ({_FORM})")
     if _is_term(filter):
@@ -38,7 +51,7 @@ def to_json(filter: Any) -> str | None:
         raise InvalidError("filter is empty (pass None to read all rows)")
     if _is_term(lists[0]):
         lists = [lists]
-    return json.dumps({"any_of": [[_term(term) for term in terms] for terms in lists]})
+    return json.dumps({"any_of": [[_term(term) for term in _listed(terms)] for terms in lists]})
 
 
 def _is_term(candidate: Any) -> bool:
@@ -54,28 +67,38 @@ def _term(term: Any) -> dict[str, Any]:
     if op in ("in", "not in"):
         if isinstance(value, (str, bytes)) or not hasattr(value, "__iter__"):
             raise InvalidError(f"({column!r}, {op!r}, {value!r}): {op} needs a list of values")
-        values = [_value(column, item) for item in value]
+        values = [value_of(item, f"column {column!r}") for item in value]
         # A set has no order of its own, and the filter is part of what identifies an order.
         value = sorted(values, key=repr) if isinstance(value, (set, frozenset)) else values
     else:
-        value = _value(column, value)
+        value = value_of(value, f"column {column!r}")
     return {"column": column, "op": op, "value": value}
 
 
-def _value(column: str, value: Any) -> bool | int | float | str:
-    if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
-        value = value.item()
+def value_of(value: Any, beside: str) -> bool | int | float | str:
+    """A value to compare with, as the library reads it; ``beside`` names what it is compared with."""
+    if hasattr(value, "dtype") and getattr(value, "shape", None) == ():  # a numpy scalar
+        # A time of numpy has no item of as fine a unit.
+        value = str(value) if value.dtype.kind == "M" else value.item()
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        value = value.isoformat()
     if isinstance(value, bytes):
         try:
             value = value.decode()
         except UnicodeDecodeError:
-            raise InvalidError(f"column {column!r}: bytes in a filter must be UTF-8") from None
+            raise InvalidError(f"{beside}: bytes in a filter must be UTF-8") from None
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidError(f"column {column!r}: a number in a filter must be finite, got {value}")
+        raise InvalidError(f"{beside}: a number in a filter must be finite, got {value}")
     if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
-        raise InvalidError(f"column {column!r}: an int in a filter must be from -2**63 to 2**63 - 1, got {given(value)}")
+        raise InvalidError(f"{beside}: an int in a filter must be from -2**63 to 2**63 - 1, got {given(value)}")
     if not isinstance(value, (bool, int, float, str)):
         raise InvalidError(
-            f"column {column!r}: a value in a filter must be a number, bool, str or bytes, got {value!r}"
+            f"{beside}: a value in a filter must be a number, bool, str, bytes, date or datetime, got {value!r}"
         )
     return value
+
+
+def _listed(terms: Any) -> Any:
+    if isinstance(terms, (Expression, ColumnExpression)):
+        raise InvalidError(f"a list of terms holds {terms!r} (combine expressions with & and |, without lists)")
+    return terms

@@ -15,6 +15,7 @@ from .arguments import checked, mapping, names, options
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
+from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
 from .reports import Plan, Stats
@@ -22,7 +23,7 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
-    from .types import FilterTerm, Location, SpecDict, StateDict, Transform
+    from .types import Filter, Location, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
 
@@ -55,10 +56,11 @@ class Loader:
     epochs : int, optional
         How many epochs there will be; nothing is prefetched after the last one. Default: unknown, so toward the end of
         an epoch, the beginning of the next one is prefetched.
-    filter : list of tuple or list of list of tuple, optional
-        Which rows to read, as in pyarrow: ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which
-        all terms hold, and a list of such lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``,
-        ``<=``, ``>``, ``>=``, ``in`` and ``not in``. Default: all rows.
+    filter : Expression, list of tuple or list of list of tuple, optional
+        Which rows to read: ``fb.col("label") < 100``, see :func:`col` and :func:`row_fraction`. Or as in pyarrow:
+        ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which all terms hold, and a list of such
+        lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
+        ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -135,7 +137,7 @@ class Loader:
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,
-        filter: Iterable[FilterTerm] | Iterable[Iterable[FilterTerm]] | None = None,
+        filter: Filter | None = None,
         shuffle: Shuffle | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
@@ -445,8 +447,13 @@ class Loader:
         # Options may hold keys and tokens.
         if arguments["storage_options"]:
             arguments["storage_options"] = dict.fromkeys(arguments["storage_options"], "...")
-        text += [f"{name}={value!r}" for name, value in arguments.items() if value != _DEFAULTS[name]]
+        text += [f"{name}={value!r}" for name, value in arguments.items() if not _is_default(name, value)]
         return f"forebay.Loader({', '.join(text)})"
+
+
+def _is_default(name: str, value: Any) -> bool:
+    # An expression makes another one of a comparison.
+    return value is _DEFAULTS[name] or (not isinstance(value, Expression) and value == _DEFAULTS[name])
 
 
 _DEFAULTS: dict[str, Any] = dict(Loader.__init__.__kwdefaults__ or {})

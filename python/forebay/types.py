@@ -10,13 +10,17 @@ Examples
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
+
+if TYPE_CHECKING:
+    from .expressions import Expression
 
 __all__ = [
     "CacheDict",
     "CacheTier",
     "ColumnKind",
+    "Filter",
     "FilterOperator",
     "FilterTerm",
     "Location",
@@ -50,7 +54,10 @@ FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 """How a filter compares."""
 
 FilterTerm = tuple[str, FilterOperator, Any]
-"""A column, an operator, and a number, bool, str, bytes or (for ``in`` and ``not in``) a list of them."""
+"""A column, an operator, and a number, bool, str, bytes, date, datetime or (for ``in`` and ``not in``) a list of them."""
+
+Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
+"""An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
 
 PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
 """Type of a pixel."""

@@ -154,9 +154,9 @@ impl LoaderBuilder {
         self
     }
 
-    /// Reads only the rows that match. Default: all rows.
-    pub fn filter(mut self, filter: Filter) -> Self {
-        self.spec.filter = Some(filter);
+    /// Reads only the rows that match a [`Filter`] or an [expression](crate::filter::Expr). Default: all rows.
+    pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
+        self.spec.filter = Some(filter.into());
         self
     }
 

@@ -1,25 +1,48 @@
-//! Filters over columns, in the DNF lists that pyarrow, Petastorm and Hugging Face use.
+//! Filters over columns: the DNF lists that pyarrow, Petastorm and Hugging Face use, or expressions.
 //!
 //! A filter is used twice: on a row group's statistics, to leave out row groups that cannot match, and on rows. The two
 //! must agree, so statistics decide only where no value, null or NaN could contradict them.
+//!
+//! | file | subject |
+//! |---|---|
+//! | `term`, `op` | a column, an operator, a value |
+//! | `expr`, `arithmetic`, `sample` | conditions: how comparisons combine, numbers that are computed, shares of the rows |
+//! | `check` | whether a filter makes sense for a data set |
+//! | `truth` | three truth values: of rows, and those that are possible in a row group |
+//! | `evaluate`, `times` | terms over rows; dates and times |
+//! | `prune` | terms over statistics |
 
+mod arithmetic;
+mod check;
 mod evaluate;
+mod expr;
 mod op;
 mod prune;
+mod sample;
+mod term;
+mod times;
+mod truth;
 
 use parquet::arrow::arrow_reader::RowSelection;
 use parquet::file::metadata::ParquetMetaData;
 use serde::{Deserialize, Serialize};
 
-use crate::arrow::array::RecordBatch;
-use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::datatypes::DataType;
+use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, ErrorKind, Result};
+use crate::row_set::RowSet;
 
+pub use arithmetic::Arithmetic;
+pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};
 pub use op::Op;
+pub use term::{Term, Value};
 
-/// Rows for which all terms of at least one of several lists hold.
+use expr::Node;
+use truth::{Outcomes, Truth};
+
+/// Which rows are read: those for which all terms of at least one of several lists hold, or for which an
+/// [expression](crate::filter::Expr) is true.
 ///
 /// A comparison with null never holds, not even `!=` and `not in`; one with NaN holds for `!=` and `not in` alone.
 /// pyarrow does the same, except that `not in` holds for null there. Narrow floats are compared as 64-bit ones: no
@@ -35,93 +58,15 @@ pub use op::Op;
 /// assert_eq!(either.columns(), ["split", "score"]);
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Filter {
-    any_of: Vec<Vec<Term>>,
-}
+#[serde(transparent)]
+pub struct Filter(Form);
 
-/// A comparison of a column with a value.
-///
-/// ```
-/// use forebay::filter::{Op, Term};
-///
-/// let term = Term::new("split", Op::In, vec!["train", "extra"]);
-/// assert_eq!((term.column.as_str(), term.op), ("split", Op::In));
-/// ```
+/// A filter as it is kept and compared: a part of what identifies an order.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Term {
-    /// Name of the column.
-    pub column: String,
-    /// How to compare.
-    pub op: Op,
-    /// The value to compare with: a list for `in` and `not in`, one value for all others.
-    pub value: Value,
-}
-
-impl Term {
-    /// A comparison; [`Filter::validate`] checks it against a data set.
-    pub fn new(column: impl Into<String>, op: Op, value: impl Into<Value>) -> Self {
-        Term { column: column.into(), op, value: value.into() }
-    }
-}
-
-/// A value to compare with.
-///
-/// ```
-/// use forebay::filter::Value;
-///
-/// assert_eq!(Value::from(7), Value::Int(7));
-/// assert_eq!(Value::from(vec!["a", "b"]), Value::List(vec!["a".into(), "b".into()]));
-/// ```
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Value {
-    /// Compares with booleans.
-    Bool(bool),
-    /// Compares with integers and floats.
-    Int(i64),
-    /// Compares with floats and, exactly, with integers. Never NaN or infinite.
-    Float(f64),
-    /// Compares with strings and binary, byte by byte.
-    Text(String),
-    /// For `in` and `not in`.
-    List(Vec<Value>),
-}
-
-impl From<bool> for Value {
-    fn from(value: bool) -> Self {
-        Value::Bool(value)
-    }
-}
-
-impl From<i32> for Value {
-    fn from(value: i32) -> Self {
-        Value::Int(value.into())
-    }
-}
-
-impl From<i64> for Value {
-    fn from(value: i64) -> Self {
-        Value::Int(value)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(value: f64) -> Self {
-        Value::Float(value)
-    }
-}
-
-impl From<&str> for Value {
-    fn from(value: &str) -> Self {
-        Value::Text(value.to_owned())
-    }
-}
-
-impl<T: Into<Value>> From<Vec<T>> for Value {
-    fn from(values: Vec<T>) -> Self {
-        Value::List(values.into_iter().map(Into::into).collect())
-    }
+#[serde(rename_all = "snake_case")]
+enum Form {
+    AnyOf(Vec<Vec<Term>>),
+    Expr(Expr),
 }
 
 /// The rows of a row group that match, as far as its statistics show.
@@ -143,15 +88,20 @@ impl Filter {
 
     /// Rows for which all terms of at least one list hold.
     pub fn any_of(lists: impl IntoIterator<Item = Vec<Term>>) -> Self {
-        Filter { any_of: lists.into_iter().collect() }
+        Filter(Form::AnyOf(lists.into_iter().collect()))
     }
 
     /// The columns that it compares, each once, in the order in which they are first named.
     pub fn columns(&self) -> Vec<String> {
+        let mut named = Vec::new();
+        match &self.0 {
+            Form::AnyOf(lists) => named.extend(lists.iter().flatten().map(|term| term.column.as_str())),
+            Form::Expr(Expr(node)) => node.columns(&mut named),
+        }
         let mut names: Vec<String> = Vec::new();
-        for term in self.terms() {
-            if !names.contains(&term.column) {
-                names.push(term.column.clone());
+        for name in named {
+            if !names.iter().any(|known| known == name) {
+                names.push(name.to_owned());
             }
         }
         names
@@ -168,17 +118,10 @@ impl Filter {
     /// does not fit the column's type or the operator, NaN and infinity.
     #[doc(hidden)]
     pub fn validate(&self, catalog: &Catalog) -> Result<()> {
-        if self.any_of.is_empty() || self.any_of.iter().any(Vec::is_empty) {
-            return Err(
-                Error::invalid("the filter has an empty list").hint("leave out `filter` to take all rows")
-            );
+        match &self.0 {
+            Form::AnyOf(lists) => check::lists(lists, catalog),
+            Form::Expr(Expr(node)) => check::node(node, catalog),
         }
-        for term in self.terms() {
-            let column = catalog.column(&term.column)?;
-            check(term, catalog.schema.field(column).data_type())
-                .map_err(|error| error.at(Place::default().column(term.column.as_str())))?;
-        }
-        Ok(())
     }
 
     /// Which rows of a row group, an index into [`Catalog::groups`], match as far as its file's constants and `footer` say:
@@ -188,32 +131,37 @@ impl Filter {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
         };
-        let lists = self.any_of.iter().map(|terms| {
-            let matches = terms.iter().map(|term| prune::term(catalog, group, footer, term));
-            matches.fold(RowGroupMatch::All, |all, one| match (all, one) {
-                (RowGroupMatch::None, _) | (_, RowGroupMatch::None) => RowGroupMatch::None,
-                (RowGroupMatch::All, RowGroupMatch::All) => RowGroupMatch::All,
-                _ => RowGroupMatch::Some,
-            })
-        });
-        lists.fold(RowGroupMatch::None, |any, one| match (any, one) {
-            (RowGroupMatch::All, _) | (_, RowGroupMatch::All) => RowGroupMatch::All,
-            (RowGroupMatch::None, RowGroupMatch::None) => RowGroupMatch::None,
-            _ => RowGroupMatch::Some,
-        })
+        let seen = prune::Seen { catalog, group, footer };
+        let outcomes = match &self.0 {
+            Form::AnyOf(lists) => {
+                let all = |terms: &Vec<Term>| {
+                    terms.iter().map(|term| seen.term(term.test())).fold(Outcomes::YES, |all, one| all & one)
+                };
+                lists.iter().map(all).fold(Outcomes::NO, |any, one| any | one)
+            }
+            Form::Expr(Expr(node)) => seen.node(node),
+        };
+        outcomes.rows()
     }
 
-    /// For each row of a batch, which must have the filter's columns, whether it matches.
+    /// For each row of a batch, which must have the filter's columns, whether it matches. The rows have no place, so all of
+    /// them are those of one nameless file, from its first.
     #[doc(hidden)]
     pub fn evaluate(&self, batch: &RecordBatch) -> Result<BooleanBuffer> {
-        let mut any = BooleanBuffer::new_unset(batch.num_rows());
-        for terms in &self.any_of {
-            let mut all = BooleanBuffer::new_set(batch.num_rows());
+        self.matching(&Rows { batch, file: "", first: 0, live: None })
+    }
+
+    /// For each row whether it matches.
+    pub(crate) fn matching(&self, rows: &Rows<'_>) -> Result<BooleanBuffer> {
+        let lists = match &self.0 {
+            Form::AnyOf(lists) => lists,
+            Form::Expr(Expr(node)) => return Ok(rows.node(node)?.yes),
+        };
+        let mut any = BooleanBuffer::new_unset(rows.len());
+        for terms in lists {
+            let mut all = BooleanBuffer::new_set(rows.len());
             for term in terms {
-                let array = batch.column_by_name(&term.column).ok_or_else(|| {
-                    Error::new(ErrorKind::Internal, format!("column {:?} was not read", term.column))
-                })?;
-                all = &all & &evaluate::term(array, term)?;
+                all = &all & &evaluate::term(rows.column(&term.column)?, term.test())?.yes;
             }
             any = &any | &all;
         }
@@ -228,49 +176,85 @@ impl Filter {
         let selection = RowSelection::from_consecutive_ranges(rows, batch.num_rows());
         Ok((selection, matching.count_set_bits() as u64))
     }
+}
 
-    fn terms(&self) -> impl Iterator<Item = &Term> {
-        self.any_of.iter().flatten()
+impl From<Expr> for Filter {
+    fn from(expr: Expr) -> Self {
+        Filter(Form::Expr(expr))
     }
 }
 
-fn check(term: &Term, data_type: &DataType) -> Result<()> {
-    // Before the values: a list may have none.
-    if !evaluate::is_compared(data_type) {
-        return Err(Error::invalid(format!(
-            "the column has type {data_type}, which a filter cannot compare"
-        ))
-        .hint("filters compare booleans, numbers and strings"));
+/// Rows to be checked, and their places.
+pub(crate) struct Rows<'a> {
+    /// Their values in the filter's columns.
+    pub(crate) batch: &'a RecordBatch,
+    /// The path of their file in the data set.
+    pub(crate) file: &'a str,
+    /// Rows of the file before their row group.
+    pub(crate) first: u64,
+    /// Which rows of the row group they are; `None` for all.
+    pub(crate) live: Option<&'a RowSet>,
+}
+
+impl<'a> Rows<'a> {
+    fn len(&self) -> usize {
+        self.batch.num_rows()
     }
-    match (term.op, &term.value) {
-        (Op::In | Op::NotIn, Value::List(values)) => {
-            values.iter().try_for_each(|value| check_value(value, data_type))
+
+    fn column(&self, name: &str) -> Result<&'a ArrayRef> {
+        let column = self.batch.column_by_name(name);
+        column.ok_or_else(|| Error::new(ErrorKind::Internal, format!("column {name:?} was not read")))
+    }
+
+    /// The place of a row in its file.
+    fn ordinal(&self, row: usize) -> u64 {
+        // A row group has fewer than 2^32 rows.
+        self.first + self.live.map_or(row as u64, |live| u64::from(live.select(row as u32)))
+    }
+
+    fn node(&self, node: &Node) -> Result<Truth> {
+        if let Some(term) = node.test() {
+            return evaluate::term(self.column(term.column)?, term);
         }
-        (Op::In | Op::NotIn, _) => Err(Error::invalid("in and not in take a list of values")),
-        (_, Value::List(_)) => Err(Error::invalid("a list is compared with in or not in")),
-        (_, value) => check_value(value, data_type),
-    }
-}
-
-fn check_value(value: &Value, data_type: &DataType) -> Result<()> {
-    let fits = match value {
-        Value::Bool(_) => *data_type == DataType::Boolean,
-        Value::Int(_) => data_type.is_integer() || data_type.is_floating(),
-        Value::Float(float) => {
-            if !float.is_finite() {
-                return Err(Error::invalid(format!("a filter cannot compare with {float}")));
+        match node {
+            Node::And(parts) => {
+                let mut all = Truth::known(BooleanBuffer::new_set(self.len()));
+                for part in parts {
+                    all = all & self.node(part)?;
+                }
+                Ok(all)
             }
-            data_type.is_integer() || data_type.is_floating()
+            Node::Or(parts) => {
+                let mut any = Truth::known(BooleanBuffer::new_unset(self.len()));
+                for part in parts {
+                    any = any | self.node(part)?;
+                }
+                Ok(any)
+            }
+            Node::Not(part) => Ok(!self.node(part)?),
+            Node::Compare(left, op, right) => arithmetic::compare(self, left, *op, right),
+            Node::IsNull(Operand::Column(column)) => {
+                let nulls = self.column(column)?.logical_nulls();
+                let is_null = |nulls: NullBuffer| !nulls.inner();
+                Ok(Truth::known(nulls.map_or_else(|| BooleanBuffer::new_unset(self.len()), is_null)))
+            }
+            Node::IsNull(operand) => arithmetic::is_null(self, operand),
+            Node::StartsWith(operand, prefix) => self.starts_with(operand, prefix.as_bytes()),
+            Node::Sample(sample) => sample.evaluate(self),
         }
-        Value::Text(_) => matches!(data_type, DataType::Utf8View | DataType::BinaryView),
-        Value::List(_) => return Err(Error::invalid("a list holds another list")),
-    };
-    if fits {
-        return Ok(());
     }
-    let shown = serde_json::to_string(value).unwrap_or_default();
-    Err(Error::invalid(format!(
-        "the column has type {data_type}, which a filter cannot compare with {shown}"
-    ))
-    .hint("filters compare booleans, numbers and strings"))
+
+    fn starts_with(&self, operand: &Operand, prefix: &[u8]) -> Result<Truth> {
+        let Operand::Column(column) = operand else {
+            return Err(Error::new(ErrorKind::Internal, "the prefix of a number was let through"));
+        };
+        let array = self.column(column)?;
+        let collect = |starts: &dyn Fn(usize) -> bool| BooleanBuffer::collect_bool(array.len(), starts);
+        let holds = match (array.as_string_view_opt(), array.as_binary_view_opt()) {
+            (Some(texts), _) => collect(&|row| texts.value(row).as_bytes().starts_with(prefix)),
+            (_, Some(values)) => collect(&|row| values.value(row).starts_with(prefix)),
+            _ => return Err(Error::new(ErrorKind::Internal, "the prefix of another type was let through")),
+        };
+        Ok(Truth::of_values(holds, array.nulls()))
+    }
 }

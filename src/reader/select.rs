@@ -6,14 +6,17 @@
 //! are read again for them.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
 
 use super::fetch::Fetcher;
-use super::filter::{Filter, RowGroupMatch};
+use super::filter::{Filter, RowGroupMatch, Rows};
 use super::rows;
+use crate::arrow::array::{RecordBatch, RecordBatchOptions};
+use crate::arrow::datatypes::Schema;
 use crate::catalog::Catalog;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::row_set::RowSet;
 use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Footers};
@@ -70,7 +73,7 @@ async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<RowGroupMatch>>
     let mut matches: Vec<_> = groups.map(|group| filter.prune(catalog, group, None)).collect();
     let open = catalog.groups.iter().zip(&matches).filter(|(_, matches)| **matches == RowGroupMatch::Some);
     let files: BTreeSet<usize> = open.map(|(group, _)| group.file).collect();
-    if files.is_empty() {
+    if files.is_empty() || filter.columns().is_empty() {
         return Ok(matches);
     }
     let footers = Footers::open(store, catalog).await?;
@@ -87,15 +90,32 @@ async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<RowGroupMatch>>
 /// Decides one row group by its rows.
 async fn scan(filter: &Filter, fetcher: &Fetcher, group: usize, live: RowSet, limit: u64) -> Result<RowSet> {
     let catalog = &fetcher.catalog;
-    let part = Part { group: group as u32, start: 0, rows: live.count() };
-    // A budget of twice the bytes is enough: batches take little of it.
-    fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
-    let _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
-    let chunks = fetcher.read(group).await?;
-    let limit = super::limit_for(limit);
-    let selection = live.selection(0..live.count());
-    let batch = rows::read_part(catalog, &fetcher.projection, group, selection.as_ref(), chunks, limit)?;
-    Ok(live.compose(&RowSet::from_bits(&filter.evaluate(&batch)?)))
+    let (_permit, batch);
+    if fetcher.projection.columns().is_empty() {
+        // By the places of rows alone.
+        batch = without_columns(live.count())?;
+    } else {
+        let part = Part { group: group as u32, start: 0, rows: live.count() };
+        // A budget of twice the bytes is enough: batches take little of it.
+        fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
+        _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
+        let chunks = fetcher.read(group).await?;
+        let selection = live.selection(0..live.count());
+        let limit = super::limit_for(limit);
+        batch = rows::read_part(catalog, &fetcher.projection, group, selection.as_ref(), chunks, limit)?;
+    }
+    let at = &catalog.groups[group];
+    let before = at.first_row - catalog.groups[catalog.groups_of(at.file).start].first_row;
+    let rows =
+        Rows { batch: &batch, file: &catalog.files[at.file].relative, first: before, live: Some(&live) };
+    let matching = filter.matching(&rows).map_err(|error| error.at(catalog.place(at)))?;
+    Ok(live.compose(&RowSet::from_bits(&matching)))
+}
+
+/// A batch of that many rows.
+fn without_columns(rows: u32) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options).or_fail()
 }
 
 fn count(rows: u64) -> Result<u32> {

@@ -3,87 +3,140 @@
 use std::cmp::Ordering;
 
 use crate::arrow::array::cast::AsArray;
-use crate::arrow::array::{Array, ArrayRef};
+use crate::arrow::array::{Array, ArrayRef, downcast_integer, downcast_temporal};
 use crate::arrow::buffer::BooleanBuffer;
 use crate::arrow::datatypes::*;
 
-use super::{Op, Term, Value};
+use super::term::Test;
+use super::truth::Truth;
+use super::{Op, Value, times};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Whether a filter compares values of a type at all.
 pub(super) fn is_compared(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Boolean | DataType::Utf8View | DataType::BinaryView)
-        || data_type.is_integer()
-        || data_type.is_floating()
+        || is_number(data_type)
+        || times::unit(data_type).is_some()
 }
 
-/// For each row whether the term holds; null never does. The column must be of a type that [is compared](is_compared).
-pub(super) fn term(array: &ArrayRef, term: &Term) -> Result<BooleanBuffer> {
+pub(super) fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_floating()
+}
+
+/// For each row whether the term is true. Of null nothing is known, but that it is not `in` a list. The column must be of a
+/// type that [is compared](is_compared).
+pub(super) fn term(array: &ArrayRef, term: Test<'_>) -> Result<Truth> {
+    macro_rules! integers {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().values();
+            rows(term, array, |row, value| integer(values[row].into(), value))
+        }};
+    }
+    macro_rules! moments {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().values();
+            moments(term, array, |row| values[row].into())?
+        }};
+    }
     let matching = match array.data_type() {
         DataType::Boolean => {
             let values = array.as_boolean();
-            rows(values.len(), |row| holds(term, |value| boolean(values.value(row), value)))
-        }
-        DataType::Int8 => integers::<Int8Type>(array, term),
-        DataType::Int16 => integers::<Int16Type>(array, term),
-        DataType::Int32 => integers::<Int32Type>(array, term),
-        DataType::Int64 => integers::<Int64Type>(array, term),
-        DataType::UInt8 => integers::<UInt8Type>(array, term),
-        DataType::UInt16 => integers::<UInt16Type>(array, term),
-        DataType::UInt32 => integers::<UInt32Type>(array, term),
-        DataType::UInt64 => integers::<UInt64Type>(array, term),
-        DataType::Float16 => {
-            let values = array.as_primitive::<Float16Type>();
-            rows(values.len(), |row| holds(term, |value| float(values.value(row).into(), value)))
-        }
-        DataType::Float32 => {
-            let values = array.as_primitive::<Float32Type>();
-            rows(values.len(), |row| holds(term, |value| float(values.value(row).into(), value)))
-        }
-        DataType::Float64 => {
-            let values = array.as_primitive::<Float64Type>();
-            rows(values.len(), |row| holds(term, |value| float(values.value(row), value)))
+            rows(term, array, |row, value| boolean(values.value(row), value))
         }
         DataType::Utf8View => {
             let values = array.as_string_view();
-            rows(values.len(), |row| holds(term, |value| bytes(values.value(row).as_bytes(), value)))
+            rows(term, array, |row, value| bytes(values.value(row).as_bytes(), value))
         }
         DataType::BinaryView => {
             let values = array.as_binary_view();
-            rows(values.len(), |row| holds(term, |value| bytes(values.value(row), value)))
+            rows(term, array, |row, value| bytes(values.value(row), value))
         }
-        other => {
-            return Err(Error::new(ErrorKind::Internal, format!("a filter over {other} was let through")));
-        }
+        other => match floats(array) {
+            Some(values) => rows(term, array, |row, value| float(values(row), value)),
+            None => downcast_integer! {
+                other => (integers),
+                _ if times::unit(other).is_some() => downcast_temporal! {
+                    other => (moments),
+                    _ => return Err(let_through(other))
+                },
+                _ => return Err(let_through(other))
+            },
+        },
     };
-    Ok(match array.nulls() {
-        Some(nulls) => &matching & nulls.inner(),
-        None => matching,
-    })
+    let truth = Truth::of_values(matching, array.nulls());
+    Ok(if term.op == Op::In { truth.or_false() } else { truth })
 }
 
-fn integers<T: ArrowPrimitiveType>(array: &ArrayRef, term: &Term) -> BooleanBuffer
-where
-    T::Native: Into<i128>,
-{
-    let values = array.as_primitive::<T>();
-    rows(values.len(), |row| holds(term, |value| integer(values.value(row).into(), value)))
+fn let_through(data_type: &DataType) -> Error {
+    Error::new(ErrorKind::Internal, format!("a filter over {data_type} was let through"))
 }
 
-fn rows(len: usize, matches: impl FnMut(usize) -> bool) -> BooleanBuffer {
-    BooleanBuffer::collect_bool(len, matches)
+fn rows(
+    term: Test<'_>,
+    array: &ArrayRef,
+    compare: impl Fn(usize, &Value) -> Option<Ordering>,
+) -> BooleanBuffer {
+    let values = term.values();
+    BooleanBuffer::collect_bool(array.len(), |row| holds(term.op, values, |value| compare(row, value)))
 }
 
-/// Whether a term holds for a stored value, given how that compares with the term's: `None` for NaN.
-pub(super) fn holds(term: &Term, compare: impl Fn(&Value) -> Option<Ordering>) -> bool {
-    let is_in = |value: &Value| match value {
-        Value::List(values) => values.iter().any(|value| compare(value) == Some(Ordering::Equal)),
-        one => compare(one) == Some(Ordering::Equal),
-    };
-    let ordered = |wanted: fn(Ordering) -> bool| compare(&term.value).is_some_and(wanted);
-    match term.op {
-        Op::Eq | Op::In => is_in(&term.value),
-        Op::NotEq | Op::NotIn => !is_in(&term.value),
+/// As [`rows`], for dates and times, whose values in the term are texts.
+fn moments(term: Test<'_>, array: &ArrayRef, stored: impl Fn(usize) -> i128) -> Result<BooleanBuffer> {
+    let data_type = array.data_type();
+    let unit = times::unit(data_type).unwrap_or(1);
+    let values = term.values().iter().map(|value| moment(value, data_type));
+    let values = values.collect::<Result<Vec<_>>>()?;
+    Ok(BooleanBuffer::collect_bool(array.len(), |row| {
+        let stored = stored(row).saturating_mul(unit);
+        holds(term.op, &values, |value| Some(stored.cmp(value)))
+    }))
+}
+
+/// A date or time of a term, in nanoseconds since 1970.
+pub(super) fn moment(value: &Value, data_type: &DataType) -> Result<i128> {
+    match value {
+        Value::Text(text) => times::nanoseconds(text, data_type),
+        _ => Err(let_through(data_type)),
+    }
+}
+
+/// The values of a column of integers of any width.
+pub(super) fn whole(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> i128 + '_>> {
+    macro_rules! value {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().values();
+            Some(Box::new(move |row| values[row].into()))
+        }};
+    }
+    downcast_integer! {
+        array.data_type() => (value),
+        _ => None
+    }
+}
+
+/// The values of a column of floats of any width.
+pub(super) fn floats(array: &ArrayRef) -> Option<Box<dyn Fn(usize) -> f64 + '_>> {
+    macro_rules! value {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().values();
+            Some(Box::new(move |row| values[row].into()))
+        }};
+    }
+    match array.data_type() {
+        DataType::Float16 => value!(Float16Type),
+        DataType::Float32 => value!(Float32Type),
+        DataType::Float64 => value!(Float64Type),
+        _ => None,
+    }
+}
+
+/// Whether a comparison with `values` is true, given how the stored value compares with each: `None` for NaN.
+pub(super) fn holds<V>(op: Op, values: &[V], compare: impl Fn(&V) -> Option<Ordering>) -> bool {
+    let is_in = || values.iter().any(|value| compare(value) == Some(Ordering::Equal));
+    let ordered = |wanted: fn(Ordering) -> bool| values.first().and_then(&compare).is_some_and(wanted);
+    match op {
+        Op::Eq | Op::In => is_in(),
+        Op::NotEq | Op::NotIn => !is_in(),
         Op::Less => ordered(Ordering::is_lt),
         Op::LessEq => ordered(Ordering::is_le),
         Op::Greater => ordered(Ordering::is_gt),
@@ -98,18 +151,23 @@ pub(super) fn boolean(stored: bool, value: &Value) -> Option<Ordering> {
     }
 }
 
-/// Exact even where a 64-bit integer has no equal float.
 pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
     match value {
         Value::Int(value) => Some(stored.cmp(&i128::from(*value))),
-        Value::Float(value) => {
-            let whole = value.floor();
-            // Beyond 2^126 the cast saturates at a value that no stored integer reaches.
-            let order = stored.cmp(&(whole as i128));
-            Some(if order == Ordering::Equal && whole < *value { Ordering::Less } else { order })
-        }
+        Value::Float(value) => whole_with_float(stored, *value),
         _ => None,
     }
+}
+
+/// Exact even where an integer has no equal float.
+pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
+    if value.is_nan() {
+        return None;
+    }
+    let whole = value.floor();
+    // Beyond 2^126 the cast saturates, at a value that no stored integer reaches.
+    let order = stored.cmp(&(whole as i128));
+    Some(if order == Ordering::Equal && whole < value { Ordering::Less } else { order })
 }
 
 pub(super) fn float(stored: f64, value: &Value) -> Option<Ordering> {

@@ -70,6 +70,20 @@ impl Op {
     }
 }
 
+impl Op {
+    /// The operator that says the same with the sides exchanged; none for `in` and `not in`.
+    pub(super) fn mirrored(self) -> Option<Op> {
+        match self {
+            Op::Eq | Op::NotEq => Some(self),
+            Op::Less => Some(Op::Greater),
+            Op::LessEq => Some(Op::GreaterEq),
+            Op::Greater => Some(Op::Less),
+            Op::GreaterEq => Some(Op::LessEq),
+            Op::In | Op::NotIn => None,
+        }
+    }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

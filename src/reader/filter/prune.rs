@@ -1,61 +1,154 @@
-//! A term over the statistics of a row group, which are read again for it.
+//! Conditions over the constants and statistics of a row group; statistics are read again for it.
 
 use std::cmp::Ordering;
 
-use parquet::basic::ColumnOrder;
-use parquet::file::metadata::ParquetMetaData;
+use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
+use parquet::schema::types::ColumnDescriptor;
 
-use super::{Op, RowGroupMatch, Term, Value, evaluate};
-use crate::arrow::datatypes::DataType;
+use super::expr::{Node, Operand};
+use super::term::Test;
+use super::truth::Outcomes;
+use super::{Op, RowGroupMatch, Rows, Value, evaluate, times};
+use crate::arrow::array::RecordBatch;
+use crate::arrow::datatypes::{DataType, Field, TimeUnit};
 use crate::catalog::{Catalog, Group};
+use crate::snapshot::Constant;
 
-/// What the constants of a row group's file tell of one term, and the statistics in its footer.
-pub(super) fn term(
-    catalog: &Catalog,
-    group: &Group,
-    footer: Option<&ParquetMetaData>,
-    term: &Term,
-) -> RowGroupMatch {
-    let Ok(projection) = catalog.project(&[&term.column]) else {
-        return RowGroupMatch::Some;
-    };
-    if let Some(value) = catalog.constant_of(group, projection.columns()[0]) {
-        return match evaluate::term(&value.value, term) {
-            Ok(holds) if holds.value(0) => RowGroupMatch::All,
-            Ok(_) => RowGroupMatch::None,
-            Err(_) => RowGroupMatch::Some,
-        };
-    }
-    let (Some(footer), Ok(kept)) = (footer, catalog.files[group.file].footer()) else {
-        return RowGroupMatch::Some;
-    };
-    let Some(&leaf) = kept.columns.leaves(projection.columns()).first() else {
-        return RowGroupMatch::Some;
-    };
-    let chunk = footer.row_group(group.index).column(leaf);
-    let Some(statistics) = chunk.statistics() else {
-        return RowGroupMatch::Some;
-    };
-    let nulls = statistics.null_count_opt();
-    if nulls == Some(group.rows) {
-        return RowGroupMatch::None;
-    }
-    let data_type = projection.schema().field(0).data_type();
-    let order = footer.file_metadata().column_order(leaf);
-    let Some(bounds) = Bounds::of(statistics, order, data_type) else {
-        return RowGroupMatch::Some;
-    };
-    let descriptor = chunk.column_descr();
-    let no_nulls = descriptor.max_def_level() == 0 || nulls == Some(0);
-    match bounds.matching(term) {
-        // NaN is in no bounds, and holds for != and not in.
-        RowGroupMatch::None if data_type.is_floating() && matches!(term.op, Op::NotEq | Op::NotIn) => {
-            RowGroupMatch::Some
+/// What is known of a row group without its rows: the constants of its file, and the statistics in its footer.
+pub(super) struct Seen<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) group: &'a Group,
+    /// The whole footer of its file, once it is read.
+    pub(super) footer: Option<&'a ParquetMetaData>,
+}
+
+impl Seen<'_> {
+    /// The truth values that a condition may have.
+    pub(super) fn node(&self, node: &Node) -> Outcomes {
+        if let Some(term) = node.test() {
+            return self.term(term);
         }
-        RowGroupMatch::All if data_type.is_floating() || !no_nulls => RowGroupMatch::Some,
-        verdict => verdict,
+        match node {
+            Node::And(parts) => parts.iter().fold(Outcomes::YES, |all, part| all & self.node(part)),
+            Node::Or(parts) => parts.iter().fold(Outcomes::NO, |any, part| any | self.node(part)),
+            Node::Not(part) => !self.node(part),
+            Node::Sample(sample) => sample.outcomes(),
+            other => match self.constants(other) {
+                Some(batch) => {
+                    let rows = Rows { batch: &batch, file: "", first: 0, live: None };
+                    rows.node(other).map_or(Outcomes::ANY, |truth| truth.row(0))
+                }
+                None => self.leaf(other),
+            },
+        }
     }
+
+    pub(super) fn term(&self, term: Test<'_>) -> Outcomes {
+        let seen = self.term_of_values(term);
+        if term.op == Op::In { seen.or_false() } else { seen }
+    }
+
+    fn term_of_values(&self, term: Test<'_>) -> Outcomes {
+        let Some(column) = self.column(term.column) else {
+            return Outcomes::ANY;
+        };
+        let (chunk, descriptor, order) = match column {
+            Column::Constant(value) => {
+                return evaluate::term(&value.value, term).map_or(Outcomes::ANY, |truth| truth.row(0));
+            }
+            Column::Stored(chunk, order) => (chunk, chunk.column_descr(), order),
+        };
+        let Some(statistics) = chunk.statistics() else {
+            return Outcomes::ANY;
+        };
+        let nulls = statistics.null_count_opt();
+        if nulls == Some(self.group.rows) {
+            return Outcomes::UNKNOWN;
+        }
+        let data_type = self.catalog.schema.field_with_name(term.column).map(Field::data_type);
+        let Some(bounds) = data_type.ok().and_then(|of| Bounds::of(statistics, order, descriptor, of)) else {
+            return Outcomes::ANY;
+        };
+        let mut outcomes = match bounds.matching(term) {
+            RowGroupMatch::All => Outcomes::YES,
+            RowGroupMatch::None => Outcomes::NO,
+            RowGroupMatch::Some => Outcomes::EITHER,
+        };
+        if matches!(bounds, Bounds::Float(..)) {
+            // NaN is in no bounds.
+            let of_nan = matches!(term.op, Op::NotEq | Op::NotIn);
+            outcomes = outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO });
+        }
+        let no_nulls = descriptor.max_def_level() == 0 || nulls == Some(0);
+        if no_nulls { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+    }
+
+    fn leaf(&self, node: &Node) -> Outcomes {
+        let column = match node {
+            Node::IsNull(Operand::Column(name)) | Node::StartsWith(Operand::Column(name), _) => name,
+            _ => return Outcomes::ANY,
+        };
+        let Some(Column::Stored(chunk, order)) = self.column(column) else {
+            return Outcomes::ANY;
+        };
+        let (descriptor, statistics) = (chunk.column_descr(), chunk.statistics());
+        // Levels of a nested column count more than its own nulls.
+        let is_flat = descriptor.path().parts().len() == 1;
+        let nulls = match descriptor.max_def_level() {
+            0 => Some(0),
+            _ => statistics.and_then(Statistics::null_count_opt),
+        };
+        match (node, nulls.filter(|_| is_flat)) {
+            (Node::IsNull(_), Some(0)) => Outcomes::NO,
+            (Node::IsNull(_), Some(nulls)) if nulls == self.group.rows => Outcomes::YES,
+            (Node::IsNull(_), _) => Outcomes::EITHER,
+            (Node::StartsWith(_, prefix), nulls) => {
+                let data_type = &DataType::Utf8View;
+                let bounds = statistics.and_then(|of| Bounds::of(of, order, descriptor, data_type));
+                let outcomes = match bounds {
+                    Some(bounds) => bounds.starting_with(prefix.as_bytes()),
+                    None => Outcomes::EITHER,
+                };
+                if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+            }
+            _ => Outcomes::ANY,
+        }
+    }
+
+    /// The values of all columns that a condition needs, if they are constants of the file.
+    fn constants(&self, node: &Node) -> Option<RecordBatch> {
+        let mut names = Vec::new();
+        node.columns(&mut names);
+        names.sort_unstable();
+        names.dedup();
+        let each = names.iter().map(|name| match self.column(name)? {
+            Column::Constant(constant) => Some((*name, constant.value.clone())),
+            Column::Stored(..) => None,
+        });
+        let columns = each.collect::<Option<Vec<_>>>()?;
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, value)| (name, value, true)))
+            .ok()
+    }
+
+    fn column(&self, name: &str) -> Option<Column<'_>> {
+        let column = self.catalog.column(name).ok()?;
+        if let Some(constant) = self.catalog.constant_of(self.group, column) {
+            return Some(Column::Constant(constant));
+        }
+        let kept = self.catalog.files[self.group.file].footer().ok()?;
+        let &leaf = kept.columns.leaves(&[column]).first()?;
+        let footer = self.footer?;
+        let order = footer.file_metadata().column_order(leaf);
+        Some(Column::Stored(footer.row_group(self.group.index).column(leaf), order))
+    }
+}
+
+/// A column of a row group.
+enum Column<'a> {
+    Constant(&'a Constant),
+    Stored(&'a ColumnChunkMetaData, ColumnOrder),
 }
 
 /// The least and the greatest value of a row group, without nulls and NaN. Either may be beyond the real one.
@@ -64,14 +157,22 @@ enum Bounds {
     Int(i128, i128),
     Float(f64, f64),
     Bytes(Vec<u8>, Vec<u8>),
+    /// In nanoseconds since 1970, in a column of this type.
+    Moment(i128, i128, DataType),
 }
 
 impl Bounds {
     /// `None` if there are none, or none that are reliable.
-    fn of(statistics: &Statistics, order: ColumnOrder, data_type: &DataType) -> Option<Bounds> {
+    fn of(
+        statistics: &Statistics,
+        order: ColumnOrder,
+        descriptor: &ColumnDescriptor,
+        data_type: &DataType,
+    ) -> Option<Bounds> {
+        let is_time = times::unit(data_type).is_some();
         let relied_on = match order {
             ColumnOrder::UNKNOWN => false,
-            _ if data_type.is_signed_integer() || data_type.is_floating() => true,
+            _ if data_type.is_signed_integer() || data_type.is_floating() || is_time => true,
             // The old fields were written with signed comparisons of strings and unsigned numbers, and without an order
             // it is unknown how the new ones were.
             ColumnOrder::UNDEFINED => false,
@@ -81,6 +182,17 @@ impl Bounds {
             return None;
         }
         let bounds = match statistics {
+            _ if is_time => {
+                // What is stored may be finer than what is read, and then rounded.
+                let unit = stored_unit(descriptor)
+                    .filter(|unit| times::unit(data_type).is_some_and(|read| unit % read == 0))?;
+                let (min, max): (i64, i64) = match statistics {
+                    Statistics::Int32(s) => ((*s.min_opt()?).into(), (*s.max_opt()?).into()),
+                    Statistics::Int64(s) => (*s.min_opt()?, *s.max_opt()?),
+                    _ => return None,
+                };
+                Bounds::Moment(i128::from(min) * unit, i128::from(max) * unit, data_type.clone())
+            }
             Statistics::Boolean(s) => Bounds::Bool(*s.min_opt()?, *s.max_opt()?),
             Statistics::Int32(s) if data_type.is_unsigned_integer() => {
                 Bounds::Int((*s.min_opt()?).cast_unsigned().into(), (*s.max_opt()?).cast_unsigned().into())
@@ -108,6 +220,7 @@ impl Bounds {
             // False if either is NaN.
             Bounds::Float(min, max) => min <= max,
             Bounds::Bytes(min, max) => min <= max,
+            Bounds::Moment(min, max, _) => min <= max,
         };
         ordered.then_some(self)
     }
@@ -118,38 +231,68 @@ impl Bounds {
             Bounds::Int(min, max) => (evaluate::integer(*min, value)?, evaluate::integer(*max, value)?),
             Bounds::Float(min, max) => (evaluate::float(*min, value)?, evaluate::float(*max, value)?),
             Bounds::Bytes(min, max) => (evaluate::bytes(min, value)?, evaluate::bytes(max, value)?),
+            Bounds::Moment(min, max, data_type) => {
+                let value = evaluate::moment(value, data_type).ok()?;
+                (min.cmp(&value), max.cmp(&value))
+            }
         })
     }
 
     /// Whether all values between the bounds, both included, fulfil a term. `All` and `None` must also be true of any
     /// narrower bounds, for these may be truncated.
-    fn matching(&self, term: &Term) -> RowGroupMatch {
+    fn matching(&self, term: Test<'_>) -> RowGroupMatch {
         let of = |value: &Value, op: Op| match self.compare(value) {
             Some((min, max)) => between(op, min, max),
             None => RowGroupMatch::Some,
         };
-        match (&term.value, term.op) {
-            (Value::List(values), Op::In) => {
-                let mut matches = values.iter().map(|value| of(value, Op::Eq));
-                match matches.try_fold(RowGroupMatch::None, |any, one| match one {
-                    RowGroupMatch::All => Err(RowGroupMatch::All),
-                    RowGroupMatch::Some => Ok(RowGroupMatch::Some),
-                    RowGroupMatch::None => Ok(any),
-                }) {
-                    Ok(verdict) | Err(verdict) => verdict,
-                }
+        let in_list = || {
+            let mut matches = term.values().iter().map(|value| of(value, Op::Eq));
+            match matches.try_fold(RowGroupMatch::None, |any, one| match one {
+                RowGroupMatch::All => Err(RowGroupMatch::All),
+                RowGroupMatch::Some => Ok(RowGroupMatch::Some),
+                RowGroupMatch::None => Ok(any),
+            }) {
+                Ok(verdict) | Err(verdict) => verdict,
             }
-            (Value::List(values), Op::NotIn) => {
-                let in_list = Term::new("", Op::In, Value::List(values.clone()));
-                match self.matching(&in_list) {
-                    RowGroupMatch::None => RowGroupMatch::All,
-                    RowGroupMatch::All => RowGroupMatch::None,
-                    RowGroupMatch::Some => RowGroupMatch::Some,
-                }
-            }
-            (value, op) => of(value, op),
+        };
+        match term.op {
+            Op::In => in_list(),
+            Op::NotIn => match in_list() {
+                RowGroupMatch::None => RowGroupMatch::All,
+                RowGroupMatch::All => RowGroupMatch::None,
+                RowGroupMatch::Some => RowGroupMatch::Some,
+            },
+            op => of(term.value, op),
         }
     }
+
+    /// Whether all values between the bounds, which may be truncated, begin with `prefix`.
+    fn starting_with(&self, prefix: &[u8]) -> Outcomes {
+        match self {
+            Bounds::Bytes(min, max) if min.starts_with(prefix) && max.starts_with(prefix) => Outcomes::YES,
+            // What begins with the prefix is not less than it, and less than all that is greater and does not.
+            Bounds::Bytes(min, max) if &**max < prefix || (&**min > prefix && !min.starts_with(prefix)) => {
+                Outcomes::NO
+            }
+            _ => Outcomes::EITHER,
+        }
+    }
+}
+
+/// Nanoseconds of one unit in which dates or times are stored, and so their statistics.
+fn stored_unit(descriptor: &ColumnDescriptor) -> Option<i128> {
+    let unit = match (descriptor.logical_type_ref(), descriptor.converted_type()) {
+        (Some(LogicalType::Date), _) | (None, ConvertedType::DATE) => return times::unit(&DataType::Date32),
+        (Some(LogicalType::Timestamp(stored)), _) => match stored.unit {
+            StoredUnit::MILLIS => TimeUnit::Millisecond,
+            StoredUnit::MICROS => TimeUnit::Microsecond,
+            StoredUnit::NANOS => TimeUnit::Nanosecond,
+        },
+        (None, ConvertedType::TIMESTAMP_MILLIS) => TimeUnit::Millisecond,
+        (None, ConvertedType::TIMESTAMP_MICROS) => TimeUnit::Microsecond,
+        _ => return None,
+    };
+    Some(times::unit_of(unit))
 }
 
 /// The result of a comparison, given how the least and the greatest value compare with the term's.
@@ -171,14 +314,33 @@ fn between(op: Op, min: Ordering, max: Ordering) -> RowGroupMatch {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parquet::basic::Type;
+    use parquet::schema::types::{ColumnPath, Type as Node};
+
+    use super::super::Term;
     use super::*;
 
     const OPS: [Op; 6] = [Op::Eq, Op::NotEq, Op::Less, Op::LessEq, Op::Greater, Op::GreaterEq];
 
+    /// A column that is stored as 64-bit integers without a meaning.
+    fn any() -> ColumnDescriptor {
+        column(None)
+    }
+
+    fn column(logical: Option<LogicalType>) -> ColumnDescriptor {
+        let node = Node::primitive_type_builder("c", Type::INT64).with_logical_type(logical).build().unwrap();
+        ColumnDescriptor::new(Arc::new(node), 0, 0, ColumnPath::from("c"))
+    }
+
     /// The result of checking every value between two bounds.
     fn by_hand(term: &Term, min: i64, max: i64) -> RowGroupMatch {
-        let holds = (min..=max)
-            .map(|stored| evaluate::holds(term, |value| evaluate::integer(i128::from(stored), value)));
+        let holds = (min..=max).map(|stored| {
+            evaluate::holds(term.op, term.test().values(), |value| {
+                evaluate::integer(i128::from(stored), value)
+            })
+        });
         let (all, count) = ((max - min + 1) as usize, holds.filter(|holds| *holds).count());
         match count {
             0 => RowGroupMatch::None,
@@ -196,18 +358,18 @@ mod tests {
                 for op in OPS {
                     let term = Term::new("", op, value);
                     let want = by_hand(&term, min, max);
-                    assert_eq!(bounds.matching(&term), want, "{min}..={max} {op:?} {value}");
+                    assert_eq!(bounds.matching(term.test()), want, "{min}..={max} {op:?} {value}");
                     // No integer is a fraction.
                     let between = Term::new("", op, value as f64 + 0.5);
                     let want = by_hand(&between, min, max);
-                    let got = bounds.matching(&between);
+                    let got = bounds.matching(between.test());
                     let undecided = matches!(op, Op::Eq | Op::NotEq) && got == RowGroupMatch::Some;
                     assert!(got == want || undecided, "{min}..={max} {op:?} {value}.5: {got:?}");
                 }
                 for list in [vec![], vec![value], vec![value, 2], vec![9, value, -9]] {
                     for op in [Op::In, Op::NotIn] {
                         let term = Term::new("", op, list.clone());
-                        let (got, want) = (bounds.matching(&term), by_hand(&term, min, max));
+                        let (got, want) = (bounds.matching(term.test()), by_hand(&term, min, max));
                         // Whether several values together cover all values between the bounds is not checked.
                         assert!(
                             got == want || got == RowGroupMatch::Some && list.len() > 1,
@@ -222,7 +384,7 @@ mod tests {
     #[test]
     fn bounds_of_texts_and_floats_are_compared_as_their_values_are() {
         let texts = Bounds::Bytes(b"a\x80".to_vec(), b"b".to_vec());
-        let matching = |bounds: &Bounds, op, value: Value| bounds.matching(&Term::new("", op, value));
+        let matching = |bounds: &Bounds, op, value: Value| bounds.matching(Term::new("", op, value).test());
         assert_eq!(matching(&texts, Op::Less, "a".into()), RowGroupMatch::None);
         assert_eq!(matching(&texts, Op::GreaterEq, "b".into()), RowGroupMatch::Some);
         assert_eq!(matching(&texts, Op::Greater, "b".into()), RowGroupMatch::None);
@@ -238,11 +400,7 @@ mod tests {
     /// Texts and unsigned numbers were once compared as if they had a sign.
     #[test]
     fn bounds_in_another_order_than_that_of_the_values_are_not_relied_on() {
-        let defined = ColumnOrder::column_order_for_type(
-            None,
-            parquet::basic::ConvertedType::UTF8,
-            parquet::basic::Type::BYTE_ARRAY,
-        );
+        let defined = ColumnOrder::column_order_for_type(None, ConvertedType::UTF8, Type::BYTE_ARRAY);
         let text = |old| Statistics::byte_array(Some("a".into()), Some("b".into()), None, Some(0), old);
         let number = |old| Statistics::int64(Some(1), Some(2), None, Some(0), old);
         for (order, new, old, signed) in [
@@ -250,24 +408,74 @@ mod tests {
             (ColumnOrder::UNDEFINED, false, false, true),
             (ColumnOrder::UNKNOWN, false, false, false),
         ] {
-            assert_eq!(Bounds::of(&text(false), order, &DataType::Utf8View).is_some(), new, "{order:?}");
-            assert_eq!(Bounds::of(&text(true), order, &DataType::Utf8View).is_some(), old, "{order:?}");
-            assert_eq!(Bounds::of(&number(true), order, &DataType::UInt64).is_some(), old, "{order:?}");
-            assert_eq!(Bounds::of(&number(true), order, &DataType::Int64).is_some(), signed, "{order:?}");
+            assert_eq!(
+                Bounds::of(&text(false), order, &any(), &DataType::Utf8View).is_some(),
+                new,
+                "{order:?}"
+            );
+            assert_eq!(
+                Bounds::of(&text(true), order, &any(), &DataType::Utf8View).is_some(),
+                old,
+                "{order:?}"
+            );
+            assert_eq!(
+                Bounds::of(&number(true), order, &any(), &DataType::UInt64).is_some(),
+                old,
+                "{order:?}"
+            );
+            assert_eq!(
+                Bounds::of(&number(true), order, &any(), &DataType::Int64).is_some(),
+                signed,
+                "{order:?}"
+            );
         }
     }
 
     #[test]
     fn bounds_of_unsigned_numbers_are_read_without_a_sign() {
-        let order = ColumnOrder::column_order_for_type(
-            None,
-            parquet::basic::ConvertedType::UINT_32,
-            parquet::basic::Type::INT32,
-        );
+        let order = ColumnOrder::column_order_for_type(None, ConvertedType::UINT_32, Type::INT32);
         let statistics = Statistics::int32(Some(5), Some(-1), None, Some(0), false);
-        let bounds = Bounds::of(&statistics, order, &DataType::UInt32).unwrap();
+        let bounds = Bounds::of(&statistics, order, &any(), &DataType::UInt32).unwrap();
         let term = Term::new("", Op::Greater, i64::from(i32::MAX));
-        assert_eq!(bounds.matching(&term), RowGroupMatch::Some);
-        assert!(Bounds::of(&statistics, order, &DataType::Int32).is_none());
+        assert_eq!(bounds.matching(term.test()), RowGroupMatch::Some);
+        assert!(Bounds::of(&statistics, order, &any(), &DataType::Int32).is_none());
+    }
+
+    /// Times that are stored finer than they are read are rounded, which their bounds are not.
+    #[test]
+    fn bounds_of_times_are_in_the_unit_that_is_stored() {
+        let order = ColumnOrder::TYPE_DEFINED_ORDER(parquet::basic::SortOrder::SIGNED);
+        let bounds = |stored: StoredUnit, read: TimeUnit| {
+            let column = column(Some(LogicalType::timestamp(false, stored)));
+            let statistics = Statistics::int64(Some(-1), Some(1_500), None, Some(0), false);
+            Bounds::of(&statistics, order, &column, &DataType::Timestamp(read, None))
+        };
+        let Some(Bounds::Moment(min, max, _)) = bounds(StoredUnit::MILLIS, TimeUnit::Microsecond) else {
+            panic!("no bounds")
+        };
+        assert_eq!((min, max), (-1_000_000, 1_500_000_000));
+        assert!(bounds(StoredUnit::MILLIS, TimeUnit::Second).is_none());
+        let bounds = bounds(StoredUnit::MICROS, TimeUnit::Microsecond).unwrap();
+        let matching = |text: &str| bounds.matching(Term::new("", Op::Greater, text).test());
+        assert_eq!(matching("1970-01-01T00:00:00.0015"), RowGroupMatch::None);
+        assert_eq!(matching("1969-12-31"), RowGroupMatch::All);
+        assert_eq!(matching("1970-01-01"), RowGroupMatch::Some);
+    }
+
+    #[test]
+    fn bounds_tell_a_prefix_even_where_they_are_truncated() {
+        let bounds = |min: &str, max: &str| Bounds::Bytes(min.into(), max.into());
+        for (min, max, prefix, outcomes) in [
+            ("ka", "kz", "k", Outcomes::YES),
+            ("ka", "l", "k", Outcomes::EITHER),
+            ("ka", "kz", "kb", Outcomes::EITHER),
+            ("a", "b", "k", Outcomes::NO),
+            ("l", "m", "k", Outcomes::NO),
+            ("k", "k", "kb", Outcomes::NO),
+            ("a", "kb", "kb", Outcomes::EITHER),
+            ("", "z", "", Outcomes::YES),
+        ] {
+            assert_eq!(bounds(min, max).starting_with(prefix.as_bytes()), outcomes, "{min}..={max} {prefix}");
+        }
     }
 }

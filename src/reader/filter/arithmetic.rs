@@ -1,0 +1,198 @@
+//! Arithmetic on numbers: exact on integers, in 64-bit floats otherwise.
+
+use std::cmp::Ordering;
+
+use serde::{Deserialize, Serialize};
+
+use super::truth::Truth;
+use super::{Op, Operand, Rows, Value, evaluate};
+use crate::arrow::array::Array;
+use crate::error::{Error, ErrorKind, Result};
+
+/// What is done with two numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Arithmetic {
+    /// Their sum.
+    #[serde(rename = "+")]
+    Add,
+    /// Their difference.
+    #[serde(rename = "-")]
+    Subtract,
+    /// Their product.
+    #[serde(rename = "*")]
+    Multiply,
+    /// Their quotient: a float, of integers too.
+    #[serde(rename = "/")]
+    Divide,
+    /// Their quotient, rounded down.
+    #[serde(rename = "//")]
+    FloorDivide,
+    /// What is left by it: of the divisor's sign.
+    #[serde(rename = "%")]
+    Remainder,
+}
+
+/// A number of one row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Number {
+    /// None: of a null, or of integers divided by 0.
+    Null,
+    Whole(i128),
+    Float(f64),
+}
+
+type Numbers<'a> = Box<dyn Fn(usize) -> Result<Number> + 'a>;
+
+/// Compares two operands, row by row.
+pub(super) fn compare(rows: &Rows<'_>, left: &Operand, op: Op, right: &Operand) -> Result<Truth> {
+    let stored = numbers(rows, left)?;
+    let others = match right {
+        Operand::Literal(Value::List(values)) => values.iter().map(literal).map(constant).collect(),
+        one => vec![numbers(rows, one)?],
+    };
+    let mut each = Vec::with_capacity(rows.len());
+    let mut values = Vec::with_capacity(others.len());
+    for row in 0..rows.len() {
+        let stored = stored(row)?;
+        values.clear();
+        for other in &others {
+            values.push(other(row)?);
+        }
+        let is_unknown = stored == Number::Null || values.contains(&Number::Null);
+        each.push((!is_unknown).then(|| evaluate::holds(op, &values, |value| order(stored, *value))));
+    }
+    let truth = Truth::collect(each.into_iter());
+    Ok(if op == Op::In { truth.or_false() } else { truth })
+}
+
+/// For each row whether a number is null.
+pub(super) fn is_null(rows: &Rows<'_>, operand: &Operand) -> Result<Truth> {
+    let number = numbers(rows, operand)?;
+    let each = (0..rows.len()).map(|row| Ok(Some(number(row)? == Number::Null)));
+    Ok(Truth::collect(each.collect::<Result<Vec<_>>>()?.into_iter()))
+}
+
+fn order(stored: Number, value: Number) -> Option<Ordering> {
+    match (stored, value) {
+        (Number::Whole(a), Number::Whole(b)) => Some(a.cmp(&b)),
+        (Number::Float(a), Number::Float(b)) => a.partial_cmp(&b),
+        (Number::Whole(a), Number::Float(b)) => evaluate::whole_with_float(a, b),
+        (Number::Float(a), Number::Whole(b)) => evaluate::whole_with_float(b, a).map(Ordering::reverse),
+        (Number::Null, _) | (_, Number::Null) => None,
+    }
+}
+
+fn numbers<'a>(rows: &Rows<'a>, operand: &'a Operand) -> Result<Numbers<'a>> {
+    Ok(match operand {
+        Operand::Literal(value) => constant(literal(value)),
+        Operand::Column(name) => {
+            let array = rows.column(name)?;
+            if let Some(value) = evaluate::whole(array) {
+                Box::new(move |row| {
+                    Ok(if array.is_null(row) { Number::Null } else { Number::Whole(value(row)) })
+                })
+            } else if let Some(value) = evaluate::floats(array) {
+                Box::new(move |row| {
+                    Ok(if array.is_null(row) { Number::Null } else { Number::Float(value(row)) })
+                })
+            } else {
+                let cause = format!("arithmetic on {} was let through", array.data_type());
+                return Err(Error::new(ErrorKind::Internal, cause));
+            }
+        }
+        Operand::Arithmetic(parts) => {
+            let (left, op, right) = &**parts;
+            let (left, right) = (numbers(rows, left)?, numbers(rows, right)?);
+            Box::new(move |row| apply(left(row)?, *op, right(row)?))
+        }
+    })
+}
+
+fn literal(value: &Value) -> Number {
+    match value {
+        Value::Int(value) => Number::Whole((*value).into()),
+        Value::Float(value) => Number::Float(*value),
+        _ => Number::Null,
+    }
+}
+
+fn constant<'a>(number: Number) -> Numbers<'a> {
+    Box::new(move |_| Ok(number))
+}
+
+fn apply(left: Number, op: Arithmetic, right: Number) -> Result<Number> {
+    use Arithmetic::{Add, Divide, FloorDivide, Multiply, Remainder, Subtract};
+    let (left, right) = match (left, right) {
+        (Number::Null, _) | (_, Number::Null) => return Ok(Number::Null),
+        (Number::Whole(a), Number::Whole(b)) if op != Divide => {
+            if b == 0 && matches!(op, FloorDivide | Remainder) {
+                return Ok(Number::Null);
+            }
+            let floor = || {
+                let quotient = a.checked_div(b)?;
+                Some(if a % b != 0 && (a < 0) != (b < 0) { quotient - 1 } else { quotient })
+            };
+            let result = match op {
+                Add => a.checked_add(b),
+                Subtract => a.checked_sub(b),
+                Multiply => a.checked_mul(b),
+                FloorDivide => floor(),
+                Divide | Remainder => floor().and_then(|quotient| a.checked_sub(quotient * b)),
+            };
+            let cause = "the filter's arithmetic needs integers of more than 128 bits";
+            return result.map(Number::Whole).ok_or_else(|| Error::invalid(cause));
+        }
+        (left, right) => (float(left), float(right)),
+    };
+    Ok(Number::Float(match op {
+        Add => left + right,
+        Subtract => left - right,
+        Multiply => left * right,
+        Divide => left / right,
+        FloorDivide => (left / right).floor(),
+        Remainder => left - right * (left / right).floor(),
+    }))
+}
+
+fn float(number: Number) -> f64 {
+    match number {
+        Number::Null => f64::NAN,
+        Number::Whole(value) => value as f64,
+        Number::Float(value) => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_divided_as_python_divides_them() {
+        let whole = |a: i128, op, b: i128| apply(Number::Whole(a), op, Number::Whole(b)).unwrap();
+        for (a, b, quotient, rest) in
+            [(7, 2, 3, 1), (-7, 2, -4, 1), (7, -2, -4, -1), (-7, -2, 3, -1), (6, 3, 2, 0)]
+        {
+            assert_eq!(whole(a, Arithmetic::FloorDivide, b), Number::Whole(quotient), "{a} // {b}");
+            assert_eq!(whole(a, Arithmetic::Remainder, b), Number::Whole(rest), "{a} % {b}");
+            let floats = |op| apply(Number::Float(a as f64), op, Number::Whole(b)).unwrap();
+            assert_eq!(floats(Arithmetic::FloorDivide), Number::Float(quotient as f64), "{a}.0 // {b}");
+            assert_eq!(floats(Arithmetic::Remainder), Number::Float(rest as f64), "{a}.0 % {b}");
+        }
+        assert_eq!(whole(7, Arithmetic::Divide, 2), Number::Float(3.5));
+        assert_eq!(whole(7, Arithmetic::FloorDivide, 0), Number::Null);
+        assert_eq!(whole(7, Arithmetic::Divide, 0), Number::Float(f64::INFINITY));
+    }
+
+    #[test]
+    fn integers_are_exact_or_refused() {
+        let square = |a: i128| apply(Number::Whole(a), Arithmetic::Multiply, Number::Whole(a));
+        let most = i128::from(u64::MAX >> 1);
+        assert_eq!(square(most).unwrap(), Number::Whole(most * most));
+        assert!(square(most * most).unwrap_err().to_string().contains("128 bits"));
+        assert_eq!(
+            order(Number::Whole((1 << 53) + 1), Number::Float((1u64 << 53) as f64)),
+            Some(Ordering::Greater)
+        );
+        assert_eq!(order(Number::Float(f64::NAN), Number::Whole(0)), None);
+    }
+}

@@ -1,0 +1,173 @@
+//! Whether a filter makes sense for a data set.
+
+use super::expr::{Node, Operand};
+use super::term::{Term, Test};
+use super::{Op, Value, evaluate, times};
+use crate::arrow::datatypes::{DataType, Field};
+use crate::catalog::Catalog;
+use crate::error::{Error, Place, Result};
+
+const COMPARED: &str = "filters compare booleans, numbers, texts, binary, dates and times";
+
+/// The most conditions inside one another.
+const DEEPEST: usize = 64;
+
+pub(super) fn lists(lists: &[Vec<Term>], catalog: &Catalog) -> Result<()> {
+    if lists.is_empty() || lists.iter().any(Vec::is_empty) {
+        return Err(
+            Error::invalid("the filter has an empty list").hint("leave out `filter` to take all rows")
+        );
+    }
+    lists.iter().flatten().try_for_each(|term| term_of(term.test(), catalog))
+}
+
+pub(super) fn node(node: &Node, catalog: &Catalog) -> Result<()> {
+    within(node, catalog, 0)
+}
+
+fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(Error::invalid(format!(
+            "the filter has more than {DEEPEST} conditions inside one another"
+        )));
+    }
+    if let Some(term) = node.test() {
+        return term_of(term, catalog);
+    }
+    match node {
+        Node::And(parts) | Node::Or(parts) => {
+            parts.iter().try_for_each(|part| within(part, catalog, depth + 1))
+        }
+        Node::Not(part) => within(part, catalog, depth + 1),
+        Node::Compare(left, op, right) => {
+            number(left, catalog, depth)?;
+            match (op, right) {
+                (Op::In | Op::NotIn, Operand::Literal(Value::List(values))) => {
+                    values.iter().try_for_each(is_number)
+                }
+                (Op::In | Op::NotIn, _) => Err(Error::invalid("in and not in take a list of values")),
+                (_, right) => number(right, catalog, depth),
+            }
+        }
+        Node::IsNull(Operand::Column(column)) => catalog.column(column).map(|_| ()),
+        Node::IsNull(operand) => number(operand, catalog, depth),
+        Node::StartsWith(Operand::Column(column), _) => {
+            let field = field(column, catalog)?;
+            match field.data_type() {
+                DataType::Utf8View | DataType::BinaryView => Ok(()),
+                other => Err(of_column(
+                    column,
+                    Error::invalid(format!("the column has type {other}, which has no prefix")),
+                )),
+            }
+        }
+        Node::StartsWith(..) => {
+            Err(Error::invalid("a number has no prefix").hint("starts_with is of columns"))
+        }
+        Node::Sample(sample) => {
+            let field = sample.column().map(|column| field(column, catalog)).transpose()?;
+            sample.check(field).map_err(|error| match sample.column() {
+                Some(column) => of_column(column, error),
+                None => error,
+            })
+        }
+    }
+}
+
+/// An operand of arithmetic, or of a comparison of two columns.
+fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
+    if depth > DEEPEST {
+        return Err(Error::invalid(format!(
+            "the filter has more than {DEEPEST} operations inside one another"
+        )));
+    }
+    match operand {
+        Operand::Column(column) => {
+            let data_type = field(column, catalog)?.data_type();
+            if evaluate::is_number(data_type) {
+                return Ok(());
+            }
+            let error = Error::invalid(format!("the column has type {data_type}, which is not a number"));
+            Err(of_column(column, error.hint("arithmetic and comparisons of two columns take numbers")))
+        }
+        Operand::Literal(value) => is_number(value),
+        Operand::Arithmetic(parts) => {
+            number(&parts.0, catalog, depth + 1)?;
+            number(&parts.2, catalog, depth + 1)
+        }
+    }
+}
+
+fn is_number(value: &Value) -> Result<()> {
+    match value {
+        Value::Int(_) => Ok(()),
+        Value::Float(value) if value.is_finite() => Ok(()),
+        Value::Float(value) => Err(not_finite(*value)),
+        other => Err(Error::invalid(format!("{} is not a number", shown(other)))
+            .hint("arithmetic and comparisons of two columns take numbers")),
+    }
+}
+
+fn term_of(term: Test<'_>, catalog: &Catalog) -> Result<()> {
+    let data_type = field(term.column, catalog)?.data_type();
+    check(term, data_type).map_err(|error| of_column(term.column, error))
+}
+
+fn check(term: Test<'_>, data_type: &DataType) -> Result<()> {
+    // Before the values: a list may have none.
+    if !evaluate::is_compared(data_type) {
+        let error = Error::invalid(format!("the column has type {data_type}, which a filter cannot compare"));
+        return Err(error.hint(COMPARED));
+    }
+    match (term.op, term.value) {
+        (Op::In | Op::NotIn, Value::List(values)) => {
+            values.iter().try_for_each(|value| check_value(value, data_type))
+        }
+        (Op::In | Op::NotIn, _) => Err(Error::invalid("in and not in take a list of values")),
+        (_, Value::List(_)) => Err(Error::invalid("a list is compared with in or not in")),
+        (_, value) => check_value(value, data_type),
+    }
+}
+
+fn check_value(value: &Value, data_type: &DataType) -> Result<()> {
+    let fits = match value {
+        Value::Bool(_) => *data_type == DataType::Boolean,
+        Value::Int(_) => evaluate::is_number(data_type),
+        Value::Float(float) if !float.is_finite() => return Err(not_finite(*float)),
+        Value::Float(_) => evaluate::is_number(data_type),
+        Value::Text(text) if times::unit(data_type).is_some() => {
+            times::nanoseconds(text, data_type)?;
+            true
+        }
+        Value::Text(_) => matches!(data_type, DataType::Utf8View | DataType::BinaryView),
+        Value::List(_) => return Err(Error::invalid("a list holds another list")),
+    };
+    if fits {
+        return Ok(());
+    }
+    let shown = shown(value);
+    let error = Error::invalid(format!(
+        "the column has type {data_type}, which a filter cannot compare with {shown}"
+    ));
+    Err(error.hint(if times::unit(data_type).is_some() {
+        "write dates and times as texts, 2024-05-17T12:30:00"
+    } else {
+        COMPARED
+    }))
+}
+
+fn not_finite(value: f64) -> Error {
+    Error::invalid(format!("a filter cannot compare with {value}"))
+}
+
+fn shown(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+fn field<'a>(column: &str, catalog: &'a Catalog) -> Result<&'a Field> {
+    Ok(catalog.schema.field(catalog.column(column)?))
+}
+
+fn of_column(column: &str, error: Error) -> Error {
+    error.at(Place::default().column(column))
+}

@@ -1,0 +1,255 @@
+//! Conditions as expressions: columns that are compared, and how comparisons combine.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Not, Rem, Sub};
+
+use serde::{Deserialize, Serialize};
+
+use super::arithmetic::Arithmetic;
+use super::sample::Sample;
+use super::term::Test;
+use super::{Op, Value};
+
+/// A condition on rows: comparisons, combined with `&`, `|` and `!`.
+///
+/// Conditions are those of SQL: one on null is neither true nor false, and a row is read where the whole is true. So
+/// `!col("x").lt(5)` is not true where `x` is null. Only [`in_list`](Operand::in_list) is false for null, and
+/// [`is_null`](Operand::is_null) is always known.
+///
+/// ```
+/// use forebay::filter::{col, row_fraction};
+///
+/// let large = col("width").gt_eq(224) & (col("height") * 2).gt_eq(col("width"));
+/// let labelled = !col("label").is_null();
+/// let train = large & labelled & row_fraction(0.9, 1);
+/// # let _: forebay::Filter = train.into();
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Expr(pub(super) Node);
+
+/// A condition as it is kept and compared: a part of what identifies an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Node {
+    And(Vec<Node>),
+    Or(Vec<Node>),
+    Not(Box<Node>),
+    Compare(Operand, Op, Operand),
+    IsNull(Operand),
+    StartsWith(Operand, String),
+    Sample(Sample),
+}
+
+/// A column, a value, or arithmetic on numbers of them: a side of a comparison.
+///
+/// Arithmetic is exact on integers and in 64-bit floats otherwise. `/` gives a float; `%` has the sign of the divisor, as in
+/// Python. Integers that are divided by 0 give null.
+///
+/// ```
+/// use forebay::filter::col;
+///
+/// let every_tenth = (col("id") % 10).eq(0);
+/// # let _: forebay::Filter = every_tenth.into();
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Operand {
+    /// A column, by its name.
+    Column(String),
+    /// A value.
+    Literal(Value),
+    /// Arithmetic on two operands.
+    Arithmetic(Box<(Operand, Arithmetic, Operand)>),
+}
+
+/// The column with this name, to be compared.
+pub fn col(name: impl Into<String>) -> Operand {
+    Operand::Column(name.into())
+}
+
+/// A share of the rows, drawn by a hash of each row's place: the path of its file in the data set, and its ordinal there.
+///
+/// The same rows in every run and on every rank, and others for another seed; `!row_fraction(0.9, 1)` are those that are left.
+/// `fraction` is from 0 to 1. About as many rows are drawn; [`Loader::len`](crate::Loader::len) has the exact number.
+pub fn row_fraction(fraction: f64, seed: u64) -> Expr {
+    Expr(Node::Sample(Sample::new(fraction, seed)))
+}
+
+/// As [`row_fraction`], by a hash of a column of integers, texts or binary: rows of one value stay together.
+pub fn row_fraction_by(column: impl Into<String>, fraction: f64, seed: u64) -> Expr {
+    Expr(Node::Sample(Sample::new(fraction, seed).by(column.into())))
+}
+
+impl Operand {
+    /// Equal.
+    pub fn eq(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::Eq, other)
+    }
+
+    /// Not equal. NaN is not equal to anything.
+    pub fn not_eq(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::NotEq, other)
+    }
+
+    /// Less.
+    pub fn lt(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::Less, other)
+    }
+
+    /// Less or equal.
+    pub fn lt_eq(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::LessEq, other)
+    }
+
+    /// Greater.
+    pub fn gt(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::Greater, other)
+    }
+
+    /// Greater or equal.
+    pub fn gt_eq(self, other: impl Into<Operand>) -> Expr {
+        self.compare(Op::GreaterEq, other)
+    }
+
+    /// One of these values; false for null.
+    pub fn in_list<V: Into<Value>>(self, values: impl IntoIterator<Item = V>) -> Expr {
+        self.compare(Op::In, Value::List(values.into_iter().map(Into::into).collect()))
+    }
+
+    /// Null: a column of any type, or arithmetic on null.
+    pub fn is_null(self) -> Expr {
+        Expr(Node::IsNull(self))
+    }
+
+    /// Text or binary that begins with `prefix`. Of columns alone.
+    pub fn starts_with(self, prefix: impl Into<String>) -> Expr {
+        Expr(Node::StartsWith(self, prefix.into()))
+    }
+
+    fn compare(self, op: Op, other: impl Into<Operand>) -> Expr {
+        Expr(Node::Compare(self, op, other.into()))
+    }
+
+    fn arithmetic(self, op: Arithmetic, other: impl Into<Operand>) -> Operand {
+        Operand::Arithmetic(Box::new((self, op, other.into())))
+    }
+
+    fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+        match self {
+            Operand::Column(name) => names.push(name),
+            Operand::Literal(_) => {}
+            Operand::Arithmetic(parts) => {
+                parts.0.columns(names);
+                parts.2.columns(names);
+            }
+        }
+    }
+}
+
+impl<V: Into<Value>> From<V> for Operand {
+    fn from(value: V) -> Self {
+        Operand::Literal(value.into())
+    }
+}
+
+impl<O: Into<Operand>> Add<O> for Operand {
+    type Output = Operand;
+
+    fn add(self, other: O) -> Operand {
+        self.arithmetic(Arithmetic::Add, other)
+    }
+}
+
+impl<O: Into<Operand>> Sub<O> for Operand {
+    type Output = Operand;
+
+    fn sub(self, other: O) -> Operand {
+        self.arithmetic(Arithmetic::Subtract, other)
+    }
+}
+
+impl<O: Into<Operand>> Mul<O> for Operand {
+    type Output = Operand;
+
+    fn mul(self, other: O) -> Operand {
+        self.arithmetic(Arithmetic::Multiply, other)
+    }
+}
+
+impl<O: Into<Operand>> Div<O> for Operand {
+    type Output = Operand;
+
+    fn div(self, other: O) -> Operand {
+        self.arithmetic(Arithmetic::Divide, other)
+    }
+}
+
+impl<O: Into<Operand>> Rem<O> for Operand {
+    type Output = Operand;
+
+    fn rem(self, other: O) -> Operand {
+        self.arithmetic(Arithmetic::Remainder, other)
+    }
+}
+
+impl BitAnd for Expr {
+    type Output = Expr;
+
+    fn bitand(self, other: Expr) -> Expr {
+        let parts = |node| match node {
+            Node::And(parts) => parts,
+            one => vec![one],
+        };
+        Expr(Node::And([parts(self.0), parts(other.0)].concat()))
+    }
+}
+
+impl BitOr for Expr {
+    type Output = Expr;
+
+    fn bitor(self, other: Expr) -> Expr {
+        let parts = |node| match node {
+            Node::Or(parts) => parts,
+            one => vec![one],
+        };
+        Expr(Node::Or([parts(self.0), parts(other.0)].concat()))
+    }
+}
+
+impl Not for Expr {
+    type Output = Expr;
+
+    fn not(self) -> Expr {
+        Expr(Node::Not(Box::new(self.0)))
+    }
+}
+
+impl Node {
+    /// The columns that it needs, in the order in which they are named.
+    pub(super) fn columns<'a>(&'a self, names: &mut Vec<&'a str>) {
+        match self {
+            Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| part.columns(names)),
+            Node::Not(part) => part.columns(names),
+            Node::Compare(left, _, right) => {
+                left.columns(names);
+                right.columns(names);
+            }
+            Node::IsNull(operand) | Node::StartsWith(operand, _) => operand.columns(names),
+            Node::Sample(sample) => names.extend(sample.column()),
+        }
+    }
+
+    /// A comparison of a column with a value as a term, whichever is on the left.
+    pub(super) fn test(&self) -> Option<Test<'_>> {
+        match self {
+            Node::Compare(Operand::Column(column), op, Operand::Literal(value)) => {
+                Some(Test { column, op: *op, value })
+            }
+            Node::Compare(Operand::Literal(value), op, Operand::Column(column)) => {
+                Some(Test { column, op: op.mirrored()?, value })
+            }
+            _ => None,
+        }
+    }
+}

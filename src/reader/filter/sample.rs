@@ -1,0 +1,97 @@
+//! Rows drawn by a hash: a share of them that is the same in every run, and its complement.
+//!
+//! The hash is XXH3, 64 bits, with the seed: of a row's place, which is the hash of its file's path in the data set and its
+//! ordinal in the file, or of its value in a column: integers as 8 bytes, little-endian, texts and binary as their bytes. A
+//! row is drawn if the hash is less than the fraction of 2^64.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::Rows;
+use super::truth::{Outcomes, Truth};
+use crate::arrow::array::{Array, AsArray};
+use crate::arrow::buffer::BooleanBuffer;
+use crate::arrow::datatypes::{DataType, Field};
+use crate::error::{Error, ErrorKind, Result};
+
+/// A share of the rows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Sample {
+    fraction: f64,
+    seed: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+impl Sample {
+    pub(super) fn new(fraction: f64, seed: u64) -> Self {
+        Sample { fraction, seed, by: None }
+    }
+
+    pub(super) fn by(self, column: String) -> Self {
+        Sample { by: Some(column), ..self }
+    }
+
+    /// The column whose values decide, if it is not the place of a row.
+    pub(super) fn column(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
+
+    pub(super) fn check(&self, stored: Option<&Field>) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.fraction) {
+            return Err(Error::invalid(format!("the fraction of a sample is {}", self.fraction))
+                .hint("give a number from 0 to 1"));
+        }
+        match stored.map(Field::data_type) {
+            None | Some(DataType::Utf8View | DataType::BinaryView) => Ok(()),
+            Some(whole) if whole.is_integer() => Ok(()),
+            Some(other) => {
+                Err(Error::invalid(format!("the column has type {other}, which a sample is not drawn by"))
+                    .hint("draw by integers, texts or binary, or by the place of rows"))
+            }
+        }
+    }
+
+    pub(super) fn outcomes(&self) -> Outcomes {
+        match self.limit() {
+            0 => Outcomes::NO,
+            limit if limit > u128::from(u64::MAX) => Outcomes::YES,
+            _ => Outcomes::EITHER,
+        }
+    }
+
+    /// Hashes below are drawn.
+    fn limit(&self) -> u128 {
+        (self.fraction * (u64::MAX as f64)) as u128
+    }
+
+    /// A row without a value is drawn, or not, together with all others of its kind.
+    pub(super) fn evaluate(&self, rows: &Rows<'_>) -> Result<Truth> {
+        let (limit, seed) = (self.limit(), self.seed);
+        let drawn = |bytes: &[u8]| u128::from(xxh3_64_with_seed(bytes, seed)) < limit;
+        let Some(column) = &self.by else {
+            let file = xxh3_64(rows.file.as_bytes()).to_le_bytes();
+            let place = |row: usize| [file, rows.ordinal(row).to_le_bytes()].concat();
+            return Ok(Truth::known(BooleanBuffer::collect_bool(rows.len(), |row| drawn(&place(row)))));
+        };
+        let array = rows.column(column)?;
+        let is_drawn: Box<dyn Fn(usize) -> bool> = match array.data_type() {
+            DataType::Utf8View => Box::new(|row| drawn(array.as_string_view().value(row).as_bytes())),
+            DataType::BinaryView => Box::new(|row| drawn(array.as_binary_view().value(row))),
+            _ => {
+                let value = super::evaluate::whole(array).ok_or_else(|| {
+                    Error::new(
+                        ErrorKind::Internal,
+                        format!("a sample by {} was let through", array.data_type()),
+                    )
+                })?;
+                // The low half of a number of 128 bits is that of one of 64.
+                Box::new(move |row| drawn(&(value(row) as u64).to_le_bytes()))
+            }
+        };
+        let without = drawn(&[]);
+        let each = |row| if array.is_null(row) { without } else { is_drawn(row) };
+        Ok(Truth::known(BooleanBuffer::collect_bool(array.len(), each)))
+    }
+}

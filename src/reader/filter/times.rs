@@ -1,0 +1,86 @@
+//! Dates and times as filters write them: ISO 8601.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+
+use crate::arrow::datatypes::{DataType, TimeUnit};
+use crate::error::{Error, Result};
+
+const SECOND: i128 = 1_000_000_000;
+const DAY: i128 = 86_400 * SECOND;
+
+/// Nanoseconds of one stored unit of a type of dates or times; `None` for any other type.
+pub(super) fn unit(data_type: &DataType) -> Option<i128> {
+    match data_type {
+        DataType::Date32 => Some(DAY),
+        DataType::Date64 => Some(SECOND / 1_000),
+        DataType::Timestamp(unit, _) => Some(unit_of(*unit)),
+        _ => None,
+    }
+}
+
+pub(super) fn unit_of(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => SECOND,
+        TimeUnit::Millisecond => SECOND / 1_000,
+        TimeUnit::Microsecond => SECOND / 1_000_000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+/// Nanoseconds since 1970 of a text, for a column of `data_type`.
+///
+/// Fails with `Invalid` for anything else, and for a time with an offset in a column without a zone or the other way round:
+/// which moment is meant would be a guess.
+pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
+    let has_zone = matches!(data_type, DataType::Timestamp(_, Some(_)));
+    let refused = |hint: &str| {
+        Err(Error::invalid(format!("the column has type {data_type}, and {text:?} is not such a time"))
+            .hint(hint))
+    };
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return match has_zone {
+            true => Ok(since_1970(time.naive_utc())),
+            false => refused("the column has no time zone: leave out the offset"),
+        };
+    }
+    let naive = ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
+        .iter()
+        .find_map(|format| NaiveDateTime::parse_from_str(text, format).ok())
+        .or_else(|| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok()?.and_hms_opt(0, 0, 0));
+    match naive {
+        Some(time) if !has_zone => Ok(since_1970(time)),
+        Some(_) => refused("the column has a time zone: add an offset, as in 2024-05-17T12:30:00Z"),
+        None => refused("write 2024-05-17 or 2024-05-17T12:30:00"),
+    }
+}
+
+fn since_1970(time: NaiveDateTime) -> i128 {
+    let time = time.and_utc();
+    i128::from(time.timestamp()) * SECOND + i128::from(time.timestamp_subsec_nanos())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_read_as_iso_8601_writes_them() {
+        let naive = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let aware = DataType::Timestamp(TimeUnit::Nanosecond, Some("Europe/Berlin".into()));
+        let read = |text: &str| nanoseconds(text, &naive).unwrap();
+        assert_eq!(read("1970-01-02"), DAY);
+        assert_eq!(read("1969-12-31T23:59:59.5"), -SECOND / 2);
+        assert_eq!(read("2024-05-17 12:30:00"), read("2024-05-17T12:30"));
+        assert_eq!(nanoseconds("1970-01-01T01:00:00+01:00", &aware).unwrap(), 0);
+        assert_eq!(nanoseconds("1970-01-01T00:00:00.000000001Z", &aware).unwrap(), 1);
+        for (text, data_type, hint) in [
+            ("2024-05-17", &aware, "add an offset"),
+            ("2024-05-17T12:30:00Z", &naive, "leave out the offset"),
+            ("17.05.2024", &naive, "write 2024-05-17"),
+            ("2024-02-30", &DataType::Date32, "write 2024-05-17"),
+        ] {
+            let error = nanoseconds(text, data_type).unwrap_err().to_string();
+            assert!(error.contains(hint), "{text}: {error}");
+        }
+    }
+}
