@@ -50,6 +50,8 @@ pub struct Catalog {
     pub(crate) known: Arc<KnownColumns>,
     /// The first row group of a file whose footer was read at once: what those of others are likely to be.
     sample: Option<Group>,
+    /// What else identifies the rows, beside the files.
+    identities: Arc<[Arc<str>]>,
 }
 
 /// One Parquet file.
@@ -73,6 +75,8 @@ pub struct File {
     pub(crate) declared: Option<Declared>,
     /// Columns with one value in all of its rows.
     pub(crate) constants: Arc<[Constant]>,
+    /// Whether the constants are the keys of its folders.
+    pub(crate) in_folders: bool,
     /// Rows that are deleted, by their ordinal in the file.
     pub(crate) deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file that is read as it is.
@@ -135,7 +139,7 @@ impl Catalog {
         files: Vec<File>,
         schema: SchemaRef,
         known: Arc<KnownColumns>,
-        identities: &[Arc<str>],
+        identities: Arc<[Arc<str>]>,
     ) -> Result<Self> {
         let mut groups = Vec::new();
         let mut first_row = 0u64;
@@ -151,8 +155,21 @@ impl Catalog {
         }
         groups.shrink_to_fit();
         let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
-        let fingerprint = Fingerprint::of(&files, &schema, identities);
-        Ok(Catalog { files, groups, schema, fingerprint, known, sample })
+        let fingerprint = Fingerprint::of(&files, &schema, &identities);
+        Ok(Catalog { files, groups, schema, fingerprint, known, sample, identities })
+    }
+
+    /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
+    /// left. The data set is then that of the other folders, with another fingerprint.
+    pub(crate) fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
+        let is_kept: Vec<bool> =
+            self.files.iter().map(|file| !file.in_folders || keeps(&file.constants)).collect();
+        if is_kept.iter().all(|is_kept| *is_kept) {
+            return Ok(None);
+        }
+        let kept = self.files.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
+        let files = kept.map(|(file, _)| file.clone()).collect();
+        Catalog::new(files, self.schema.clone(), self.known.clone(), self.identities.clone()).map(Some)
     }
 
     /// Rows in the whole data set, with those that are deleted.

@@ -281,7 +281,7 @@ fn numbers_without_a_sign_are_compared_beyond_the_signed_ones() {
 #[test]
 fn a_column_that_filters_do_not_compare_is_refused_whatever_it_is_compared_with() {
     let lists = ListArray::from_iter_primitive::<Int32Type, _, _>([Some(vec![Some(1)]), None]);
-    let times = forebay::arrow::array::TimestampMicrosecondArray::from(vec![1, 2]);
+    let times = forebay::arrow::array::Time64MicrosecondArray::from(vec![1, 2]);
     let batch = RecordBatch::try_from_iter_with_nullable([
         ("l", Arc::new(lists) as ArrayRef, true),
         ("t", Arc::new(times) as ArrayRef, true),

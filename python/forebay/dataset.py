@@ -67,9 +67,12 @@ class Dataset:
     def __init__(
         self, urls: Location | Iterable[Location], *, storage_options: Mapping[str, Any] | None = None
     ) -> None:
+        self._open(urls, storage_options, None)
+
+    def _open(self, urls: Any, storage_options: Mapping[str, Any] | None, filter: str | None) -> None:
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._storage_options = options(storage_options)
-        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options))
+        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options), filter)
 
     @property
     def schema(self) -> _forebay.Schema:
@@ -216,9 +219,12 @@ def _several(urls: list[str]) -> str:
     return repr(urls[0]) + (f" and {more} more" if more else "")
 
 
-def opened(urls: Any, storage_options: dict[str, Any] | None, fingerprint: str | None) -> Dataset:
-    """A data set, which has to have a given fingerprint if it was pickled."""
-    dataset = Dataset(urls, storage_options=storage_options)
+def opened(
+    urls: Any, storage_options: dict[str, Any] | None, fingerprint: str | None, filter: str | None = None
+) -> Dataset:
+    """A data set, which has to have a given fingerprint if it was pickled; of the folders that a filter keeps."""
+    dataset = Dataset.__new__(Dataset)
+    dataset._open(urls, storage_options, filter)
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "

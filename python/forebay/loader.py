@@ -180,7 +180,7 @@ class Loader:
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
         self._source: tuple[Any, str | None] = (dataset, None)
         if not isinstance(dataset, Dataset):
-            dataset = opened(dataset, self._arguments["storage_options"], fingerprint)
+            dataset = opened(dataset, self._arguments["storage_options"], fingerprint, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
         self._transform = self._arguments["transform"]
         self._batch_size: int = arguments[0]["batch_size"]

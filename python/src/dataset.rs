@@ -6,7 +6,9 @@ use forebay::Dataset as Inner;
 use forebay::internals::source;
 use pyo3::prelude::*;
 
+use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
+use crate::loader::parse_filter;
 use crate::schema::Schema;
 
 /// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
@@ -24,12 +26,24 @@ pub(crate) fn opened(dataset: &Bound<'_, PyAny>) -> PyResult<Inner> {
 
 #[pymethods]
 impl Dataset {
-    /// Finds the files and reads their footers, so it waits without the interpreter.
+    /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
+    /// as JSON, matches no row are left out.
     #[new]
-    fn new(py: Python<'_>, urls: Vec<String>, storage_options: BTreeMap<String, String>) -> PyResult<Self> {
+    #[pyo3(signature = (urls, storage_options, filter=None))]
+    fn new(
+        py: Python<'_>,
+        urls: Vec<String>,
+        storage_options: BTreeMap<String, String>,
+        filter: Option<&str>,
+    ) -> PyResult<Self> {
+        let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
-            Ok(Dataset { dataset: Inner::open_with_options(urls, &storage_options)?, locations })
+            let dataset = match filter {
+                Some(filter) => Inner::open_folders(urls, &storage_options, &filter)?,
+                None => Inner::open_with_options(urls, &storage_options)?,
+            };
+            Ok(Dataset { dataset, locations })
         })
     }
 

@@ -120,7 +120,7 @@ impl Loader {
     }
 }
 
-fn parse_filter(filter: &str) -> forebay::Result<Filter> {
+pub(crate) fn parse_filter(filter: &str) -> forebay::Result<Filter> {
     serde_json::from_str(filter).map_err(|error| {
         Error::invalid(format!("this is not a filter: {error}")).hint("pass [(column, op, value), ...]")
     })

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +74,44 @@ def test_filters_leave_whole_folders_out(table: Path) -> None:
         file.unlink()
     with loader:
         assert sum(batch.num_rows for batch in loader) == 300
+
+
+def test_footers_of_folders_that_a_filter_leaves_out_are_not_read(table: Path) -> None:
+    with fb.Dataset(table).loader(columns=["id"], filter=fb.col("year") != 2023, shuffle=fb.Shuffle(seed=4)) as loader:
+        want = [batch["id"].tolist() for batch in loader]
+        state = loader.state_dict()
+    with pytest.raises(fb.InvalidError, match="cannot compare"):
+        fb.Loader(table, filter=fb.col("year") == "2024")
+    # One footer is read to see whether the files hold a column of that name: the first.
+    first, *others = sorted((table / "year=2023").rglob("*.parquet"))
+    for file in others:
+        file.write_bytes(b"no footer")
+    for filter in (fb.col("year") != 2023, ~(fb.col("year") <= 2023), [("year", "in", [2024, 2025])]):
+        with fb.Loader(table, columns=["id"], filter=filter, shuffle=fb.Shuffle(seed=4)) as loader:
+            # The same data set, and so the same order, as if the footers had been read.
+            assert [batch["id"].tolist() for batch in loader] == want
+            assert loader.state_dict()["fingerprint"] == state["fingerprint"]
+    with fb.Loader(table, filter=fb.col("year") != 2023, shuffle=fb.Shuffle(seed=4), columns=["id"]) as loader:
+        loader.load_state_dict(state)
+        assert loader.state_dict()["epoch"] == 1
+        copy = pickle.loads(pickle.dumps(loader))
+        assert [batch["id"].tolist() for batch in copy.epoch(0)] == want
+    for filter, said in (
+        (fb.col("year") == 1999, "matches no folder"),
+        (fb.col("id") < 5, "no footer|not a Parquet file"),
+    ):
+        with pytest.raises(fb.ForebayError, match=said):
+            fb.Loader(table, filter=filter)
+
+
+def test_a_key_that_the_files_hold_leaves_no_folder_out(tmp_path: Path) -> None:
+    for day in (1, 2):
+        folder = tmp_path / "t" / f"day={day}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"day": [3 - day] * 4}), folder / "a.parquet")
+    with fb.Loader(tmp_path / "t", filter=fb.col("day") == 1) as loader:
+        assert [batch["day"].tolist() for batch in loader] == [[1, 1, 1, 1]]
+        assert loader.num_rows == 4
 
 
 def test_ranks_resume_and_a_cache_have_them_as_well(table: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::samples::{SampleIndex, SingleRows};
 use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, Split};
-use crate::source::Store;
+use crate::source::{Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
@@ -260,8 +260,9 @@ impl LoaderBuilder {
     /// A column that does not exist or has an unsupported type, a number that can never work, a filter that selects
     /// nothing, a window or a row group that does not fit the memory, a trace that cannot be written.
     pub fn build(self) -> Result<Loader> {
-        let (io, store) = self.dataset.here()?;
-        let settled = self.settle(&io, store)?;
+        let this = self.of_folders()?;
+        let (io, store) = this.dataset.here()?;
+        let settled = this.settle(&io, store)?;
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
@@ -275,7 +276,7 @@ impl LoaderBuilder {
             Arc::new(Tiers::new(cache.tier, forms, settled.decoded as u64, &fetcher))
         });
         let collator = Collator {
-            catalog: self.dataset.catalog.clone(),
+            catalog: this.dataset.catalog.clone(),
             codecs,
             schema: settled.schema,
             group: sizing.group,
@@ -297,7 +298,7 @@ impl LoaderBuilder {
             selected: Arc::new(selected),
             collator: Arc::new(collator),
             monitor,
-            opened: self.dataset.opened,
+            opened: this.dataset.opened,
             progress: Arc::default(),
             sizing,
             order: Mutex::new(order),
@@ -316,10 +317,26 @@ impl LoaderBuilder {
     /// # Errors
     /// As [`build`](Self::build), but for the trace, which is not written.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
-        let (io, store) = self.dataset.here()?;
-        let Settled { fetcher, selected, order, split, sizing, .. } = self.settle(&io, store)?;
+        let this = self.clone().of_folders()?;
+        let (io, store) = this.dataset.here()?;
+        let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let rows = EpochOrder::new(&selected.counts, &order, epoch);
         Ok(RankPlan::of(&rows, split, &order, epoch, &fetcher, &sizing))
+    }
+
+    /// Over the folders alone that the filter does not leave out.
+    fn of_folders(mut self) -> Result<Self> {
+        if let Some(filter) = &self.spec.filter {
+            let catalog = &self.dataset.catalog;
+            filter.validate(catalog)?;
+            if let Some(kept) = catalog.of_folders(|constants| filter.keeps(constants))? {
+                if kept.files.is_empty() {
+                    return Err(no_folder());
+                }
+                self.dataset.catalog = Arc::new(kept);
+            }
+        }
+        Ok(self)
     }
 
     /// Checks everything, and fills in the open options.
@@ -460,7 +477,6 @@ impl LoaderBuilder {
         let Some(filter) = &self.spec.filter else {
             return Ok(SampleIndex::new(Arc::new(SingleRows), live));
         };
-        filter.validate(catalog)?;
         let columns = filter.columns();
         let names: Vec<&str> = columns.iter().map(String::as_str).collect();
         let projection = Arc::new(catalog.project(&names)?);

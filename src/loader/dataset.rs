@@ -19,10 +19,11 @@ use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::paths;
+use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
 use crate::shard::Part;
-use crate::source::{self, FOOTERS_AT_ONCE, Footers, Store, TrafficStats};
+use crate::source::{self, FOOTERS_AT_ONCE, FolderFilter, Footers, Store, TrafficStats};
 
 /// A Parquet data set whose files were found and whose footers were read.
 ///
@@ -121,6 +122,15 @@ impl<L: Locations + Clone> Locations for &[L] {
     }
 }
 
+/// The locations of a data set: one or more.
+fn given(locations: impl Locations) -> Result<Vec<String>> {
+    let locations = locations.into_locations()?;
+    match locations.is_empty() {
+        true => Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob")),
+        false => Ok(locations),
+    }
+}
+
 fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String>> {
     let each = locations.into_iter().map(Locations::into_locations);
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
@@ -155,12 +165,38 @@ impl Dataset {
     /// # Errors
     /// As [`open`](Self::open); also `Invalid` for an option that the store does not know.
     pub fn open_with_options(locations: impl Locations, options: &BTreeMap<String, String>) -> Result<Self> {
-        let locations = locations.into_locations()?;
-        if locations.is_empty() {
-            return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
-        }
+        let locations = given(locations)?;
         let options = options.clone();
         Dataset::opened(async move { source::open(&locations, &options).await })
+    }
+
+    /// As [`open_with_options`](Self::open_with_options), without the `key=value` folders in which `filter` matches no row:
+    /// their footers are not read. The loader needs the filter as well, for the rows.
+    ///
+    /// The data set is that of the other folders, as a loader with this filter has it in any case.
+    ///
+    /// ```no_run
+    /// use std::collections::BTreeMap;
+    ///
+    /// use forebay::filter::col;
+    ///
+    /// let filter = forebay::Filter::from(col("day").gt_eq("2024-05-01"));
+    /// let dataset = forebay::Dataset::open_folders("s3://acme/clicks/", &BTreeMap::new(), &filter)?;
+    /// let loader = dataset.loader().filter(filter).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`open_with_options`](Self::open_with_options); also `Invalid` if no folder is left.
+    pub fn open_folders(
+        locations: impl Locations,
+        options: &BTreeMap<String, String>,
+        filter: &Filter,
+    ) -> Result<Self> {
+        let locations = given(locations)?;
+        let (options, columns, filter) = (options.clone(), filter.columns(), filter.clone());
+        let folders = FolderFilter { columns, keeps: Box::new(move |constants| filter.keeps(constants)) };
+        Dataset::opened(async move { source::open_folders(&locations, &options, Some(folders)).await })
     }
 
     /// As [`open`](Self::open), for any store of the `object_store` crate. `prefix` is a folder, the path of a file, or a

@@ -32,6 +32,7 @@ use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
+use crate::snapshot::Constant;
 
 pub use arithmetic::Arithmetic;
 pub use expr::{Expr, Operand, col, row_fraction, row_fraction_by};
@@ -131,17 +132,24 @@ impl Filter {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
         };
-        let seen = prune::Seen { catalog, group, footer };
-        let outcomes = match &self.0 {
-            Form::AnyOf(lists) => {
-                let all = |terms: &Vec<Term>| {
-                    terms.iter().map(|term| seen.term(term.test())).fold(Outcomes::YES, |all, one| all & one)
-                };
-                lists.iter().map(all).fold(Outcomes::NO, |any, one| any | one)
-            }
-            Form::Expr(Expr(node)) => seen.node(node),
+        let constants = &catalog.files[group.file].constants;
+        self.outcomes(&prune::Seen { constants, stored: Some((catalog, group, footer)) }).rows()
+    }
+
+    /// Whether rows of a file with these constants may match, as far as the constants say.
+    pub(crate) fn keeps(&self, constants: &[Constant]) -> bool {
+        self.outcomes(&prune::Seen { constants, stored: None }).yes
+    }
+
+    fn outcomes(&self, seen: &prune::Seen<'_>) -> Outcomes {
+        let lists = match &self.0 {
+            Form::AnyOf(lists) => lists,
+            Form::Expr(Expr(node)) => return seen.node(node),
         };
-        outcomes.rows()
+        let all = |terms: &Vec<Term>| {
+            terms.iter().map(|term| seen.term(term.test())).fold(Outcomes::YES, |all, one| all & one)
+        };
+        lists.iter().map(all).fold(Outcomes::NO, |any, one| any | one)
     }
 
     /// For each row of a batch, which must have the filter's columns, whether it matches. The rows have no place, so all of

@@ -17,6 +17,7 @@ use parquet::file::metadata::{
 use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::list::{FolderFilter, settle};
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
 use crate::catalog::{FileColumns, Footer, KnownColumns};
@@ -70,6 +71,31 @@ struct Parsed {
     metadata: ParquetMetaData,
     /// Those of the file by itself.
     columns: Arc<FileColumns>,
+}
+
+/// The files of the folders that a filter keeps, with the folders' keys as constants. Reads one footer: a key that the files
+/// hold as a column is none of the folders'.
+pub(super) async fn kept_files(
+    store: &Store,
+    mut files: Vec<DataFile>,
+    folders: &FolderFilter,
+) -> Result<Vec<DataFile>> {
+    let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
+    let first = read_all(store, first, &Arc::new(KnownColumns::default())).await?;
+    let stored = first.iter().find_map(|first| Some(first.footer.as_ref()?.columns.schema.clone()));
+    settle(files.iter_mut(), |key| {
+        stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
+    })?;
+    files.retain(|file| file.constants.is_empty() || (folders.keeps)(&file.constants));
+    match files.is_empty() {
+        true => Err(no_folder()),
+        false => Ok(files),
+    }
+}
+
+/// No folder is left of a data set.
+pub(crate) fn no_folder() -> Error {
+    Error::invalid("no row is selected").hint("the filter matches no folder")
 }
 
 /// Reads the footers of files; fails with the first file, of those that were asked for, that cannot be read. Not those of

@@ -39,8 +39,9 @@ use remote::Remote;
 use store::Volume;
 use url::Target;
 
-pub(crate) use footer::FOOTERS_AT_ONCE;
 pub use footer::Footers;
+pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
+pub(crate) use list::FolderFilter;
 pub use shown::shown;
 pub use store::Store;
 pub use traffic::TrafficStats;
@@ -66,6 +67,17 @@ pub use url::absolute;
 /// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
 /// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
+    open_folders(locations, options, None).await
+}
+
+/// As [`open`], of the `key=value` folders that a filter keeps.
+///
+/// Fails with `Invalid` if it keeps none.
+pub(crate) async fn open_folders(
+    locations: &[String],
+    options: &BTreeMap<String, String>,
+    folders: Option<FolderFilter>,
+) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
     options.check()?;
     let traffic = Arc::default();
@@ -97,7 +109,10 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
     }
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
     let store = Store::new(volumes, traffic, options.metadata_cache()?);
-    let snapshot = list::find(&store, targets).await?;
+    let mut snapshot = list::find(&store, targets).await?;
+    if let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) {
+        snapshot.files = footer::kept_files(&store, snapshot.files, &folders).await?;
+    }
     catalogue(store, snapshot).await
 }
 

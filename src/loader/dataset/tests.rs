@@ -350,7 +350,7 @@ fn what_many_files_take_is_part_of_the_budget() {
         let mut dataset = Dataset::open(folder.path()).unwrap();
         let Catalog { files: one, schema, known, .. } = &*dataset.catalog;
         let many = vec![one[0].clone(); files];
-        dataset.catalog = Arc::new(Catalog::new(many, schema.clone(), known.clone(), &[]).unwrap());
+        dataset.catalog = Arc::new(Catalog::new(many, schema.clone(), known.clone(), Arc::new([])).unwrap());
         (
             dataset.catalog.bytes(),
             dataset.loader().memory(MEMORY).shuffle(Shuffle::seeded(1).window_rows(100)).build(),

@@ -110,10 +110,11 @@ fn is_number(value: &Value) -> Result<()> {
 
 fn term_of(term: Test<'_>, catalog: &Catalog) -> Result<()> {
     let data_type = field(term.column, catalog)?.data_type();
-    check(term, data_type).map_err(|error| of_column(term.column, error))
+    self::term(term, data_type).map_err(|error| of_column(term.column, error))
 }
 
-fn check(term: Test<'_>, data_type: &DataType) -> Result<()> {
+/// Whether a term makes sense for a column of a type.
+pub(super) fn term(term: Test<'_>, data_type: &DataType) -> Result<()> {
     // Before the values: a list may have none.
     if !evaluate::is_compared(data_type) {
         let error = Error::invalid(format!("the column has type {data_type}, which a filter cannot compare"));

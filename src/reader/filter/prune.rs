@@ -10,18 +10,17 @@ use parquet::schema::types::ColumnDescriptor;
 use super::expr::{Node, Operand};
 use super::term::Test;
 use super::truth::Outcomes;
-use super::{Op, RowGroupMatch, Rows, Value, evaluate, times};
+use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, times};
 use crate::arrow::array::RecordBatch;
-use crate::arrow::datatypes::{DataType, Field, TimeUnit};
+use crate::arrow::datatypes::{DataType, TimeUnit};
 use crate::catalog::{Catalog, Group};
 use crate::snapshot::Constant;
 
-/// What is known of a row group without its rows: the constants of its file, and the statistics in its footer.
+/// What is known of rows without reading them: the constants of their file, and the statistics of their row group.
 pub(super) struct Seen<'a> {
-    pub(super) catalog: &'a Catalog,
-    pub(super) group: &'a Group,
-    /// The whole footer of its file, once it is read.
-    pub(super) footer: Option<&'a ParquetMetaData>,
+    pub(super) constants: &'a [Constant],
+    /// The row group, and the whole footer of its file once it is read.
+    pub(super) stored: Option<(&'a Catalog, &'a Group, Option<&'a ParquetMetaData>)>,
 }
 
 impl Seen<'_> {
@@ -51,24 +50,25 @@ impl Seen<'_> {
     }
 
     fn term_of_values(&self, term: Test<'_>) -> Outcomes {
-        let Some(column) = self.column(term.column) else {
-            return Outcomes::ANY;
-        };
-        let (chunk, descriptor, order) = match column {
-            Column::Constant(value) => {
-                return evaluate::term(&value.value, term).map_or(Outcomes::ANY, |truth| truth.row(0));
+        let stored = match self.column(term.column) {
+            None => return Outcomes::ANY,
+            Some(Column::Constant(constant)) => {
+                let of_constant = || {
+                    check::term(term, constant.field.data_type())?;
+                    evaluate::term(&constant.value, term)
+                };
+                return of_constant().map_or(Outcomes::ANY, |truth| truth.row(0));
             }
-            Column::Stored(chunk, order) => (chunk, chunk.column_descr(), order),
+            Some(Column::Stored(stored)) => stored,
         };
-        let Some(statistics) = chunk.statistics() else {
+        let Some(statistics) = stored.chunk.statistics() else {
             return Outcomes::ANY;
         };
-        let nulls = statistics.null_count_opt();
-        if nulls == Some(self.group.rows) {
+        let nulls = stored.nulls();
+        if nulls == Some(stored.rows) {
             return Outcomes::UNKNOWN;
         }
-        let data_type = self.catalog.schema.field_with_name(term.column).map(Field::data_type);
-        let Some(bounds) = data_type.ok().and_then(|of| Bounds::of(statistics, order, descriptor, of)) else {
+        let Some(bounds) = stored.bounds(statistics, stored.data_type) else {
             return Outcomes::ANY;
         };
         let mut outcomes = match bounds.matching(term) {
@@ -81,8 +81,7 @@ impl Seen<'_> {
             let of_nan = matches!(term.op, Op::NotEq | Op::NotIn);
             outcomes = outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO });
         }
-        let no_nulls = descriptor.max_def_level() == 0 || nulls == Some(0);
-        if no_nulls { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
+        if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     fn leaf(&self, node: &Node) -> Outcomes {
@@ -90,31 +89,23 @@ impl Seen<'_> {
             Node::IsNull(Operand::Column(name)) | Node::StartsWith(Operand::Column(name), _) => name,
             _ => return Outcomes::ANY,
         };
-        let Some(Column::Stored(chunk, order)) = self.column(column) else {
+        let Some(Column::Stored(stored)) = self.column(column) else {
             return Outcomes::ANY;
         };
-        let (descriptor, statistics) = (chunk.column_descr(), chunk.statistics());
-        // Levels of a nested column count more than its own nulls.
-        let is_flat = descriptor.path().parts().len() == 1;
-        let nulls = match descriptor.max_def_level() {
-            0 => Some(0),
-            _ => statistics.and_then(Statistics::null_count_opt),
+        let nulls = stored.nulls();
+        let Node::StartsWith(_, prefix) = node else {
+            return match nulls {
+                Some(0) => Outcomes::NO,
+                Some(nulls) if nulls == stored.rows => Outcomes::YES,
+                _ => Outcomes::EITHER,
+            };
         };
-        match (node, nulls.filter(|_| is_flat)) {
-            (Node::IsNull(_), Some(0)) => Outcomes::NO,
-            (Node::IsNull(_), Some(nulls)) if nulls == self.group.rows => Outcomes::YES,
-            (Node::IsNull(_), _) => Outcomes::EITHER,
-            (Node::StartsWith(_, prefix), nulls) => {
-                let data_type = &DataType::Utf8View;
-                let bounds = statistics.and_then(|of| Bounds::of(of, order, descriptor, data_type));
-                let outcomes = match bounds {
-                    Some(bounds) => bounds.starting_with(prefix.as_bytes()),
-                    None => Outcomes::EITHER,
-                };
-                if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
-            }
-            _ => Outcomes::ANY,
-        }
+        let bounds = stored.chunk.statistics().and_then(|of| stored.bounds(of, &DataType::Utf8View));
+        let outcomes = match bounds {
+            Some(bounds) => bounds.starting_with(prefix.as_bytes()),
+            None => Outcomes::EITHER,
+        };
+        if nulls == Some(0) { outcomes } else { outcomes.with(Outcomes::UNKNOWN) }
     }
 
     /// The values of all columns that a condition needs, if they are constants of the file.
@@ -124,31 +115,58 @@ impl Seen<'_> {
         names.sort_unstable();
         names.dedup();
         let each = names.iter().map(|name| match self.column(name)? {
-            Column::Constant(constant) => Some((*name, constant.value.clone())),
-            Column::Stored(..) => None,
+            Column::Constant(constant) => Some((*name, constant.value.clone(), true)),
+            Column::Stored(_) => None,
         });
-        let columns = each.collect::<Option<Vec<_>>>()?;
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, value)| (name, value, true)))
-            .ok()
+        RecordBatch::try_from_iter_with_nullable(each.collect::<Option<Vec<_>>>()?).ok()
     }
 
     fn column(&self, name: &str) -> Option<Column<'_>> {
-        let column = self.catalog.column(name).ok()?;
-        if let Some(constant) = self.catalog.constant_of(self.group, column) {
+        if let Some(constant) = self.constants.iter().find(|constant| constant.field.name() == name) {
             return Some(Column::Constant(constant));
         }
-        let kept = self.catalog.files[self.group.file].footer().ok()?;
+        let (catalog, group, footer) = self.stored?;
+        let column = catalog.column(name).ok()?;
+        let kept = catalog.files[group.file].footer().ok()?;
         let &leaf = kept.columns.leaves(&[column]).first()?;
-        let footer = self.footer?;
-        let order = footer.file_metadata().column_order(leaf);
-        Some(Column::Stored(footer.row_group(self.group.index).column(leaf), order))
+        Some(Column::Stored(Stored {
+            chunk: footer?.row_group(group.index).column(leaf),
+            order: footer?.file_metadata().column_order(leaf),
+            data_type: catalog.schema.field(column).data_type(),
+            rows: group.rows,
+        }))
     }
 }
 
 /// A column of a row group.
 enum Column<'a> {
     Constant(&'a Constant),
-    Stored(&'a ColumnChunkMetaData, ColumnOrder),
+    Stored(Stored<'a>),
+}
+
+struct Stored<'a> {
+    chunk: &'a ColumnChunkMetaData,
+    order: ColumnOrder,
+    data_type: &'a DataType,
+    /// Rows of the row group.
+    rows: u64,
+}
+
+impl Stored<'_> {
+    /// Rows without a value, if that is known.
+    fn nulls(&self) -> Option<u64> {
+        let descriptor = self.chunk.column_descr();
+        if descriptor.max_def_level() == 0 {
+            return Some(0);
+        }
+        // Statistics of a nested column count nulls of its items, too.
+        let is_flat = descriptor.path().parts().len() == 1;
+        self.chunk.statistics().filter(|_| is_flat)?.null_count_opt()
+    }
+
+    fn bounds(&self, statistics: &Statistics, data_type: &DataType) -> Option<Bounds> {
+        Bounds::of(statistics, self.order, self.chunk.column_descr(), data_type)
+    }
 }
 
 /// The least and the greatest value of a row group, without nulls and NaN. Either may be beyond the real one.

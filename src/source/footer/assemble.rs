@@ -52,6 +52,7 @@ pub(in crate::source) fn assemble(
             Ok(footer.with_columns(columns))
         });
         let table_hash = file.table_hash();
+        let in_folders = !file.keys.is_empty() && !file.constants.is_empty();
         files.push(File {
             location: file.shown,
             relative: file.relative.into(),
@@ -65,11 +66,12 @@ pub(in crate::source) fn assemble(
                 .zip(file.schema)
                 .map(|(row_counts, schema)| Declared { row_counts, schema }),
             constants: file.constants,
+            in_folders,
             deleted: file.deleted,
             table_hash,
         });
     }
-    Catalog::new(files, common, known, identities)
+    Catalog::new(files, common, known, identities.into())
 }
 
 /// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.

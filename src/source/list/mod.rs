@@ -16,6 +16,7 @@ use super::url::Target;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::snapshot::{DataFile, Snapshot};
 
+pub(crate) use partition::FolderFilter;
 pub(super) use partition::settle;
 
 /// The suffix of the files in a folder that are read.

@@ -18,6 +18,25 @@ use crate::source::glob::Glob;
 /// The value that Hive and Spark write for null.
 const NULL: &str = "__HIVE_DEFAULT_PARTITION__";
 
+/// Whether a file with these constants may have rows that are read.
+type KeepsFile = dyn Fn(&[Constant]) -> bool + Send + Sync;
+
+/// Which folders are read, decided before the footers of their files are.
+pub(crate) struct FolderFilter {
+    /// The columns that it asks for.
+    pub(crate) columns: Vec<String>,
+    /// Decides for each file.
+    pub(crate) keeps: Box<KeepsFile>,
+}
+
+impl FolderFilter {
+    /// Whether it asks for a key of one of these files.
+    pub(in crate::source) fn concerns(&self, files: &[DataFile]) -> bool {
+        let mut keys = files.iter().flat_map(|file| file.keys.iter());
+        keys.any(|key| self.columns.contains(&key.name))
+    }
+}
+
 /// Notes for each file the keys of its path that `glob` does not spell out.
 pub(super) fn note_keys<'a>(
     files: &mut [DataFile],
@@ -44,7 +63,9 @@ pub(in crate::source) fn settle<'a>(
     files: impl Iterator<Item = &'a mut DataFile>,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
-    let files: Vec<&mut DataFile> = files.filter(|file| !file.keys.is_empty()).collect();
+    // Those that have constants were settled before, among more files.
+    let open = |file: &&mut DataFile| !file.keys.is_empty() && file.constants.is_empty();
+    let files: Vec<&mut DataFile> = files.filter(open).collect();
     let mut values: HashMap<&str, BTreeSet<Option<&str>>> = HashMap::new();
     let keys: Vec<Arc<[PartitionKey]>> = files.iter().map(|file| file.keys.clone()).collect();
     for key in keys.iter().flat_map(|keys| keys.iter()).filter(|key| !is_stored(&key.name)) {
