@@ -6,6 +6,7 @@
 //! needed here; a program that wants it depends on `arrow` beside this library, and passes its batches on as they are.
 
 pub(crate) mod nested;
+pub(crate) mod widen;
 
 pub use arrow_array::{ffi, record_batch};
 pub use arrow_buffer::buffer;

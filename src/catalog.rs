@@ -20,6 +20,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use crate::arrow::widen::widest;
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
@@ -75,8 +76,8 @@ pub struct File {
     pub(crate) declared: Option<Declared>,
     /// Columns with one value in all of its rows.
     pub(crate) constants: Arc<[Constant]>,
-    /// Whether the constants are the keys of its folders.
-    pub(crate) in_folders: bool,
+    /// Of the constants, those that are keys of its folders: the first.
+    pub(crate) folder_keys: usize,
     /// Rows that are deleted, by their ordinal in the file.
     pub(crate) deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file that is read as it is.
@@ -162,8 +163,11 @@ impl Catalog {
     /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
     /// left. The data set is then that of the other folders, with another fingerprint.
     pub(crate) fn of_folders(&self, keeps: impl Fn(&[Constant]) -> bool) -> Result<Option<Self>> {
-        let is_kept: Vec<bool> =
-            self.files.iter().map(|file| !file.in_folders || keeps(&file.constants)).collect();
+        let is_kept: Vec<bool> = self
+            .files
+            .iter()
+            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys]))
+            .collect();
         if is_kept.iter().all(|is_kept| *is_kept) {
             return Ok(None);
         }
@@ -410,17 +414,32 @@ impl fmt::Debug for File {
     }
 }
 
-/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, but in nothing else.
+/// What is done about files whose columns differ.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Differences {
+    /// They are refused.
+    #[default]
+    Refused,
+    /// A column that a file lacks is null there, and numbers are read in a type that holds those of all files.
+    Merged,
+}
+
+/// One schema for files whose schemas may differ in the order of columns, nullability and metadata, and in what
+/// `differences` allows.
 ///
-/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first file's; a column
-/// is nullable if it is so in any file. Fails with `Unsupported` at the first column that differs, naming both files.
-pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)]) -> Result<SchemaRef> {
+/// `files` are pairs of location and schema, typed as delivered. Names, order and metadata are the first file's, and columns
+/// that it lacks come behind; a column is nullable if it is so in any file, or absent. Fails with `Unsupported` at the first
+/// column that differs, naming both files.
+pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -> Result<SchemaRef> {
     let Some((first_location, first)) = files.first() else {
         return Ok(Arc::new(Schema::empty()));
     };
     let mut fields: Vec<Field> = first.fields().iter().map(|field| field.as_ref().clone()).collect();
-    let index: HashMap<&str, usize> =
+    let merges = differences == Differences::Merged;
+    let mut index: HashMap<&str, usize> =
         first.fields().iter().enumerate().map(|(i, field)| (field.name().as_str(), i)).collect();
+    // Of columns that have several.
+    let mut types: HashMap<usize, Vec<DataType>> = HashMap::new();
     let mut last_checked = first;
     for (location, schema) in &files[1..] {
         if Arc::ptr_eq(schema, last_checked) {
@@ -430,19 +449,43 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)]) -> Result<SchemaRef> {
         let differs = |column: &str, want: String, got: String| {
             Error::new(ErrorKind::Unsupported, format!("want {want} as in {first_location}, got {got}"))
                 .at(Place::file(location.clone()).column(column))
-                .hint("the files of a data set need the same columns: open those that agree")
+                .hint(match merges {
+                    true => "no type holds the values of both: open the files that agree",
+                    false => "open the files that agree, or open all with `merge_schema`",
+                })
         };
         for field in schema.fields() {
             let Some(&at) = index.get(field.name().as_str()) else {
-                return Err(differs(field.name(), "no such column".into(), field.data_type().to_string()));
+                if !merges {
+                    return Err(differs(
+                        field.name(),
+                        "no such column".into(),
+                        field.data_type().to_string(),
+                    ));
+                }
+                index.insert(field.name(), fields.len());
+                fields.push(field.as_ref().clone().with_nullable(true));
+                continue;
             };
             if !same_type(fields[at].data_type(), field.data_type()) {
-                let want = fields[at].data_type().to_string();
-                return Err(differs(field.name(), want, field.data_type().to_string()));
+                let types = types.entry(at).or_insert_with(|| vec![fields[at].data_type().clone()]);
+                types.push(field.data_type().clone());
+                let Some(wider) = widest(types).filter(|_| merges) else {
+                    let want = fields[at].data_type().to_string();
+                    return Err(differs(field.name(), want, field.data_type().to_string()));
+                };
+                let nullable = fields[at].is_nullable() || field.is_nullable();
+                fields[at] = fields[at].clone().with_data_type(wider).with_nullable(nullable);
+                continue;
             }
             fields[at] = either(&fields[at], field);
         }
-        if let Some(absent) = fields.iter().find(|field| schema.column_with_name(field.name()).is_none()) {
+        let is_absent = |field: &Field| schema.column_with_name(field.name()).is_none();
+        if merges {
+            for field in fields.iter_mut().filter(|field| !field.is_nullable() && is_absent(field)) {
+                field.set_nullable(true);
+            }
+        } else if let Some(absent) = fields.iter().find(|field| is_absent(field)) {
             return Err(differs(absent.name(), absent.data_type().to_string(), "no such column".into()));
         }
     }

@@ -169,8 +169,8 @@ pub use column::Decoder;
 pub use decode::{Image, Layout, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow, RankPlan,
-    Receipt, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow, OpenOptions,
+    RankPlan, Receipt, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle};

@@ -36,6 +36,9 @@ class Dataset:
         paths, whatever the order of the list.
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use.
+    merge_schema : bool, default False
+        Read files whose columns differ: a column that a file lacks is null there, and numbers are read in the narrowest
+        type that holds those of all files. By default such files are refused. Columns may be in any order either way.
 
     Raises
     ------
@@ -65,14 +68,23 @@ class Dataset:
     """
 
     def __init__(
-        self, urls: Location | Iterable[Location], *, storage_options: Mapping[str, Any] | None = None
+        self,
+        urls: Location | Iterable[Location],
+        *,
+        storage_options: Mapping[str, Any] | None = None,
+        merge_schema: bool = False,
     ) -> None:
-        self._open(urls, storage_options, None)
+        self._open(urls, storage_options, merge_schema, None)
 
-    def _open(self, urls: Any, storage_options: Mapping[str, Any] | None, filter: str | None) -> None:
+    def _open(
+        self, urls: Any, storage_options: Mapping[str, Any] | None, merge_schema: bool, filter: str | None
+    ) -> None:
+        if not isinstance(merge_schema, bool):
+            raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
+        self._merge_schema = merge_schema
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._storage_options = options(storage_options)
-        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options), filter)
+        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options), filter, merge_schema)
 
     @property
     def schema(self) -> _forebay.Schema:
@@ -169,7 +181,7 @@ class Dataset:
         Parameters
         ----------
         **options
-            Keyword arguments of :class:`Loader`, except ``storage_options``.
+            Keyword arguments of :class:`Loader`, except ``storage_options`` and ``merge_schema``.
 
         Returns
         -------
@@ -198,7 +210,7 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return opened, (self._absolute(), self._storage_options, self.fingerprint)
+        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema)
 
     def _absolute(self) -> Any:
         """Its locations for a process that works in another folder."""
@@ -220,11 +232,15 @@ def _several(urls: list[str]) -> str:
 
 
 def opened(
-    urls: Any, storage_options: dict[str, Any] | None, fingerprint: str | None, filter: str | None = None
+    urls: Any,
+    storage_options: dict[str, Any] | None,
+    fingerprint: str | None,
+    merge_schema: bool = False,
+    filter: str | None = None,
 ) -> Dataset:
     """A data set, which has to have a given fingerprint if it was pickled; of the folders that a filter keeps."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, filter)
+    dataset._open(urls, storage_options, merge_schema, filter)
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "

@@ -80,6 +80,8 @@ class Loader:
     storage_options : mapping of str, optional
         Credentials and settings of the store, by the names that pandas and fsspec use. Not with a :class:`Dataset`,
         which has its own.
+    merge_schema : bool, default False
+        Read files whose columns differ, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to float, str or bytes, optional
@@ -145,6 +147,7 @@ class Loader:
         transform: Transform | None = None,
         threads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        merge_schema: bool = False,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         trace: str | os.PathLike[str] | None = None,
@@ -165,12 +168,14 @@ class Loader:
             "transform": transform,
             "threads": threads,
             "storage_options": options(storage_options),
+            "merge_schema": merge_schema,
             "on_bad_row": on_bad_row,
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "trace": None if trace is None else local(trace, "trace"),
         }
-        if isinstance(urls, Dataset) and storage_options is not None:
-            raise InvalidError("storage_options and a Dataset were given (pass the options to forebay.Dataset)")
+        for name, given in (("storage_options", storage_options is not None), ("merge_schema", bool(merge_schema))):
+            if isinstance(urls, Dataset) and given:
+                raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
         self._build()
 
     def _build(self, fingerprint: str | None = None) -> None:
@@ -180,7 +185,8 @@ class Loader:
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
         self._source: tuple[Any, str | None] = (dataset, None)
         if not isinstance(dataset, Dataset):
-            dataset = opened(dataset, self._arguments["storage_options"], fingerprint, arguments[1])
+            options, merge = self._arguments["storage_options"], self._arguments["merge_schema"]
+            dataset = opened(dataset, options, fingerprint, merge, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
         self._transform = self._arguments["transform"]
         self._batch_size: int = arguments[0]["batch_size"]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use forebay::Dataset as Inner;
 use forebay::internals::source;
+use forebay::{Dataset as Inner, OpenOptions};
 use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
@@ -29,21 +29,22 @@ impl Dataset {
     /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
     /// as JSON, matches no row are left out.
     #[new]
-    #[pyo3(signature = (urls, storage_options, filter=None))]
+    #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false))]
     fn new(
         py: Python<'_>,
         urls: Vec<String>,
         storage_options: BTreeMap<String, String>,
         filter: Option<&str>,
+        merge_schema: bool,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
-            let dataset = match filter {
-                Some(filter) => Inner::open_folders(urls, &storage_options, &filter)?,
-                None => Inner::open_with_options(urls, &storage_options)?,
-            };
-            Ok(Dataset { dataset, locations })
+            let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
+            if let Some(filter) = filter {
+                options = options.folders(filter);
+            }
+            Ok(Dataset { dataset: options.open(urls)?, locations })
         })
     }
 

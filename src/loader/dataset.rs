@@ -15,7 +15,7 @@ use parquet::file::metadata::ParquetMetaData;
 use super::stats::StageStats;
 use super::threads::IoRuntime;
 use crate::arrow::datatypes::SchemaRef;
-use crate::catalog::{Catalog, Projection};
+use crate::catalog::{Catalog, Differences, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::paths;
@@ -122,18 +122,75 @@ impl<L: Locations + Clone> Locations for &[L] {
     }
 }
 
-/// The locations of a data set: one or more.
-fn given(locations: impl Locations) -> Result<Vec<String>> {
-    let locations = locations.into_locations()?;
-    match locations.is_empty() {
-        true => Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob")),
-        false => Ok(locations),
-    }
-}
-
 fn all(locations: impl IntoIterator<Item = impl Locations>) -> Result<Vec<String>> {
     let each = locations.into_iter().map(Locations::into_locations);
     Ok(each.collect::<Result<Vec<_>>>()?.concat())
+}
+
+/// How a data set is opened, where it is not as [`Dataset::open`] does it.
+///
+/// ```no_run
+/// use forebay::OpenOptions;
+/// use forebay::filter::col;
+///
+/// let recent = col("day").gt_eq("2024-05-01");
+/// let dataset = OpenOptions::new().folders(recent.clone()).merge_schema(true).open("s3://acme/clicks/")?;
+/// let loader = dataset.loader().filter(recent).build()?;
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+#[must_use = "nothing is read before open()"]
+pub struct OpenOptions {
+    storage: BTreeMap<String, String>,
+    folders: Option<Filter>,
+    differences: Differences,
+}
+
+impl OpenOptions {
+    /// All options at their defaults.
+    pub fn new() -> Self {
+        OpenOptions::default()
+    }
+
+    /// Credentials and settings of the stores, by the names that `object_store` gives them. Default: those of the
+    /// environment.
+    pub fn storage_options(mut self, options: BTreeMap<String, String>) -> Self {
+        self.storage = options;
+        self
+    }
+
+    /// Leaves out the `key=value` folders in which a filter matches no row: their footers are not read. The data set is then
+    /// that of the other folders, as a loader with this filter has it in any case. The loader needs the filter as well, for
+    /// the rows. Default: all folders.
+    pub fn folders(mut self, filter: impl Into<Filter>) -> Self {
+        self.folders = Some(filter.into());
+        self
+    }
+
+    /// Reads files whose columns differ: a column that a file lacks is null there, and numbers are read in the narrowest type
+    /// that holds those of all files, such as 64-bit integers for columns of 32 and 64 bits. The first file's columns come
+    /// first. Default: false, such files are refused.
+    pub fn merge_schema(mut self, merge: bool) -> Self {
+        self.differences = if merge { Differences::Merged } else { Differences::Refused };
+        self
+    }
+
+    /// Finds the files and reads their footers, as [`Dataset::open`].
+    ///
+    /// # Errors
+    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, and if no folder is left.
+    pub fn open(self, locations: impl Locations) -> Result<Dataset> {
+        let locations = locations.into_locations()?;
+        if locations.is_empty() {
+            return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
+        }
+        let OpenOptions { storage, folders, differences } = self;
+        let folders = folders.map(|filter| FolderFilter {
+            columns: filter.columns(),
+            keeps: Box::new(move |constants| filter.keeps(constants)),
+        });
+        Dataset::opened(async move { source::open_with(&locations, &storage, folders, differences).await })
+    }
 }
 
 impl Dataset {
@@ -165,38 +222,7 @@ impl Dataset {
     /// # Errors
     /// As [`open`](Self::open); also `Invalid` for an option that the store does not know.
     pub fn open_with_options(locations: impl Locations, options: &BTreeMap<String, String>) -> Result<Self> {
-        let locations = given(locations)?;
-        let options = options.clone();
-        Dataset::opened(async move { source::open(&locations, &options).await })
-    }
-
-    /// As [`open_with_options`](Self::open_with_options), without the `key=value` folders in which `filter` matches no row:
-    /// their footers are not read. The loader needs the filter as well, for the rows.
-    ///
-    /// The data set is that of the other folders, as a loader with this filter has it in any case.
-    ///
-    /// ```no_run
-    /// use std::collections::BTreeMap;
-    ///
-    /// use forebay::filter::col;
-    ///
-    /// let filter = forebay::Filter::from(col("day").gt_eq("2024-05-01"));
-    /// let dataset = forebay::Dataset::open_folders("s3://acme/clicks/", &BTreeMap::new(), &filter)?;
-    /// let loader = dataset.loader().filter(filter).build()?;
-    /// # Ok::<(), forebay::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`open_with_options`](Self::open_with_options); also `Invalid` if no folder is left.
-    pub fn open_folders(
-        locations: impl Locations,
-        options: &BTreeMap<String, String>,
-        filter: &Filter,
-    ) -> Result<Self> {
-        let locations = given(locations)?;
-        let (options, columns, filter) = (options.clone(), filter.columns(), filter.clone());
-        let folders = FolderFilter { columns, keeps: Box::new(move |constants| filter.keeps(constants)) };
-        Dataset::opened(async move { source::open_folders(&locations, &options, Some(folders)).await })
+        OpenOptions::new().storage_options(options.clone()).open(locations)
     }
 
     /// As [`open`](Self::open), for any store of the `object_store` crate. `prefix` is a folder, the path of a file, or a

@@ -48,7 +48,7 @@ pub use build::LoaderBuilder;
 #[cfg(feature = "cli")]
 pub(crate) use build::MAX_THREADS;
 pub use consumer::Consumer;
-pub use dataset::{Dataset, Locations};
+pub use dataset::{Dataset, Locations, OpenOptions};
 #[doc(hidden)]
 pub use epoch::ended;
 pub use epoch::{Epoch, Step, Wait};

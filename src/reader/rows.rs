@@ -20,6 +20,7 @@ use crate::arrow::datatypes::{
     DataType, Field, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
 };
 use crate::arrow::nested::with_fields;
+use crate::arrow::widen::widen;
 use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
@@ -423,10 +424,14 @@ fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
 }
 
-/// The same array under a type that differs in nothing but the names and nullability of nested fields.
+/// The same array under a type that differs in nothing but the names and nullability of nested fields, or its numbers in a
+/// wider type.
 fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     if array.data_type() == to {
         return Ok(array.clone());
+    }
+    if let Some(wide) = widen(array, to) {
+        return Ok(wide);
     }
     let children = array.to_data().child_data().to_vec();
     let fields: Vec<&DataType> = match to {

@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use object_store::ObjectStore;
 
-use crate::catalog::{Catalog, KnownColumns};
+use crate::catalog::{Catalog, Differences, KnownColumns};
 use crate::error::Result;
 use crate::snapshot::Snapshot;
 use clouds::{Address, MetadataCache, Options};
@@ -67,16 +67,17 @@ pub use url::absolute;
 /// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
 /// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
-    open_folders(locations, options, None).await
+    open_with(locations, options, None, Differences::Refused).await
 }
 
-/// As [`open`], of the `key=value` folders that a filter keeps.
+/// As [`open`], of the `key=value` folders that a filter keeps, and with what is to be done where columns differ.
 ///
-/// Fails with `Invalid` if it keeps none.
-pub(crate) async fn open_folders(
+/// Fails with `Invalid` if no folder is kept.
+pub(crate) async fn open_with(
     locations: &[String],
     options: &BTreeMap<String, String>,
     folders: Option<FolderFilter>,
+    differences: Differences,
 ) -> Result<(Store, Catalog)> {
     let options = Options::new(options);
     options.check()?;
@@ -113,7 +114,7 @@ pub(crate) async fn open_folders(
     if let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) {
         snapshot.files = footer::kept_files(&store, snapshot.files, &folders).await?;
     }
-    catalogue(store, snapshot).await
+    catalogue(store, snapshot, differences).await
 }
 
 /// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.
@@ -123,12 +124,12 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
     // Without a URL there is nothing to know the store by the next time.
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
     let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
-    catalogue(store, snapshot).await
+    catalogue(store, snapshot, Differences::Refused).await
 }
 
-async fn catalogue(store: Store, snapshot: Snapshot) -> Result<(Store, Catalog)> {
+async fn catalogue(store: Store, snapshot: Snapshot, differences: Differences) -> Result<(Store, Catalog)> {
     let known = Arc::new(KnownColumns::default());
     let files = footer::read_all(&store, snapshot.files, &known).await?;
-    let catalog = footer::assemble(files, known, &snapshot.identities)?;
+    let catalog = footer::assemble(files, known, &snapshot.identities, differences)?;
     Ok((store, catalog))
 }

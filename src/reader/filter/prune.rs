@@ -13,7 +13,7 @@ use super::truth::Outcomes;
 use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, times};
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::{DataType, TimeUnit};
-use crate::catalog::{Catalog, Group};
+use crate::catalog::{Catalog, Group, Origin};
 use crate::snapshot::Constant;
 
 /// What is known of rows without reading them: the constants of their file, and the statistics of their row group.
@@ -128,11 +128,13 @@ impl Seen<'_> {
         let (catalog, group, footer) = self.stored?;
         let column = catalog.column(name).ok()?;
         let kept = catalog.files[group.file].footer().ok()?;
-        let &leaf = kept.columns.leaves(&[column]).first()?;
+        // Its own type: the catalogue's may be wider.
+        let Origin::Stored(root) = kept.columns.origin(column) else { return None };
+        let &leaf = kept.columns.leaves_of(&[root]).first()?;
         Some(Column::Stored(Stored {
             chunk: footer?.row_group(group.index).column(leaf),
             order: footer?.file_metadata().column_order(leaf),
-            data_type: catalog.schema.field(column).data_type(),
+            data_type: kept.columns.schema.field(root).data_type(),
             rows: group.rows,
         }))
     }

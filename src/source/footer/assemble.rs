@@ -3,12 +3,14 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use crate::arrow::array::new_null_array;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
 use crate::arrow::nested::with_fields;
 
 use super::{Opened, Parsed};
 use crate::catalog::{
-    ARROW_SCHEMA, Catalog, Declared, File, FileColumns, Footer, KnownColumns, SharedBy, same_type, unify,
+    ARROW_SCHEMA, Catalog, Declared, Differences, File, FileColumns, Footer, KnownColumns, SharedBy,
+    same_type, unify,
 };
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::row_set::RowSet;
@@ -20,6 +22,7 @@ pub(in crate::source) fn assemble(
     mut opened: Vec<Opened>,
     known: Arc<KnownColumns>,
     identities: &[Arc<str>],
+    differences: Differences,
 ) -> Result<Catalog> {
     let stored = opened.iter().find_map(|opened| Some(opened.footer.as_ref()?.columns.schema.clone()));
     settle(opened.iter_mut().map(|opened| &mut opened.file), |key| {
@@ -28,14 +31,19 @@ pub(in crate::source) fn assemble(
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
-    let common = unify(&schemas)?;
+    let common = unify(&schemas, differences)?;
     let key_values = opened.first().and_then(|opened| opened.key_values.clone()).unwrap_or_default();
     let pairs = key_values.into_iter().filter(|pair| pair.key != ARROW_SCHEMA);
     let pairs: HashMap<_, _> = pairs.filter_map(|pair| Some((pair.key, pair.value?))).collect();
     let common = Arc::new(Schema::new_with_metadata(common.fields().clone(), pairs));
 
+    let mut absent = AbsentColumns::default();
     let mut files = Vec::with_capacity(opened.len());
-    for Opened { file, footer, .. } in opened {
+    for (Opened { mut file, footer, .. }, (_, schema)) in opened.into_iter().zip(schemas) {
+        let folder_keys = if file.keys.is_empty() { 0 } else { file.constants.len() };
+        if differences == Differences::Merged {
+            file.constants = absent.beside(&file.constants, &schema, &common);
+        }
         let declared_rows = file.row_counts.as_deref();
         let place = || file.place();
         match &footer {
@@ -52,7 +60,6 @@ pub(in crate::source) fn assemble(
             Ok(footer.with_columns(columns))
         });
         let table_hash = file.table_hash();
-        let in_folders = !file.keys.is_empty() && !file.constants.is_empty();
         files.push(File {
             location: file.shown,
             relative: file.relative.into(),
@@ -66,7 +73,7 @@ pub(in crate::source) fn assemble(
                 .zip(file.schema)
                 .map(|(row_counts, schema)| Declared { row_counts, schema }),
             constants: file.constants,
-            in_folders,
+            folder_keys,
             deleted: file.deleted,
             table_hash,
         });
@@ -125,6 +132,36 @@ fn shared_by(
     let constants = constants.iter().map(|constant| constant.field.to_string());
     let columns = columns.map(|columns| Arc::as_ptr(columns).addr());
     (columns, declared.map(|schema| Arc::as_ptr(schema).addr()), constants.collect())
+}
+
+/// Null for the columns that files lack. Files that lack the same share them.
+#[derive(Default)]
+struct AbsentColumns {
+    known: HashMap<(usize, usize), (SchemaRef, Arc<[Constant]>, Arc<[Constant]>)>,
+}
+
+impl AbsentColumns {
+    /// The constants of a file of these columns, and nulls for those of `common` that it has not.
+    fn beside(
+        &mut self,
+        constants: &Arc<[Constant]>,
+        schema: &SchemaRef,
+        common: &Schema,
+    ) -> Arc<[Constant]> {
+        let key = (Arc::as_ptr(schema).addr(), Arc::as_ptr(constants).cast::<Constant>().addr());
+        // What an address is of is kept, so that it is not another's.
+        let (.., all) = self.known.entry(key).or_insert_with(|| {
+            let absent =
+                common.fields().iter().filter(|field| schema.column_with_name(field.name()).is_none());
+            let null = |field: &FieldRef| Constant {
+                field: field.clone(),
+                value: new_null_array(field.data_type(), 1),
+            };
+            let all = constants.iter().cloned().chain(absent.map(null)).collect();
+            (schema.clone(), constants.clone(), all)
+        });
+        all.clone()
+    }
 }
 
 /// The columns of files as they are delivered.
