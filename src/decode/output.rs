@@ -2,7 +2,7 @@
 
 use image::metadata::Orientation;
 
-use super::finish::{ValueTable, finish, flip_in_place, is_plain};
+use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
 use super::geometry::{Frame, FrameOf, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
@@ -40,14 +40,12 @@ impl Output {
         let size = image.size();
         if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, size, slot)?;
-            if frame.flip {
-                flip_in_place(slot, size, decoded.channels);
-            }
+            mirror_in_place(frame.mirror, slot, size, decoded.channels);
             return Ok(());
         }
         let target = self.target.take(size.width as usize * size.height as usize * decoded.channels);
         self.resampler.resample(decoded, &frame.sampling, size, target)?;
-        finish(image, target, frame.flip, &mut self.table, slot);
+        finish(image, target, frame.mirror, &mut self.table, slot);
         Ok(())
     }
 
