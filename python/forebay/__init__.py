@@ -1,7 +1,7 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options.
+:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`DiskCache` and :class:`Skip` are its options.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -55,6 +55,7 @@ from .errors import (
     UnknownColumnError,
     UnsupportedError,
 )
+from .following import Boxes, Keypoints, Mask
 from .loader import Loader
 from .program import main
 from .ragged import Ragged
@@ -66,6 +67,7 @@ __all__ = [
     "BadRow",
     "BadRowError",
     "Batch",
+    "Boxes",
     "ClosedError",
     "Column",
     "CorruptError",
@@ -79,7 +81,9 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "IoError",
+    "Keypoints",
     "Loader",
+    "Mask",
     "NotFoundError",
     "NullError",
     "Plan",
@@ -102,7 +106,23 @@ __all__ = [
 
 Mapping.register(Batch)
 
-for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
+for _class in (
+    BadRow,
+    Boxes,
+    Column,
+    Dataset,
+    DiskCache,
+    Epoch,
+    Keypoints,
+    Loader,
+    Mask,
+    Plan,
+    Ragged,
+    Shard,
+    Shuffle,
+    Skip,
+    Stats,
+):
     _class.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")

@@ -6,12 +6,14 @@ from typing import Any, final
 import numpy as np
 
 from .column import Column as PublicColumn
-from .types import CacheTier, ColumnKind, FilterOperator, Mixing, PixelLayout, PixelType
+from .types import BoxFormat, CacheTier, ColumnKind, FilterOperator, MaskType, Mixing, PixelLayout, PixelType
 
 __version__: str
 __level__: str
+BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
+MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
@@ -263,6 +265,24 @@ class Image:
         InvalidError
             ``p`` is not a number from 0 to 1.
         """
+    def vertical_flip(self, p: float = 0.5) -> Image:
+        """Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
         """``(x / 255 - mean) / std`` for each channel; needs a float type.
 
@@ -360,6 +380,19 @@ class Image:
         ------
         InvalidError
             ``pixels`` is not an int of at least 1 that fits 64 bits.
+        """
+    def emit_geometry(self) -> Image:
+        """Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+
+        It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
+        the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
+        the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+        :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+
+        Returns
+        -------
+        Image
+            A new value.
         """
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -162,6 +162,27 @@ impl Image {
         Image { spec: self.spec().flip_with(p) }
     }
 
+    /// Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.5))]
+    fn vertical_flip(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().vertical_flip_with(p) }
+    }
+
     /// ``(x / 255 - mean) / std`` for each channel; needs a float type.
     ///
     /// Parameters
@@ -275,6 +296,21 @@ impl Image {
         Image { spec: self.spec().max_pixels(pixels) }
     }
 
+    /// Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+    ///
+    /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
+    /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
+    /// the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+    /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    fn emit_geometry(&self) -> Self {
+        Image { spec: self.spec().emit_geometry() }
+    }
+
     /// Shape of one image, in the order of the axes.
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
@@ -343,6 +379,9 @@ impl Image {
         if differs("flip") {
             code.push_str(&format!(".flip({})", spec["flip"]));
         }
+        if !spec["vertical_flip"].is_null() {
+            code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
+        }
         if differs("grayscale") {
             code.push_str(".grayscale()");
         }
@@ -364,6 +403,9 @@ impl Image {
         }
         if differs("max_pixels") {
             code.push_str(&format!(".max_pixels({})", spec["max_pixels"]));
+        }
+        if !spec["emit_geometry"].is_null() {
+            code.push_str(".emit_geometry()");
         }
         Ok(code)
     }
