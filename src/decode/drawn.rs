@@ -83,7 +83,7 @@ impl Drawn {
     /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom, and
     /// height and width of the image.
     pub(crate) fn numbers(&self) -> [f32; Drawn::NUMBERS] {
-        let Frame { sampling: shown, mirror } = &self.frame;
+        let Frame { sampling: shown, mirror, .. } = &self.frame;
         [
             shown.top as f32,
             shown.left as f32,

@@ -29,6 +29,14 @@ const DOUBLE_BITS: u32 = 53;
 pub(super) enum Operation {
     /// Mirroring top to bottom.
     VerticalFlip = 0x7666_6C70,
+    /// Changing colours.
+    ColorJitter = 0x6A69_7472,
+    /// Making grey.
+    RandomGrayscale = 0x6772_6579,
+    /// Blurring.
+    GaussianBlur = 0x626C_7572,
+    /// Overwriting a box.
+    RandomErasing = 0x6572_6173,
 }
 
 /// The sequence of draws of one row.

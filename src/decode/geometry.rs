@@ -1,6 +1,7 @@
 //! Which part of an image is sampled: arithmetic on sizes only.
 
 use super::draws::{Draws, Operation, RowKey};
+use super::effects::Effects;
 use super::spec::{Framing, Image, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
@@ -40,11 +41,12 @@ pub(super) struct Sampling {
     pub(super) view: Rect,
 }
 
-/// The part of an image that is shown, and how it is mirrored.
+/// What is drawn for one image: the part of it that is shown, how it is mirrored, and what happens to its pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
     pub(super) mirror: Mirror,
+    pub(super) effects: Effects,
 }
 
 /// How an image is mirrored.
@@ -63,13 +65,13 @@ impl Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
         let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
-        let mirror = Mirror { across, down };
-        Frame { sampling: Sampling::of(image, width, height, &mut draws), mirror }
+        let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, key));
+        Frame { sampling: Sampling::of(image, width, height, &mut draws), mirror, effects }
     }
 
     /// The same part of an image of `from` (width and height) where that has the size `to`.
     pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
-        Frame { sampling: self.sampling.scaled(from, to), mirror: self.mirror }
+        Frame { sampling: self.sampling.scaled(from, to), ..*self }
     }
 }
 

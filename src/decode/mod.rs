@@ -4,8 +4,8 @@
 //! where it will be used:
 //!
 //! ```text
-//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ finish ─► slot
-//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             finish.rs
+//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ effects, finish ─► slot
+//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             effects/, finish.rs
 //! ```
 //!
 //! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
@@ -15,6 +15,7 @@
 
 mod drawn;
 mod draws;
+mod effects;
 mod exif;
 mod finish;
 #[cfg_attr(not(feature = "formats"), path = "formats/absent.rs")]

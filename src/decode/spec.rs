@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
 use super::pixel_type::{Layout, PixelType};
 
 /// Channels of a colour image.
@@ -62,7 +63,7 @@ pub(super) enum Framing {
     CenterCrop,
 }
 
-/// How an encoded image becomes pixels: crop and size, flip, colours, number type and layout.
+/// How an encoded image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
 /// images. A value is built by one of the three constructors and adjusted by methods that take and return it.
@@ -98,9 +99,9 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<Normalize>,
     #[serde(default)]
-    dtype: PixelType,
+    pub(super) dtype: PixelType,
     #[serde(default)]
-    layout: Layout,
+    pub(super) layout: Layout,
     #[serde(default)]
     pub(super) grayscale: bool,
     #[serde(default)]
@@ -109,6 +110,14 @@ pub struct Image {
     pub(super) max_pixels: u64,
     #[serde(default, skip_serializing_if = "is_off")]
     pub(super) emit_geometry: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) color_jitter: Option<ColorJitter>,
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(super) random_grayscale: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gaussian_blur: Option<GaussianBlur>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) random_erasing: Option<RandomErasing>,
 }
 
 /// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
@@ -150,6 +159,10 @@ impl Image {
             exif_orientation: false,
             max_pixels: DEFAULT_MAX_PIXELS,
             emit_geometry: false,
+            color_jitter: None,
+            random_grayscale: 0.0,
+            gaussian_blur: None,
+            random_erasing: None,
         }
     }
 
@@ -311,7 +324,10 @@ impl Image {
     /// Whether two epochs may see different pixels of the same row.
     pub fn is_random(&self) -> bool {
         let is_drawn = |p: f64| p > 0.0 && p < 1.0;
-        self.framing == Framing::RandomResizedCrop || is_drawn(self.flip) || is_drawn(self.vertical_flip)
+        self.framing == Framing::RandomResizedCrop
+            || is_drawn(self.flip)
+            || is_drawn(self.vertical_flip)
+            || self.draws_effects()
     }
 
     /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.
@@ -358,6 +374,7 @@ impl fmt::Display for Image {
         if self.vertical_flip > 0.0 {
             write!(f, ".vertical_flip({})", self.vertical_flip)?;
         }
+        self.write_effects(f)?;
         if self.grayscale {
             f.write_str(".grayscale()")?;
         }

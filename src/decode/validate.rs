@@ -23,10 +23,12 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_effects()?;
         self.validate_values()
     }
 
     fn validate_together(&self) -> Result<()> {
+        self.validate_erased_values()?;
         let Size { height, width } = self.size;
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(

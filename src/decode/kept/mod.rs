@@ -1,7 +1,7 @@
 //! Images as a cache keeps them: decoded up to the first random step.
 //!
 //! The result of a resize or a centre crop is kept in the target's size. Before a random crop the whole image is kept:
-//! the crop is drawn from the same numbers, on the image's original size. Flip, normalisation, number type and layout
+//! the crop is drawn from the same numbers, on the image's original size. Flips, effects, normalisation, number type and layout
 //! come after, and do not matter. There are two forms:
 //!
 //! * [`Form::Pixels`]: nothing is decoded again. Pixels are the same as without keeping, except for crops of more than six
@@ -155,7 +155,7 @@ impl Image {
 
     /// The same without the steps after a random one, and without those that do not matter before one.
     fn before_randomness(&self) -> Image {
-        let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0);
+        let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.dtype(PixelType::U8).layout(Layout::Nhwc);
         (image.normalize, image.emit_geometry) = (None, false);
         if image.framing == Framing::RandomResizedCrop {
