@@ -395,3 +395,31 @@ fn an_image_that_would_take_more_memory_than_there_is_is_refused_with_its_place(
     assert_eq!(pixels(skipping, 0).into_keys().collect::<Vec<_>>(), [0, 2]);
     assert_eq!(pixels(build(400), 0)[&1][..3], [3, 3, 2]);
 }
+
+#[test]
+fn the_geometry_says_where_the_pixels_of_a_crop_were() {
+    let (dir, image) = (alike(1, 50), crops().vertical_flip().emit_geometry());
+    let loader = loader(&dir, &image).shuffle(Shuffle::seeded(3)).build().unwrap();
+    assert_eq!(loader.schema().fields().last().unwrap().name(), "image.geometry");
+    assert_eq!(loader.spec().columns.as_deref().unwrap(), ["id", "image"]);
+    let mut mirrors = BTreeSet::new();
+    for batch in loader.epoch(0) {
+        let batch = batch.unwrap();
+        let images = batch.column_by_name("image").unwrap().as_fixed_size_list();
+        let geometries = batch.column_by_name("image.geometry").unwrap().as_fixed_size_list();
+        for row in 0..batch.num_rows() {
+            let (pixels, geometry) = (images.value(row), geometries.value(row));
+            let geometry: Vec<f32> = geometry.as_primitive::<Float32Type>().values().to_vec();
+            let [top, left, height, width, across, down, whole_height, whole_width] = geometry[..] else {
+                panic!("{geometry:?}")
+            };
+            assert_eq!((height, width), (SIDE as f32, SIDE as f32));
+            assert_eq!((whole_height, whole_width), (HEIGHT as f32, WIDTH as f32));
+            let first = &pixels.as_primitive::<UInt8Type>().values()[..2];
+            let last = SIDE as f32 - 1.0;
+            assert_eq!([f32::from(first[0]), f32::from(first[1])], [left + across * last, top + down * last]);
+            mirrors.insert((across as u8, down as u8));
+        }
+    }
+    assert_eq!(mirrors.len(), 4);
+}

@@ -1,7 +1,8 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
+:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`DiskCache` and :class:`Skip` are its options,
+and :func:`col` begins a filter.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -56,6 +57,7 @@ from .errors import (
     UnsupportedError,
 )
 from .expressions import ColumnExpression, Expression, col, row_fraction
+from .following import Boxes, Keypoints, Mask
 from .loader import Loader
 from .program import main
 from .ragged import Ragged
@@ -67,6 +69,7 @@ __all__ = [
     "BadRow",
     "BadRowError",
     "Batch",
+    "Boxes",
     "ClosedError",
     "Column",
     "ColumnExpression",
@@ -82,7 +85,9 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "IoError",
+    "Keypoints",
     "Loader",
+    "Mask",
     "NotFoundError",
     "NullError",
     "Plan",
@@ -109,13 +114,16 @@ Mapping.register(Batch)
 
 for _class in (
     BadRow,
+    Boxes,
     Column,
     ColumnExpression,
     Dataset,
     DiskCache,
     Epoch,
     Expression,
+    Keypoints,
     Loader,
+    Mask,
     Plan,
     Ragged,
     Shard,

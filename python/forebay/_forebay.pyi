@@ -6,12 +6,14 @@ from typing import Any, final
 import numpy as np
 
 from .column import Column as PublicColumn
-from .types import CacheTier, ColumnKind, FilterOperator, Mixing, PixelLayout, PixelType
+from .types import BoxFormat, CacheTier, ColumnKind, FilterOperator, MaskType, Mixing, PixelLayout, PixelType
 
 __version__: str
 __level__: str
+BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
+MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
@@ -263,6 +265,130 @@ class Image:
         InvalidError
             ``p`` is not a number from 0 to 1.
         """
+    def vertical_flip(self, p: float = 0.5) -> Image:
+        """Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+
+        Parameters
+        ----------
+        p : float, default 0.5
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
+    def color_jitter(
+        self,
+        brightness: float | None = None,
+        contrast: float | None = None,
+        saturation: float | None = None,
+        hue: float | None = None,
+        *,
+        p: float | None = None,
+    ) -> Image:
+        """Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
+
+        Factors are drawn from ``max(0, 1 - amount)`` to ``1 + amount``, and 0 changes nothing.
+
+        Parameters
+        ----------
+        brightness, contrast, saturation : float, optional
+            How much each may change. Default: 0.
+        hue : float, optional
+            By how much of a turn hues may be turned: 0 to 0.5. Default: 0.
+        p : float, optional
+            Probability. Default: 1.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number from 0 to 1.
+        """
+    def random_grayscale(self, p: float = 0.1) -> Image:
+        """Makes grey at random, in as many channels as before, as torchvision's ``RandomGrayscale``.
+
+        Parameters
+        ----------
+        p : float, default 0.1
+            Probability.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1.
+        """
+    def gaussian_blur(
+        self, kernel_size: int, sigma: tuple[float, float] | None = None, *, p: float | None = None
+    ) -> Image:
+        """Blurs by a Gaussian, as torchvision's ``GaussianBlur``.
+
+        Parameters
+        ----------
+        kernel_size : int
+            Side of the kernel in pixels: an odd number.
+        sigma : tuple of float, optional
+            Range of the standard deviation. Default: (0.1, 2).
+        p : float, optional
+            Probability. Default: 1.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not two finite
+            numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
+        """
+    def random_erasing(
+        self,
+        p: float | None = None,
+        scale: tuple[float, float] | None = None,
+        ratio: tuple[float, float] | None = None,
+        value: float | tuple[float, float, float] | None = None,
+    ) -> Image:
+        """Overwrites a random box, as torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
+
+        Parameters
+        ----------
+        p : float, optional
+            Probability. Default: 0.5.
+        scale : tuple of float, optional
+            Range of the share of the area. Default: (0.02, 0.33).
+        ratio : tuple of float, optional
+            Range of height over width. Default: (0.3, 3.3).
+        value : float or tuple of float, optional
+            The value of every channel, or of each of three, in the number type that is delivered. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one first, a share
+            is above 1, or ``value`` is neither a finite number nor three of them.
+        """
     def normalize(self, mean: tuple[float, float, float], std: tuple[float, float, float]) -> Image:
         """``(x / 255 - mean) / std`` for each channel; needs a float type.
 
@@ -360,6 +486,19 @@ class Image:
         ------
         InvalidError
             ``pixels`` is not an int of at least 1 that fits 64 bits.
+        """
+    def emit_geometry(self) -> Image:
+        """Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+
+        It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
+        the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
+        the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+        :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+
+        Returns
+        -------
+        Image
+            A new value.
         """
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import _forebay, filters
 from .errors import InvalidError
+from .following import Boxes, Keypoints, Mask
 from .shard import Shard
 from .sizes import given, parse_bytes
 from .values import DiskCache, Shuffle, Skip, whole
@@ -77,13 +78,16 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     if not isinstance(arguments["drop_last"], (bool, np.bool_)):
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
-    for name, image in decode.items():
-        if not isinstance(image, _forebay.Image):
-            raise InvalidError(f"decode[{name!r}] must be a forebay.Image, got {_kind(image)}")
+    for name, value in decode.items():
+        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask)):
+            raise InvalidError(
+                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints or Mask, got {_kind(value)}"
+            )
     memory, threads = arguments["memory"], arguments["threads"]
     spec = {
         "columns": arguments["columns"],
-        "decode": decode,
+        "decode": {name: value for name, value in decode.items() if isinstance(value, _forebay.Image)},
+        "follow": {name: value._options() for name, value in decode.items() if not isinstance(value, _forebay.Image)},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .expressions import Expression
 
 __all__ = [
+    "BoxFormat",
     "CacheDict",
     "CacheTier",
     "ColumnKind",
@@ -24,6 +25,7 @@ __all__ = [
     "FilterOperator",
     "FilterTerm",
     "Location",
+    "MaskType",
     "MemoryDict",
     "Mixing",
     "NextDict",
@@ -64,6 +66,12 @@ PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
 
 PixelLayout = Literal["NHWC", "NCHW"]
 """Order of the axes of an image."""
+
+BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
+"""The four numbers of a box: two corners; a corner and the size; the centre and the size."""
+
+MaskType = Literal["uint8", "uint16"]
+"""Type of the numbers of a mask."""
 
 CacheTier = Literal["auto", "rows", "resized", "pixels"]
 """Form in which a cache keeps images."""
@@ -133,9 +141,7 @@ class CacheDict(TypedDict):
     tier: CacheTier
 
 
-class SpecDict(TypedDict):
-    """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
-
+class _SpecDict(TypedDict):
     columns: list[str]
     decode: dict[str, dict[str, Any]]
     batch_size: int
@@ -151,6 +157,13 @@ class SpecDict(TypedDict):
     fill_null: dict[str, Any]
     cache: CacheDict | None
     trace: str | None
+
+
+class SpecDict(_SpecDict, total=False):
+    """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
+
+    follow: dict[str, dict[str, Any]]
+    """What ``decode`` says of columns that belong to images, if there are any."""
 
 
 class PlanDict(TypedDict):

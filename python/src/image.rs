@@ -162,6 +162,172 @@ impl Image {
         Image { spec: self.spec().flip_with(p) }
     }
 
+    /// Mirrors top to bottom at random. It does not change the crops and flips that are drawn.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.5
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.5))]
+    fn vertical_flip(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().vertical_flip_with(p) }
+    }
+
+    /// Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
+    ///
+    /// Factors are drawn from ``max(0, 1 - amount)`` to ``1 + amount``, and 0 changes nothing.
+    ///
+    /// Parameters
+    /// ----------
+    /// brightness, contrast, saturation : float, optional
+    ///     How much each may change. Default: 0.
+    /// hue : float, optional
+    ///     By how much of a turn hues may be turned: 0 to 0.5. Default: 0.
+    /// p : float, optional
+    ///     Probability. Default: 1.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     An amount is not a finite number of at least 0, ``hue`` is above 0.5, or ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (brightness=None, contrast=None, saturation=None, hue=None, *, p=None))]
+    fn color_jitter(
+        &self,
+        py: Python<'_>,
+        brightness: Option<Argument>,
+        contrast: Option<Argument>,
+        saturation: Option<Argument>,
+        hue: Option<Argument>,
+        p: Option<Argument>,
+    ) -> PyResult<Self> {
+        let brightness = amount(brightness, "brightness")?;
+        let contrast = amount(contrast, "contrast")?;
+        let saturation = amount(saturation, "saturation")?;
+        let hue = match hue {
+            None => 0.0,
+            Some(hue) => float(hue)
+                .filter(|turns| (0.0..=0.5).contains(turns))
+                .ok_or_else(|| refused(hue, "hue", "a number from 0 to 0.5"))?,
+        };
+        let p = p.map_or(Ok(1.0), probability)?;
+        Image::with(py, self.spec().color_jitter_with(p, brightness, contrast, saturation, hue))
+    }
+
+    /// Makes grey at random, in as many channels as before, as torchvision's ``RandomGrayscale``.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, default 0.1
+    ///     Probability.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (p=0.1))]
+    fn random_grayscale(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
+        Image { spec: self.spec().random_grayscale(p) }
+    }
+
+    /// Blurs by a Gaussian, as torchvision's ``GaussianBlur``.
+    ///
+    /// Parameters
+    /// ----------
+    /// kernel_size : int
+    ///     Side of the kernel in pixels: an odd number.
+    /// sigma : tuple of float, optional
+    ///     Range of the standard deviation. Default: (0.1, 2).
+    /// p : float, optional
+    ///     Probability. Default: 1.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``kernel_size`` is not an odd int whose half is shorter than the image's sides, ``sigma`` is not two finite
+    ///     numbers above 0, the smaller one first, or ``p`` is not a number from 0 to 1.
+    #[pyo3(signature = (kernel_size, sigma=None, *, p=None))]
+    fn gaussian_blur(
+        &self,
+        py: Python<'_>,
+        kernel_size: Argument,
+        sigma: Option<Argument>,
+        p: Option<Argument>,
+    ) -> PyResult<Self> {
+        let p = p.map_or(Ok(1.0), probability)?;
+        let sigma = sigma.map_or(Ok(SIGMA), |sigma| range(sigma, "sigma"))?;
+        Image::with(py, self.spec().gaussian_blur_with(p, named_side(kernel_size, "kernel_size")?, sigma))
+    }
+
+    /// Overwrites a random box, as torchvision's ``RandomErasing``. It comes last, after :meth:`normalize`.
+    ///
+    /// Parameters
+    /// ----------
+    /// p : float, optional
+    ///     Probability. Default: 0.5.
+    /// scale : tuple of float, optional
+    ///     Range of the share of the area. Default: (0.02, 0.33).
+    /// ratio : tuple of float, optional
+    ///     Range of height over width. Default: (0.3, 3.3).
+    /// value : float or tuple of float, optional
+    ///     The value of every channel, or of each of three, in the number type that is delivered. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``p`` is not a number from 0 to 1, a range is not two finite numbers above 0, the smaller one first, a share
+    ///     is above 1, or ``value`` is neither a finite number nor three of them.
+    #[pyo3(signature = (p=None, scale=None, ratio=None, value=None))]
+    fn random_erasing(
+        &self,
+        py: Python<'_>,
+        p: Option<Argument>,
+        scale: Option<Argument>,
+        ratio: Option<Argument>,
+        value: Option<Argument>,
+    ) -> PyResult<Self> {
+        let p = p.map_or(Ok(0.5), probability)?;
+        let scale = scale.map_or(Ok(ERASED), |scale| range(scale, "scale"))?;
+        let ratio = ratio.map_or(Ok(ERASED_RATIO), |ratio| range(ratio, "ratio"))?;
+        let value = match value {
+            None => [0.0; 3],
+            Some(value) => match float(value).filter(|number| (*number as f32).is_finite()) {
+                Some(number) => [number as f32; 3],
+                None => channels(value, "value", "a finite number or three of them", |_| true)?,
+            },
+        };
+        Image::with(py, self.spec().random_erasing_with(p, scale, ratio, value))
+    }
+
     /// ``(x / 255 - mean) / std`` for each channel; needs a float type.
     ///
     /// Parameters
@@ -275,6 +441,21 @@ impl Image {
         Image { spec: self.spec().max_pixels(pixels) }
     }
 
+    /// Delivers one more column, ``<column>.geometry``: how each image was cropped and mirrored.
+    ///
+    /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
+    /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
+    /// the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+    /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    fn emit_geometry(&self) -> Self {
+        Image { spec: self.spec().emit_geometry() }
+    }
+
     /// Shape of one image, in the order of the axes.
     #[getter]
     fn shape(&self) -> (usize, usize, usize) {
@@ -343,6 +524,29 @@ impl Image {
         if differs("flip") {
             code.push_str(&format!(".flip({})", spec["flip"]));
         }
+        if !spec["vertical_flip"].is_null() {
+            code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
+        }
+        let jitter = &spec["color_jitter"];
+        if !jitter.is_null() {
+            let amounts =
+                ["brightness", "contrast", "saturation", "hue"].map(|name| jitter[name].to_string());
+            code.push_str(&format!(".color_jitter({}, p={})", amounts.join(", "), jitter["p"]));
+        }
+        if !spec["random_grayscale"].is_null() {
+            code.push_str(&format!(".random_grayscale({})", spec["random_grayscale"]));
+        }
+        let blur = &spec["gaussian_blur"];
+        if !blur.is_null() {
+            let (kernel, sigma) = (&blur["kernel_size"], pair(&blur["sigma"]));
+            code.push_str(&format!(".gaussian_blur({kernel}, {sigma}, p={})", blur["p"]));
+        }
+        let erasing = &spec["random_erasing"];
+        if !erasing.is_null() {
+            let (scale, ratio) = (pair(&erasing["scale"]), pair(&erasing["ratio"]));
+            let value = triple(&erasing["value"]);
+            code.push_str(&format!(".random_erasing({}, {scale}, {ratio}, {value})", erasing["p"]));
+        }
         if differs("grayscale") {
             code.push_str(".grayscale()");
         }
@@ -365,9 +569,18 @@ impl Image {
         if differs("max_pixels") {
             code.push_str(&format!(".max_pixels({})", spec["max_pixels"]));
         }
+        if !spec["emit_geometry"].is_null() {
+            code.push_str(".emit_geometry()");
+        }
         Ok(code)
     }
 }
+
+/// Standard deviations of a blur in pixels; torchvision's default.
+const SIGMA: (f64, f64) = (0.1, 2.0);
+/// Share of the area that is erased, and its height over width; torchvision's defaults.
+const ERASED: (f64, f64) = (0.02, 0.33);
+const ERASED_RATIO: (f64, f64) = (0.3, 3.3);
 
 /// A side in pixels.
 fn side(value: Argument) -> Option<u32> {
@@ -408,6 +621,13 @@ fn channels(value: Argument, name: &str, wanted: &str, fits: impl Fn(f32) -> boo
     })
     .map(|numbers| numbers.map(|number| number as f32))
     .ok_or_else(|| refused(value, name, wanted))
+}
+
+/// How much something may change; 0 if it is not given.
+fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
+    let Some(value) = value else { return Ok(0.0) };
+    let amount = float(value).filter(|amount| *amount >= 0.0 && amount.is_finite());
+    amount.ok_or_else(|| refused(value, name, "a finite number of at least 0"))
 }
 
 fn probability(value: Argument) -> PyResult<f64> {

@@ -1,15 +1,17 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
 use forebay::filter::Op;
-use forebay::{Layout, PixelType, Shuffle, Tier};
+use forebay::{BoxFormat, Layout, MaskType, PixelType, Shuffle, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// Adds each list to the module, as a tuple.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let add = |list: &str, names: &[&str]| module.add(list, PyTuple::new(module.py(), names)?);
+    add("BOX_FORMATS", &BoxFormat::ALL.map(BoxFormat::name))?;
     add("CACHE_TIERS", &Tier::NAMES.map(|(_, name)| name))?;
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
+    add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
     add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))

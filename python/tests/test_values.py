@@ -36,6 +36,18 @@ IMAGES = {
     )
     .normalize((0.485, 0.45, 0.4), (0.229, 0.2, 0.2))
     .dtype("float32"),
+    "forebay.Image.resize(4, 4).flip(0.5).vertical_flip(0.25).emit_geometry()": fb.Image.resize(4, 4)
+    .emit_geometry()
+    .vertical_flip(0.25)
+    .flip(),
+    "forebay.Image.resize(64, 64).color_jitter(0.4, 0.3, 0.0, 0.1, p=0.8).random_grayscale(0.2)"
+    ".gaussian_blur(23, (0.1, 2.0), p=0.5).random_erasing(0.25, (0.02, 0.33), (0.3, 3.3), (0.0, 0.0, 0.0))": (
+        fb.Image.resize(64, 64)
+        .color_jitter(0.4, 0.3, hue=0.1, p=0.8)
+        .random_grayscale(0.2)
+        .gaussian_blur(23, p=0.5)
+        .random_erasing(0.25)
+    ),
 }
 VALUES = [
     *IMAGES.values(),
@@ -47,6 +59,12 @@ VALUES = [
     fb.Shuffle.stored(lanes=4),
     fb.Shard(rank=3, world=8),
     fb.Skip(at_most=3),
+    fb.Boxes(of="image"),
+    fb.Boxes(of="image", format="xywh", normalized=True, min_visible=0.25, along=["labels", "is_crowd"]),
+    fb.Keypoints(of="image"),
+    fb.Keypoints(of="image", numbers=3),
+    fb.Mask(of="image"),
+    fb.Mask(of="image", dtype="uint16"),
     fb.DiskCache("/nvme/forebay", max_bytes="200GB"),
     fb.DiskCache("/nvme/for'ebay", max_bytes="200g", tier="pixels"),
 ]
@@ -241,8 +259,10 @@ def test_an_image_takes_what_frameworks_and_numpy_write() -> None:
 
 def test_names_of_options_are_those_of_the_library() -> None:
     for literal, names in (
+        (types.BoxFormat, _forebay.BOX_FORMATS),
         (types.CacheTier, _forebay.CACHE_TIERS),
         (types.FilterOperator, _forebay.FILTER_OPERATORS),
+        (types.MaskType, _forebay.MASK_TYPES),
         (types.Mixing, _forebay.MIXINGS),
         (types.PixelLayout, _forebay.PIXEL_LAYOUTS),
         (types.PixelType, _forebay.PIXEL_TYPES),

@@ -17,11 +17,18 @@ use crate::error::{Error, Result};
 pub(crate) struct ImageCodec {
     image: Image,
     slot: usize,
+    /// Whether another column needs to know how an image was cropped.
+    is_followed: bool,
 }
 
 impl ImageCodec {
     pub(crate) fn new(image: Image) -> Self {
-        ImageCodec { slot: image.bytes_per_image(), image }
+        ImageCodec { slot: image.bytes_per_image(), image, is_followed: false }
+    }
+
+    /// The same for images that other columns follow.
+    pub(crate) fn followed(self) -> Self {
+        ImageCodec { is_followed: true, ..self }
     }
 }
 
@@ -62,9 +69,11 @@ impl ColumnCodec for ImageCodec {
         true
     }
 
-    /// Kept images may have any length, so the column must take that.
+    /// Kept images may have any length, so the column must take that. Those that are kept as they are shown have lost the
+    /// size that others need, which follow them.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
-        if matches!(stored, DataType::FixedSizeBinary(_)) {
+        let is_lost = self.is_followed && !self.image.kept_with_size();
+        if is_lost || matches!(stored, DataType::FixedSizeBinary(_)) {
             return Vec::new();
         }
         let forms = [Form::Pixels, Form::Resized];

@@ -11,6 +11,7 @@
 
 mod cell;
 mod decoder;
+mod follow;
 mod form;
 mod image;
 mod plain;
@@ -25,6 +26,8 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
+pub(crate) use follow::{AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec};
+pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use plain::PlainCodec;
@@ -89,6 +92,32 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
     }
 
+    /// The place of the column that this one follows, such as the image of boxes: its cells are passed along.
+    fn follows(&self) -> Option<usize> {
+        None
+    }
+
+    /// What becomes of gathered values that follow another column, and the rows that are bad. For [`Slot::Gathered`] that
+    /// [`follows`](Self::follows).
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+        let _ = rows;
+        Ok((gathered, Vec::new()))
+    }
+
+    /// Decodes one cell, `None` for a null and for a column that is not stored, beside the cell that it follows, as
+    /// [`decode`](Self::decode) does. For [`Slot::Fixed`] that [`follows`](Self::follows).
+    fn decode_following(
+        &self,
+        cell: Option<Cell<'_>>,
+        followed: Cell<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let _ = (cell, followed, key, workspace, slot);
+        Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
+    }
+
     /// The kind of content, for errors.
     fn noun(&self) -> Noun {
         Noun { one: "a value", several: "values" }
@@ -104,6 +133,27 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         let _ = stored;
         Vec::new()
     }
+}
+
+/// A row of a batch whose value is bad, and why.
+pub(crate) type BadValue = (usize, Error);
+
+/// The rows of a batch, for codecs that need more than their own column.
+pub(crate) trait FollowedRows {
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The cell of a row in another column, and the key of the row. `None` for a null, and for a row that could not be
+    /// read: these are bad rows already.
+    fn cell<'a>(
+        &'a self,
+        column: usize,
+        row: usize,
+        copy: &'a mut Vec<u8>,
+    ) -> Result<Option<(Cell<'a>, RowKey)>>;
+
+    /// Another stored column, gathered as it is.
+    fn gather(&self, column: usize) -> Result<ArrayRef>;
 }
 
 /// The kind of content of a cell, as errors name it.

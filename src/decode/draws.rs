@@ -23,12 +23,35 @@ const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// Bits of a double's significand.
 const DOUBLE_BITS: u32 = 53;
 
+/// An operation with draws of its own, by a number that keys are mixed with: any that differs from the others.
+#[derive(Clone, Copy, Debug)]
+#[repr(u32)]
+pub(super) enum Operation {
+    /// Mirroring top to bottom.
+    VerticalFlip = 0x7666_6C70,
+    /// Changing colours.
+    ColorJitter = 0x6A69_7472,
+    /// Making grey.
+    RandomGrayscale = 0x6772_6579,
+    /// Blurring.
+    GaussianBlur = 0x626C_7572,
+    /// Overwriting a box.
+    RandomErasing = 0x6572_6173,
+}
+
 /// The sequence of draws of one row.
 pub(super) struct Draws(u64);
 
 impl Draws {
     pub(super) fn new(key: RowKey) -> Self {
         Draws(key.0)
+    }
+
+    /// The draws of one more operation on the same row: unrelated to those of [`new`](Self::new) and of other operations,
+    /// so that adding an operation does not change what the others draw.
+    pub(super) fn of(key: RowKey, operation: Operation) -> Self {
+        let mut mixed = Draws(key.0 ^ u64::from(operation as u32));
+        Draws(mixed.next())
     }
 
     fn next(&mut self) -> u64 {
@@ -64,6 +87,15 @@ mod tests {
         let mut draws = Draws::new(RowKey(1234567));
         let expected: [u64; 3] = [6457827717110365317, 3203168211198807973, 9817491932198370423];
         assert_eq!([draws.next(), draws.next(), draws.next()], expected);
+    }
+
+    #[test]
+    fn operations_draw_apart() {
+        let key = RowKey(1234567);
+        let own = Draws::of(key, Operation::VerticalFlip).next();
+        assert_ne!(own, Draws::new(key).next());
+        assert_ne!(own, Draws::of(RowKey(1234568), Operation::VerticalFlip).next());
+        assert_eq!(own, Draws::of(key, Operation::VerticalFlip).next());
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! The last pass: flip, normalise, number type and layout, from pixels at the target size into the slot.
+//! The last pass: flips, normalise, number type and layout, from pixels at the target size into the slot.
 //!
 //! A channel has 256 values, so normalising and rounding are one look-up: exact in every number type, without a branch
 //! or a division per pixel.
 
 use half::{bf16, f16};
 
+use super::geometry::Mirror;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, LUMA, Normalize, RGB, Size};
 
@@ -64,14 +65,23 @@ fn table<T: Copy + Default>(
     table
 }
 
-/// Whether pixels at the target size are the slot's content unchanged, except for a flip.
+/// Whether pixels at the target size are the slot's content unchanged, except for flips.
 pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }
 
-/// Mirrors interleaved pixels left to right, in place.
-pub(super) fn flip_in_place(pixels: &mut [u8], size: Size, channels: usize) {
-    for row in pixels.chunks_exact_mut(size.width as usize * channels) {
+/// Mirrors interleaved pixels, in place.
+pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, channels: usize) {
+    let row = size.width as usize * channels;
+    if mirror.down {
+        let (upper, lower) = pixels.split_at_mut(size.height as usize / 2 * row);
+        let (upper, lower) = (upper.chunks_exact_mut(row), lower.chunks_exact_mut(row).rev());
+        upper.zip(lower).for_each(|(upper, lower)| upper.swap_with_slice(lower));
+    }
+    if !mirror.across {
+        return;
+    }
+    for row in pixels.chunks_exact_mut(row) {
         if channels == LUMA {
             row.reverse();
         } else {
@@ -82,8 +92,8 @@ pub(super) fn flip_in_place(pixels: &mut [u8], size: Size, channels: usize) {
 }
 
 /// Writes interleaved pixels at the target size into the slot.
-pub(super) fn finish(image: &Image, pixels: &[u8], flip: bool, table: &mut ValueTable, slot: &mut [u8]) {
-    let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), flip };
+pub(super) fn finish(image: &Image, pixels: &[u8], mirror: Mirror, table: &mut ValueTable, slot: &mut [u8]) {
+    let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), mirror };
     if image.pixel_type() == PixelType::U8 {
         return out.write(pixels, slot, |_, level| [level]);
     }
@@ -101,7 +111,7 @@ struct Pass {
     size: Size,
     channels: usize,
     layout: Layout,
-    flip: bool,
+    mirror: Mirror,
 }
 
 impl Pass {
@@ -119,6 +129,13 @@ impl Pass {
         }
     }
 
+    /// The pixels that a row of the slot is made of.
+    fn row<'a, P>(&self, pixels: &'a [P], row: usize) -> &'a [P] {
+        let (width, height) = (self.size.width as usize, self.size.height as usize);
+        let from = if self.mirror.down { height - 1 - row } else { row };
+        &pixels[from * width..(from + 1) * width]
+    }
+
     fn write_pixels<const BYTES: usize>(
         &self,
         pixels: &[u8],
@@ -129,8 +146,9 @@ impl Pass {
         let (pixels, _) = pixels.as_chunks::<RGB>();
         let (slot, _) = slot.as_chunks_mut::<RGB>();
         let convert = |pixel: &[u8; RGB]| [value(0, pixel[0]), value(1, pixel[1]), value(2, pixel[2])];
-        for (to, from) in slot.chunks_exact_mut(width).zip(pixels.chunks_exact(width)) {
-            if self.flip {
+        for (row, to) in slot.chunks_exact_mut(width).enumerate() {
+            let from = self.row(pixels, row);
+            if self.mirror.across {
                 to.iter_mut().zip(from.iter().rev()).for_each(|(to, from)| *to = convert(from));
             } else {
                 to.iter_mut().zip(from).for_each(|(to, from)| *to = convert(from));
@@ -147,8 +165,9 @@ impl Pass {
         let (width, height) = (self.size.width as usize, self.size.height as usize);
         let (pixels, _) = pixels.as_chunks::<CHANNELS>();
         for (channel, plane) in slot.chunks_exact_mut(width * height).enumerate() {
-            for (to, from) in plane.chunks_exact_mut(width).zip(pixels.chunks_exact(width)) {
-                if self.flip {
+            for (row, to) in plane.chunks_exact_mut(width).enumerate() {
+                let from = self.row(pixels, row);
+                if self.mirror.across {
                     let from = from.iter().rev();
                     to.iter_mut().zip(from).for_each(|(to, from)| *to = value(channel, from[channel]));
                 } else {
@@ -166,9 +185,15 @@ mod tests {
     /// Two rows of three pixels, each channel of its own value.
     const PIXELS: [u8; 18] = [0, 1, 2, 10, 11, 12, 20, 21, 22, 100, 101, 102, 110, 111, 112, 253, 254, 255];
 
-    fn finished(image: &Image, flip: bool) -> Vec<u8> {
+    const ACROSS: Mirror = Mirror { across: true, down: false };
+
+    fn finished(image: &Image, across: bool) -> Vec<u8> {
+        mirrored(image, Mirror { across, down: false })
+    }
+
+    fn mirrored(image: &Image, mirror: Mirror) -> Vec<u8> {
         let mut slot = vec![0; image.bytes_per_image()];
-        finish(image, &PIXELS[..image.channels() * 6], flip, &mut ValueTable::default(), &mut slot);
+        finish(image, &PIXELS[..image.channels() * 6], mirror, &mut ValueTable::default(), &mut slot);
         slot
     }
 
@@ -187,11 +212,29 @@ mod tests {
     #[test]
     fn a_flip_keeps_the_channels_of_a_pixel_together() {
         let mut pixels = PIXELS;
-        flip_in_place(&mut pixels, Size { height: 2, width: 3 }, RGB);
+        mirror_in_place(ACROSS, &mut pixels, Size { height: 2, width: 3 }, RGB);
         assert_eq!(pixels[..9], [20, 21, 22, 10, 11, 12, 0, 1, 2]);
         let mut grey = [1, 2, 3, 4, 5, 6];
-        flip_in_place(&mut grey, Size { height: 2, width: 3 }, LUMA);
+        mirror_in_place(ACROSS, &mut grey, Size { height: 2, width: 3 }, LUMA);
         assert_eq!(grey, [3, 2, 1, 6, 5, 4]);
+    }
+
+    #[test]
+    fn a_vertical_flip_exchanges_rows() {
+        let both = Mirror { across: true, down: true };
+        let down = Mirror { across: false, down: true };
+        for height in [2, 3] {
+            let mut grey: Vec<u8> = (0..height * 2).collect();
+            mirror_in_place(down, &mut grey, Size { height: height.into(), width: 2 }, LUMA);
+            assert_eq!(grey[..2], [height * 2 - 2, height * 2 - 1]);
+            mirror_in_place(both, &mut grey, Size { height: height.into(), width: 2 }, LUMA);
+            assert_eq!(grey[..2], [1, 0]);
+        }
+        let planes = Image::resize(2, 3).layout(Layout::Nchw);
+        assert_eq!(mirrored(&planes, down)[..6], [100, 110, 253, 0, 10, 20]);
+        assert_eq!(mirrored(&planes, both)[..6], [253, 110, 100, 20, 10, 0]);
+        let floats_of = Image::resize(2, 3).dtype(PixelType::F32);
+        assert_eq!(floats(&mirrored(&floats_of, both))[0], 253.0 / 255.0);
     }
 
     #[test]
@@ -229,9 +272,15 @@ mod tests {
         let mut table = ValueTable::default();
         let mut slot = vec![0; 72];
         let plain = Image::resize(2, 3).dtype(PixelType::F32);
-        finish(&plain.clone().normalize([0.5; 3], [0.5; 3]), &PIXELS, false, &mut table, &mut slot);
+        finish(
+            &plain.clone().normalize([0.5; 3], [0.5; 3]),
+            &PIXELS,
+            Mirror::default(),
+            &mut table,
+            &mut slot,
+        );
         assert_eq!(floats(&slot)[0], -1.0);
-        finish(&plain, &PIXELS, false, &mut table, &mut slot);
+        finish(&plain, &PIXELS, Mirror::default(), &mut table, &mut slot);
         assert_eq!(floats(&slot)[0], 0.0);
     }
 }

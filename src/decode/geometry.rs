@@ -1,6 +1,7 @@
 //! Which part of an image is sampled: arithmetic on sizes only.
 
-use super::draws::{Draws, RowKey};
+use super::draws::{Draws, Operation, RowKey};
+use super::effects::Effects;
 use super::spec::{Framing, Image, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
@@ -40,11 +41,21 @@ pub(super) struct Sampling {
     pub(super) view: Rect,
 }
 
-/// The part of an image that is shown, and whether it is mirrored.
+/// What is drawn for one image: the part of it that is shown, how it is mirrored, and what happens to its pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
-    pub(super) flip: bool,
+    pub(super) mirror: Mirror,
+    pub(super) effects: Effects,
+}
+
+/// How an image is mirrored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Mirror {
+    /// Left to right.
+    pub(super) across: bool,
+    /// Top to bottom.
+    pub(super) down: bool,
 }
 
 impl Frame {
@@ -52,13 +63,15 @@ impl Frame {
     /// adding one does not change the crops.
     pub(super) fn draw(image: &Image, width: u32, height: u32, key: RowKey) -> Frame {
         let mut draws = Draws::new(key);
-        let flip = draws.unit() < image.flip;
-        Frame { sampling: Sampling::of(image, width, height, &mut draws), flip }
+        let across = draws.unit() < image.flip;
+        let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
+        let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, key));
+        Frame { sampling: Sampling::of(image, width, height, &mut draws), mirror, effects }
     }
 
     /// The same part of an image of `from` (width and height) where that has the size `to`.
     pub(super) fn scaled(&self, from: (u32, u32), to: (u32, u32)) -> Frame {
-        Frame { sampling: self.sampling.scaled(from, to), flip: self.flip }
+        Frame { sampling: self.sampling.scaled(from, to), ..*self }
     }
 }
 
@@ -197,7 +210,7 @@ mod tests {
         let image = Image::random_resized_crop(224).flip();
         let drawn: Vec<(Rect, bool)> = (0..5)
             .map(|key| frame(&image, 500, 375, key))
-            .map(|frame| (frame.sampling.view, frame.flip))
+            .map(|frame| (frame.sampling.view, frame.mirror.across))
             .collect();
         let rect = |x, y, width, height| Rect { x, y, width, height };
         assert_eq!(drawn, GOLDEN.map(|([x, y, width, height], flip)| (rect(x, y, width, height), flip)));
@@ -236,10 +249,16 @@ mod tests {
 
     #[test]
     fn a_flip_does_not_move_the_crop() {
-        let (plain, flipped) = (Image::random_resized_crop(32), Image::random_resized_crop(32).flip());
+        let plain = Image::random_resized_crop(32);
+        let (flipped, both) = (plain.clone().flip(), plain.clone().flip().vertical_flip());
+        let mut mirrors = std::collections::HashSet::new();
         for key in 0..100 {
-            assert_eq!(frame(&plain, 90, 70, key).sampling, frame(&flipped, 90, 70, key).sampling);
+            let drawn = [&plain, &flipped, &both].map(|image| frame(image, 90, 70, key));
+            assert!(drawn.iter().all(|frame| frame.sampling == drawn[0].sampling));
+            assert_eq!(drawn[1].mirror.across, drawn[2].mirror.across);
+            mirrors.insert((drawn[2].mirror.across, drawn[2].mirror.down));
         }
+        assert_eq!(mirrors.len(), 4);
     }
 
     #[test]

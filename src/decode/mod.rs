@@ -4,16 +4,18 @@
 //! where it will be used:
 //!
 //! ```text
-//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ finish ─► slot
-//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             finish.rs
+//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ effects, finish ─► slot
+//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             effects/, finish.rs
 //! ```
 //!
 //! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
 //! decoded, and an image bomb is refused from its header. [`kept`] is the form in which a cache holds images that need not
-//! be decoded again. Nothing here knows about Parquet, threads or batches: the
+//! be decoded again. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s. Nothing here knows about Parquet, threads or batches: the
 //! caller owns the pool and the slots, and adds the place (file, row, column) to an error.
 
+mod drawn;
 mod draws;
+mod effects;
 mod exif;
 mod finish;
 #[cfg_attr(not(feature = "formats"), path = "formats/absent.rs")]
@@ -22,6 +24,7 @@ mod geometry;
 mod header;
 mod jpeg;
 mod kept;
+mod mask;
 mod output;
 mod pixel_type;
 mod pixels;
@@ -33,10 +36,13 @@ mod spec;
 mod validate;
 mod workspace;
 
+pub(crate) use drawn::Drawn;
 pub use draws::RowKey;
 pub use header::{Format, Header, probe};
 pub use jpeg::encode_jpeg;
 pub use kept::Form;
+pub use mask::MaskType;
+pub(crate) use mask::decode_mask;
 pub use pixel_type::{Layout, PixelType};
 pub use spec::{Image, Size};
 pub(crate) use workspace::Workspace;

@@ -2,7 +2,8 @@
 
 use image::metadata::Orientation;
 
-use super::finish::{ValueTable, finish, flip_in_place, is_plain};
+use super::effects::BlurScratch;
+use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
 use super::geometry::{Frame, FrameOf, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
@@ -26,6 +27,7 @@ pub(super) struct Output {
     table: ValueTable,
     /// Pixels at the target size, if the slot takes another form of them.
     target: Buffer,
+    blur: BlurScratch,
 }
 
 impl Output {
@@ -40,20 +42,36 @@ impl Output {
         let size = image.size();
         if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, size, slot)?;
-            if frame.flip {
-                flip_in_place(slot, size, decoded.channels);
-            }
-            return Ok(());
+            mirror_in_place(frame.mirror, slot, size, decoded.channels);
+            frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
+        } else {
+            self.fill_in_form(image, decoded, frame, slot)?;
         }
+        if let Some(erased) = &frame.effects.erased {
+            erased.fill(image, slot);
+        }
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot that takes another form of pixels.
+    fn fill_in_form(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let size = image.size();
         let target = self.target.take(size.width as usize * size.height as usize * decoded.channels);
         self.resampler.resample(decoded, &frame.sampling, size, target)?;
-        finish(image, target, frame.flip, &mut self.table, slot);
+        frame.effects.apply(target, size, decoded.channels, &mut self.blur);
+        finish(image, target, frame.mirror, &mut self.table, slot);
         Ok(())
     }
 
     /// Bytes that it holds between two images.
     pub(super) fn bytes(&self) -> u64 {
-        self.resampler.bytes() + self.target.bytes()
+        self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
     }
 }
 
@@ -71,7 +89,9 @@ pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64
     let Size { height, width } = image.size();
     let target =
         if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
-    resampling_bytes(&frame.sampling, reduction, image.size(), image.channels()).saturating_add(target)
+    resampling_bytes(&frame.sampling, reduction, image.size(), image.channels())
+        .saturating_add(target)
+        .saturating_add(image.blur_bytes())
 }
 
 impl Scratch {

@@ -8,9 +8,10 @@
 use std::io::Cursor;
 
 use image::metadata::Orientation;
-use png::{ColorType, DecodingError, Limits, Reader, Transformations};
+use png::{BitDepth, ColorType, DecodingError, Limits, Reader, Transformations};
 
 use super::header::{Format, Header};
+use super::mask::MaskType;
 use super::raster::{Pending, corrupt, spread};
 use super::spec::RGB;
 use super::{bad_row, exif};
@@ -115,6 +116,101 @@ impl Pending for Png<'_> {
         // The rest of the data is read, so that damage in it is found.
         self.reader.next_row().map_err(failed)?;
         Ok(())
+    }
+}
+
+/// A PNG of one channel whose header was read, its values as they are stored.
+pub(super) struct Classes<'a> {
+    reader: Reader<Cursor<&'a [u8]>>,
+    encoded: &'a [u8],
+    dtype: MaskType,
+}
+
+impl<'a> Classes<'a> {
+    /// # Errors
+    /// It has several channels, or more bits than `dtype`.
+    pub(super) fn open(encoded: &'a [u8], dtype: MaskType) -> Result<Self> {
+        let mut decoder =
+            png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
+        decoder.set_ignore_text_chunk(true);
+        decoder.set_ignore_iccp_chunk(true);
+        decoder.set_transformations(Transformations::IDENTITY);
+        let reader = decoder.read_info().map_err(failed)?;
+        let (color, depth) = reader.output_color_type();
+        if !matches!(color, ColorType::Grayscale | ColorType::Indexed) {
+            return Err(bad_row(format!("a mask of {} channels", color.samples())).hint(
+                "a mask has one channel: class numbers as grey values or as the indices of a palette",
+            ));
+        }
+        if depth == BitDepth::Sixteen && dtype == MaskType::U8 {
+            return Err(bad_row("a mask of 16 bits, delivered as uint8").hint("deliver it as uint16"));
+        }
+        Ok(Classes { reader, encoded, dtype })
+    }
+
+    pub(super) fn size(&self) -> (u32, u32) {
+        self.reader.info().size()
+    }
+
+    pub(super) fn orientation(&self) -> Orientation {
+        chunk(self.encoded, b"eXIf").map_or(Orientation::NoTransforms, exif::orientation)
+    }
+
+    /// The most bytes that the decoder takes beside the buffer.
+    pub(super) fn beside_bytes(&self) -> u64 {
+        let (width, height) = self.size();
+        let row = self.reader.output_line_size(width).map_or(u64::MAX, |bytes| bytes as u64);
+        let rows = if self.reader.info().interlaced { u64::from(height) } else { 0 };
+        row.saturating_mul(2 * ROWS_HELD + rows)
+    }
+
+    /// Reads all values into the buffer, in native byte order.
+    pub(super) fn read(mut self, buffer: &mut [u8]) -> Result<()> {
+        let (width, height) = self.size();
+        let (width, height) = (width as usize, height as usize);
+        let (_, depth) = self.reader.output_color_type();
+        let rows = buffer.chunks_exact_mut(width * self.dtype.bytes());
+        if self.reader.info().interlaced {
+            let stored =
+                self.reader.output_buffer_size().ok_or_else(|| failed(DecodingError::LimitsExceeded))?;
+            let line = stored / height.max(1);
+            let mut packed = vec![0; stored];
+            self.reader.next_frame(&mut packed).map_err(failed)?;
+            for (to, from) in rows.zip(packed.chunks_exact(line.max(1))) {
+                unpack(from, depth, self.dtype, to);
+            }
+            return Ok(());
+        }
+        for to in rows {
+            let row = self.reader.next_row().map_err(failed)?;
+            let row = row.ok_or_else(|| bad_row("corrupt PNG: too few rows"))?;
+            unpack(row.data(), depth, self.dtype, to);
+        }
+        // The rest of the data is read, so that damage in it is found.
+        self.reader.next_row().map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// The values of a row, each in as many bytes as `dtype` has.
+fn unpack(from: &[u8], depth: BitDepth, dtype: MaskType, to: &mut [u8]) {
+    let bits = depth as usize;
+    let value = |at: usize| match depth {
+        BitDepth::Sixteen => u16::from_be_bytes([from[2 * at], from[2 * at + 1]]),
+        BitDepth::Eight => u16::from(from[at]),
+        _ => {
+            let first = at * bits;
+            let shifted = from[first / 8] >> (8 - bits - first % 8);
+            u16::from(shifted) & ((1 << bits) - 1)
+        }
+    };
+    match dtype {
+        MaskType::U8 if depth == BitDepth::Eight => to.copy_from_slice(&from[..to.len()]),
+        MaskType::U8 => to.iter_mut().enumerate().for_each(|(at, to)| *to = value(at) as u8),
+        MaskType::U16 => {
+            let (to, _) = to.as_chunks_mut::<2>();
+            to.iter_mut().enumerate().for_each(|(at, to)| *to = value(at).to_ne_bytes());
+        }
     }
 }
 

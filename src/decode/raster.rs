@@ -122,7 +122,7 @@ pub(super) fn spread(buffer: &mut [u8], count: usize, channels: usize) {
 }
 
 /// Runs a decoder that may panic on malformed input, as some have.
-fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(super) fn caught<T>(format: Format, work: impl FnOnce() -> Result<T>) -> Result<T> {
     panics::caught(work).unwrap_or_else(|_| Err(bad_row(format!("corrupt {format}: the decoder panicked"))))
 }
 

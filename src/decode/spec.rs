@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
 use super::pixel_type::{Layout, PixelType};
 
 /// Channels of a colour image.
@@ -62,7 +63,7 @@ pub(super) enum Framing {
     CenterCrop,
 }
 
-/// How an encoded image becomes pixels: crop and size, flip, colours, number type and layout.
+/// How an encoded image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
 /// images. A value is built by one of the three constructors and adjusted by methods that take and return it.
@@ -93,18 +94,30 @@ pub struct Image {
     pub(super) shorter: Option<u32>,
     #[serde(default)]
     pub(super) flip: f64,
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(super) vertical_flip: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<Normalize>,
     #[serde(default)]
-    dtype: PixelType,
+    pub(super) dtype: PixelType,
     #[serde(default)]
-    layout: Layout,
+    pub(super) layout: Layout,
     #[serde(default)]
     pub(super) grayscale: bool,
     #[serde(default)]
     pub(super) exif_orientation: bool,
     #[serde(default = "default_max_pixels")]
     pub(super) max_pixels: u64,
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub(super) emit_geometry: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) color_jitter: Option<ColorJitter>,
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub(super) random_grayscale: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) gaussian_blur: Option<GaussianBlur>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) random_erasing: Option<RandomErasing>,
 }
 
 /// Per channel: subtract the mean, divide by the standard deviation, both on values in [0, 1].
@@ -119,6 +132,16 @@ fn default_max_pixels() -> u64 {
     DEFAULT_MAX_PIXELS
 }
 
+/// Whether a probability is that of an operation that is off, which is left out of the canonical form: that of earlier
+/// releases stands.
+fn is_never(p: &f64) -> bool {
+    *p == 0.0
+}
+
+fn is_off(option: &bool) -> bool {
+    !option
+}
+
 impl Image {
     fn new(framing: Framing, size: Size) -> Image {
         Image {
@@ -128,12 +151,18 @@ impl Image {
             ratio: None,
             shorter: None,
             flip: 0.0,
+            vertical_flip: 0.0,
             normalize: None,
             dtype: PixelType::default(),
             layout: Layout::default(),
             grayscale: false,
             exif_orientation: false,
             max_pixels: DEFAULT_MAX_PIXELS,
+            emit_geometry: false,
+            color_jitter: None,
+            random_grayscale: 0.0,
+            gaussian_blur: None,
+            random_erasing: None,
         }
     }
 
@@ -184,6 +213,19 @@ impl Image {
         Image { flip: p, ..self }
     }
 
+    /// Mirrored top to bottom with probability 1/2: torchvision's `RandomVerticalFlip`. It does not change the crops and
+    /// flips that are drawn.
+    #[must_use]
+    pub fn vertical_flip(self) -> Image {
+        self.vertical_flip_with(DEFAULT_FLIP)
+    }
+
+    /// Mirrored top to bottom with probability `p`. Default: 0.
+    #[must_use]
+    pub fn vertical_flip_with(self, p: f64) -> Image {
+        Image { vertical_flip: p, ..self }
+    }
+
     /// Normalised per channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For floats only; a
     /// grey image uses the first of the three.
     ///
@@ -226,6 +268,25 @@ impl Image {
         Image { max_pixels: pixels, ..self }
     }
 
+    /// Delivers one more column after the stored ones, `<column>.geometry`: how each image was cropped and mirrored, to
+    /// transform anything else with it. Default: off.
+    ///
+    /// It holds eight float32 numbers for each row: top, left, height and width of the part that is shown, in pixels of the
+    /// image before it is cropped; 1 if it is mirrored left to right, else 0; the same top to bottom; and height and width
+    /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
+    /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
+    /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
+    /// mirrored.
+    #[must_use]
+    pub fn emit_geometry(self) -> Image {
+        Image { emit_geometry: true, ..self }
+    }
+
+    /// Whether a column of geometry is delivered.
+    pub fn emits_geometry(&self) -> bool {
+        self.emit_geometry
+    }
+
     /// Shape of one image in its layout: `[height, width, channels]` or `[channels, height, width]`.
     pub fn shape(&self) -> [usize; 3] {
         let (height, width) = (self.size.height as usize, self.size.width as usize);
@@ -262,12 +323,22 @@ impl Image {
 
     /// Whether two epochs may see different pixels of the same row.
     pub fn is_random(&self) -> bool {
-        self.framing == Framing::RandomResizedCrop || (self.flip > 0.0 && self.flip < 1.0)
+        let is_drawn = |p: f64| p > 0.0 && p < 1.0;
+        self.framing == Framing::RandomResizedCrop
+            || is_drawn(self.flip)
+            || is_drawn(self.vertical_flip)
+            || self.draws_effects()
     }
 
     /// The value as one line of JSON, the same for equal values: for saved positions and cache keys.
     pub fn canonical(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Whether a cache that keeps images in another form keeps the size of the image before it was cropped: not where it
+    /// keeps what is shown.
+    pub(crate) fn kept_with_size(&self) -> bool {
+        self.framing == Framing::RandomResizedCrop
     }
 
     pub(super) fn scale_range(&self) -> (f64, f64) {
@@ -300,13 +371,21 @@ impl fmt::Display for Image {
         if self.flip > 0.0 {
             write!(f, ".flip({})", self.flip)?;
         }
+        if self.vertical_flip > 0.0 {
+            write!(f, ".vertical_flip({})", self.vertical_flip)?;
+        }
+        self.write_effects(f)?;
         if self.grayscale {
             f.write_str(".grayscale()")?;
         }
         if let Some(Normalize { mean, std }) = self.normalize {
             write!(f, ".normalize({mean:?}, {std:?})")?;
         }
-        write!(f, ".dtype({}).layout({})", self.dtype, self.layout)
+        write!(f, ".dtype({}).layout({})", self.dtype, self.layout)?;
+        if self.emit_geometry {
+            f.write_str(".emit_geometry()")?;
+        }
+        Ok(())
     }
 }
 
@@ -328,7 +407,8 @@ mod tests {
     fn only_a_draw_makes_an_image_random() {
         assert!(Image::random_resized_crop(8).is_random());
         assert!(Image::resize(8, 8).flip().is_random());
-        assert!(!Image::resize(8, 8).flip_with(1.0).is_random());
+        assert!(Image::resize(8, 8).vertical_flip().is_random());
+        assert!(!Image::resize(8, 8).flip_with(1.0).vertical_flip_with(1.0).is_random());
         assert!(!Image::center_crop(8).is_random());
     }
 
@@ -343,6 +423,8 @@ mod tests {
         assert_eq!(serde_json::from_str::<Image>(&canonical).unwrap(), image);
         let normalized = Image::center_crop(224).normalize([0.485; 3], [0.229; 3]).dtype(PixelType::BF16);
         assert_eq!(serde_json::from_str::<Image>(&normalized.canonical()).unwrap(), normalized);
+        let later = image.vertical_flip_with(0.25).emit_geometry();
+        assert_eq!(serde_json::from_str::<Image>(&later.canonical()).unwrap(), later);
     }
 
     #[test]
@@ -356,6 +438,10 @@ mod tests {
         assert_eq!(
             Image::center_crop(224).flip().grayscale().to_string(),
             "center_crop(224x224, resize=256).flip(0.5).grayscale().dtype(uint8).layout(NHWC)"
+        );
+        assert_eq!(
+            Image::resize(8, 9).vertical_flip().emit_geometry().to_string(),
+            "resize(8x9).vertical_flip(0.5).dtype(uint8).layout(NHWC).emit_geometry()"
         );
     }
 }

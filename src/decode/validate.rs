@@ -23,10 +23,12 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_effects()?;
         self.validate_values()
     }
 
     fn validate_together(&self) -> Result<()> {
+        self.validate_erased_values()?;
         let Size { height, width } = self.size;
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(
@@ -84,9 +86,11 @@ impl Image {
     }
 
     fn validate_values(&self) -> Result<()> {
-        if !(0.0..=1.0).contains(&self.flip) {
-            return Err(Error::invalid(format!("a flip with probability {}", self.flip))
-                .hint("a probability lies between 0 and 1"));
+        for (name, p) in [("flip", self.flip), ("vertical flip", self.vertical_flip)] {
+            if !(0.0..=1.0).contains(&p) {
+                return Err(Error::invalid(format!("a {name} with probability {p}"))
+                    .hint("a probability lies between 0 and 1"));
+            }
         }
         let Some(Normalize { mean, std }) = self.normalize else { return Ok(()) };
         if !mean.iter().all(|m| m.is_finite()) || !std.iter().all(|s| s.is_finite() && *s > 0.0) {
@@ -139,6 +143,10 @@ mod tests {
             ),
             (crop().flip_with(1.5), "a flip with probability 1.5 (a probability lies between 0 and 1)"),
             (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability lies between 0 and 1)"),
+            (
+                crop().vertical_flip_with(-0.1),
+                "a vertical flip with probability -0.1 (a probability lies between 0 and 1)",
+            ),
             (
                 crop().normalize([0.5; 3], [0.5; 3]),
                 "normalize with dtype uint8 (pass dtype float32, float16 or bfloat16, or normalise on the accelerator)",

@@ -1,6 +1,7 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
 mod columns;
+mod following;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -22,7 +23,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Follow};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -135,6 +136,14 @@ impl LoaderBuilder {
     /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.spec.decode.insert(column.into(), image);
+        self
+    }
+
+    /// Crops, resizes and mirrors a column with the images that it belongs to: [`Boxes`](crate::Boxes),
+    /// [`Keypoints`](crate::Keypoints) or [`Mask`](crate::Mask)s. The column of images is read and
+    /// [decoded](Self::decode) as well. Default: none.
+    pub fn follow(mut self, column: impl Into<String>, follow: impl Into<Follow>) -> Self {
+        self.spec.follow.insert(column.into(), follow.into());
         self
     }
 
@@ -349,7 +358,8 @@ impl LoaderBuilder {
         let (codecs, schema) = self.codecs(&projection)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
-        spec.columns = Some(schema.fields().iter().map(|field| field.name().clone()).collect());
+        let stored = projection.schema().fields().iter();
+        spec.columns = Some(stored.map(|field| field.name().clone()).collect());
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
         let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();

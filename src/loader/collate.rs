@@ -1,5 +1,7 @@
 //! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
 
+mod following;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -189,12 +191,15 @@ impl BatchRows {
             }
             let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, place)));
             let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
-            let decoded = match Cells::of(rows.batch.column(column).as_ref())?.get(row) {
-                Some(bytes) => {
-                    let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
-                    codec.decode(cell, key, &collator.workspace, slot)
-                }
-                None => Err(codec.noun().null()),
+            let decoded = match codec.follows() {
+                Some(followed) => self.decode_following(rows, (column, followed), row, key, slot)?,
+                None => match Cells::of(rows.batch.column(column).as_ref())?.get(row) {
+                    Some(bytes) => {
+                        let cell = Cell::new(bytes, rows.is_mapped().then_some(&mut copy));
+                        codec.decode(cell, key, &collator.workspace, slot)
+                    }
+                    None => Err(codec.noun().null()),
+                },
             };
             if let Err(error) = decoded {
                 bad.push((from + at, error.at(collator.place(resident, place, column))));
@@ -335,7 +340,8 @@ impl Collation {
         let gathered = collator.codecs[column].gather(&arrays, self.selection(data_type));
         let name = collator.schema.field(column).name();
         let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
-        let bad = self.request.nulls(column, gathered.as_ref());
+        let (gathered, mut bad) = self.followed(column, gathered)?;
+        bad.extend(self.request.nulls(column, gathered.as_ref()));
         Ok((gathered, bad))
     }
 
@@ -450,7 +456,8 @@ impl Collation {
         // Of a row that is bad in several columns the first one counts, whichever thread came first.
         bad.sort_by_cached_key(|(row, error)| {
             let column = error.place().column.as_deref().and_then(|name| collator.schema.index_of(name).ok());
-            (*row, column)
+            // An image that is bad is found by its own column, and by those that follow it.
+            (*row, column, error.cause().to_owned())
         });
         if matches!(collator.on_bad_row, OnBadRow::Raise)
             && let Some((_, first)) = bad.first()

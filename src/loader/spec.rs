@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use crate::batch::Fill;
 use crate::cache::Tier;
+use crate::column::Follow;
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -37,6 +38,9 @@ pub struct LoaderSpec {
     pub columns: Option<Vec<String>>,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
+    /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub follow: BTreeMap<String, Follow>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
     /// The rows to read. Default: all.
@@ -99,6 +103,7 @@ impl Default for LoaderSpec {
         LoaderSpec {
             columns: None,
             decode: BTreeMap::new(),
+            follow: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             filter: None,
             shard: Shard::default(),
@@ -125,6 +130,7 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::column::{BoxFormat, Boxes, Keypoints, Mask};
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -136,6 +142,10 @@ mod tests {
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
+        let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
+        spec.follow.insert("boxes".into(), boxes.into());
+        spec.follow.insert("joints".into(), Keypoints::of("image").numbers(3).into());
+        spec.follow.insert("mask".into(), Mask::of("image").into());
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),

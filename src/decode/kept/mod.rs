@@ -1,7 +1,7 @@
 //! Images as a cache keeps them: decoded up to the first random step.
 //!
 //! The result of a resize or a centre crop is kept in the target's size. Before a random crop the whole image is kept:
-//! the crop is drawn from the same numbers, on the image's original size. Flip, normalisation, number type and layout
+//! the crop is drawn from the same numbers, on the image's original size. Flips, effects, normalisation, number type and layout
 //! come after, and do not matter. There are two forms:
 //!
 //! * [`Form::Pixels`]: nothing is decoded again. Pixels are the same as without keeping, except for crops of more than six
@@ -155,8 +155,9 @@ impl Image {
 
     /// The same without the steps after a random one, and without those that do not matter before one.
     fn before_randomness(&self) -> Image {
-        let mut image = self.clone().flip_with(0.0).dtype(PixelType::U8).layout(Layout::Nhwc);
-        image.normalize = None;
+        let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
+        image = image.dtype(PixelType::U8).layout(Layout::Nhwc);
+        (image.normalize, image.emit_geometry) = (None, false);
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
         }
@@ -191,6 +192,24 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS)
 }
 
+/// Width and height of a kept image as it was before a random crop, which is drawn on this size; for other framings those
+/// in which it is kept.
+pub(super) fn drawn_on(kept: &[u8]) -> Result<(u32, u32)> {
+    let [width, height, _] = numbers(kept)?;
+    Ok((width, height))
+}
+
+/// Width, height and channels.
+fn numbers(kept: &[u8]) -> Result<[u32; 3]> {
+    let number = |at: usize| {
+        let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
+        Some(u32::from_le_bytes(*bytes))
+    };
+    let all = number(0).zip(number(1)).zip(number(2));
+    all.map(|((width, height), channels)| [width, height, channels])
+        .ok_or_else(|| bad_row("a kept image ends early"))
+}
+
 /// Brings a kept image into its slot.
 pub(super) fn decode_into(
     image: &Image,
@@ -199,12 +218,7 @@ pub(super) fn decode_into(
     slot: &mut [u8],
     (scratch, workspace): (&mut Scratch, &Workspace),
 ) -> Result<()> {
-    let number = |at: usize| {
-        let bytes = kept.get(PIXELS.len() + 4 * at..)?.first_chunk::<4>()?;
-        Some(u32::from_le_bytes(*bytes))
-    };
-    let numbers = number(0).zip(number(1)).zip(number(2));
-    let ((width, height), channels) = numbers.ok_or_else(|| bad_row("a kept image ends early"))?;
+    let [width, height, channels] = numbers(kept)?;
     super::check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
     let frame = match image.framing {

@@ -8,7 +8,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::LoaderBuilder;
 use crate::batch::is_variable;
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, DecoderCodec, ImageCodec, PlainCodec, Slot};
+use crate::column::{ColumnCodec, DecoderCodec, PlainCodec, Slot};
 use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
@@ -43,7 +43,12 @@ impl LoaderBuilder {
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, image) in &self.spec.decode {
             let field = self.read_column(projection, name, "decode")?;
-            codecs.insert(name, delivered(ImageCodec::new(image.clone()), field)?);
+            codecs.insert(name, delivered(self.image_codec(name, image), field)?);
+        }
+        for (name, codec) in self.following(projection)? {
+            if codecs.insert(name, codec).is_some() {
+                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+            }
         }
         for (name, decoder) in &self.decoders {
             let field = self.read_column(projection, name, "decode_with")?;
@@ -65,7 +70,9 @@ impl LoaderBuilder {
             Some(codec) => Ok(codec),
             None => delivered(PlainCodec::default(), field),
         });
-        let (codecs, fields): (Vec<_>, Vec<_>) = each.collect::<Result<Vec<_>>>()?.into_iter().unzip();
+        let mut each = each.collect::<Result<Vec<_>>>()?;
+        each.extend(self.geometries(projection)?);
+        let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
@@ -98,6 +105,12 @@ impl LoaderBuilder {
                 Slot::Gathered => alike.push(field.name().as_str()),
             }
         }
+        // Columns that are not stored come after the others.
+        for codec in &codecs[projection.schema().fields().len()..] {
+            if let Slot::Fixed(bytes) = codec.slot() {
+                bytes_of_row.others += bytes as u64;
+            }
+        }
         if !alike.is_empty() {
             bytes_of_row.others += row_bytes(catalog, &catalog.project(&alike)?);
         }
@@ -113,7 +126,12 @@ impl LoaderBuilder {
     }
 
     /// The field of a column that is both in the data set and read.
-    fn read_column<'a>(&self, projection: &'a Projection, name: &str, argument: &str) -> Result<&'a Field> {
+    pub(super) fn read_column<'a>(
+        &self,
+        projection: &'a Projection,
+        name: &str,
+        argument: &str,
+    ) -> Result<&'a Field> {
         self.dataset.catalog.column(name)?;
         projection.schema().field_with_name(name).map_err(|_| {
             Error::invalid(format!(
@@ -150,12 +168,15 @@ pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u6
 }
 
 /// A codec with the field that it delivers for a stored one.
-fn delivered(codec: impl ColumnCodec + 'static, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+pub(super) fn delivered(
+    codec: impl ColumnCodec + 'static,
+    stored: &Field,
+) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
     let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
     Ok((Arc::new(codec), field))
 }
 
-fn of_column(name: &str) -> Place {
+pub(super) fn of_column(name: &str) -> Place {
     Place::default().column(name)
 }
 

@@ -137,8 +137,11 @@ fn shared_by(
 /// Null for the columns that files lack. Files that lack the same share them.
 #[derive(Default)]
 struct AbsentColumns {
-    known: HashMap<(usize, usize), (SchemaRef, Arc<[Constant]>, Arc<[Constant]>)>,
+    /// By the addresses of a file's columns and constants, which are kept so that these are not another's.
+    known: HashMap<(usize, usize), (SchemaRef, Constants, Constants)>,
 }
+
+type Constants = Arc<[Constant]>;
 
 impl AbsentColumns {
     /// The constants of a file of these columns, and nulls for those of `common` that it has not.
@@ -149,7 +152,6 @@ impl AbsentColumns {
         common: &Schema,
     ) -> Arc<[Constant]> {
         let key = (Arc::as_ptr(schema).addr(), Arc::as_ptr(constants).cast::<Constant>().addr());
-        // What an address is of is kept, so that it is not another's.
         let (.., all) = self.known.entry(key).or_insert_with(|| {
             let absent =
                 common.fields().iter().filter(|field| schema.column_with_name(field.name()).is_none());

@@ -1,0 +1,97 @@
+//! Lists with one item for each box: those of dropped boxes are dropped as well.
+
+use std::sync::Arc;
+
+use crate::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeListArray};
+use crate::arrow::buffer::{OffsetBuffer, ScalarBuffer};
+use crate::arrow::compute::filter;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::Followed;
+use super::boxes::{Boxes, check_stored, stored};
+use crate::batch::delivered;
+use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// Delivers the items of the boxes that are left.
+#[derive(Debug)]
+pub(crate) struct AlongCodec {
+    boxes: Boxes,
+    /// The place of the boxes among the columns, and as what they are stored.
+    column: (usize, FieldRef),
+    followed: Followed,
+}
+
+impl AlongCodec {
+    pub(crate) fn new(boxes: Boxes, column: (usize, FieldRef), followed: Followed) -> Self {
+        AlongCodec { boxes, column, followed }
+    }
+}
+
+impl ColumnCodec for AlongCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        check_stored(&self.column.1)?;
+        let field = delivered(stored);
+        match field.data_type() {
+            DataType::LargeList(_) => Ok(Arc::new(field.as_ref().clone().with_nullable(false))),
+            _ => Err(Error::invalid(format!(
+                "holds {}, not a list with an item for each box",
+                stored.data_type()
+            ))
+            .hint("columns that go along with boxes are lists of differing length")),
+        }
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+        let DataType::LargeList(item) = gathered.data_type() else {
+            return Err(Error::new(ErrorKind::Internal, "items of boxes that are not in a list"));
+        };
+        let lists = gathered.as_list::<i64>();
+        let boxes = rows.gather(self.column.0)?;
+        let boxes = stored(&boxes)?;
+        // Values that belong to no row, such as those of a null, are left out.
+        let mut kept = vec![false; lists.values().len()];
+        let mut offsets = vec![0i64];
+        let bad = self.followed.each_row(rows, |row, drawn| {
+            let mut count = *offsets.last().unwrap_or(&0);
+            let mut keep = || {
+                // Where the boxes of a row are bad, their column says so.
+                let Some((drawn, stored)) = drawn.zip(boxes.row(row, "boxes").ok()) else { return Ok(()) };
+                let Ok(visible) = self.boxes.visible(stored, drawn).collect::<Result<Vec<_>>>() else {
+                    return Ok(());
+                };
+                if lists.is_null(row) {
+                    return Err(Error::new(
+                        ErrorKind::BadRow,
+                        "null where a list of items of boxes is needed",
+                    ));
+                }
+                let (first, items) = (lists.value_offsets()[row] as usize, lists.value_length(row) as usize);
+                if items != visible.len() {
+                    let cause = format!("a list of {items} items for {} boxes", visible.len());
+                    return Err(Error::new(ErrorKind::BadRow, cause));
+                }
+                for (at, visible) in visible.iter().enumerate() {
+                    kept[first + at] = visible.is_some();
+                    count += i64::from(visible.is_some());
+                }
+                Ok(())
+            };
+            let done = keep();
+            offsets.push(count);
+            done
+        })?;
+        let values = filter(lists.values(), &BooleanArray::from(kept)).or_fail()?;
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let made = LargeListArray::try_new(item.clone(), offsets, values, None).or_fail()?;
+        Ok((Arc::new(made), bad))
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a list of items of boxes", several: "items of boxes" }
+    }
+}

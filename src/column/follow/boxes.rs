@@ -1,0 +1,308 @@
+//! Boxes of an image.
+
+use crate::arrow::array::ArrayRef;
+use crate::arrow::datatypes::{Field, FieldRef};
+use serde::{Deserialize, Serialize};
+
+use super::Followed;
+use super::tuples::{Rows, Tuples, field, stored_width};
+use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::decode::{Drawn, Size};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Numbers of a box.
+const NUMBERS: usize = 4;
+
+/// The four numbers of a box.
+///
+/// ```
+/// use forebay::{BoxFormat, Boxes};
+///
+/// let coco = Boxes::of("image").format(BoxFormat::Xywh);
+/// assert_ne!(coco, Boxes::of("image"));
+/// ```
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoxFormat {
+    /// Left, top, right, bottom, as in Pascal VOC. The default.
+    #[default]
+    Xyxy,
+    /// Left, top, width, height, as in COCO.
+    Xywh,
+    /// Centre, width, height, as in YOLO.
+    Cxcywh,
+}
+
+impl BoxFormat {
+    /// Every format.
+    pub const ALL: [BoxFormat; 3] = [BoxFormat::Xyxy, BoxFormat::Xywh, BoxFormat::Cxcywh];
+
+    /// The name that Python has for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            BoxFormat::Xyxy => "xyxy",
+            BoxFormat::Xywh => "xywh",
+            BoxFormat::Cxcywh => "cxcywh",
+        }
+    }
+
+    /// Left, top, right and bottom.
+    fn corners(self, [a, b, c, d]: [f64; NUMBERS]) -> [f64; NUMBERS] {
+        match self {
+            BoxFormat::Xyxy => [a, b, c, d],
+            BoxFormat::Xywh => [a, b, a + c, b + d],
+            BoxFormat::Cxcywh => [a - c / 2.0, b - d / 2.0, a + c / 2.0, b + d / 2.0],
+        }
+    }
+
+    /// The box with these corners.
+    fn of_corners(self, [left, top, right, bottom]: [f64; NUMBERS]) -> [f64; NUMBERS] {
+        let (width, height) = (right - left, bottom - top);
+        match self {
+            BoxFormat::Xyxy => [left, top, right, bottom],
+            BoxFormat::Xywh => [left, top, width, height],
+            BoxFormat::Cxcywh => [left + width / 2.0, top + height / 2.0, width, height],
+        }
+    }
+}
+
+/// A column of boxes that follow an image: cropped, resized and mirrored with it.
+///
+/// Stored are lists of lists of four numbers: int32, int64, float32 or float64. Delivered are lists of float32 boxes of the
+/// same [format](Boxes::format), in pixels of the image that is delivered. Each is clipped to what is visible. A box that
+/// is not visible at all becomes an empty one at the border, as torchvision's `ClampBoundingBoxes` makes it, so that boxes
+/// and labels stay side by side; [`min_visible`](Boxes::min_visible) drops such boxes instead.
+///
+/// A null, a box without four finite numbers, or one whose right or bottom side comes before the other is a bad row.
+///
+/// ```
+/// use forebay::{BoxFormat, Boxes, Image};
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["labels"]);
+/// dataset
+///     .loader()
+///     .decode("image", Image::random_resized_crop(224).flip())
+///     .follow("boxes", boxes)
+///     .build()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Boxes {
+    pub(super) of: String,
+    #[serde(default)]
+    format: BoxFormat,
+    #[serde(default)]
+    normalized: bool,
+    #[serde(default)]
+    min_visible: f64,
+    #[serde(default)]
+    along: Vec<String>,
+}
+
+impl Boxes {
+    /// The boxes of the images in this column.
+    pub fn of(image: impl Into<String>) -> Boxes {
+        Boxes {
+            of: image.into(),
+            format: BoxFormat::default(),
+            normalized: false,
+            min_visible: 0.0,
+            along: Vec::new(),
+        }
+    }
+
+    /// The four numbers, as stored and as delivered. Default: [`BoxFormat::Xyxy`].
+    #[must_use]
+    pub fn format(self, format: BoxFormat) -> Boxes {
+        Boxes { format, ..self }
+    }
+
+    /// Whether stored numbers are shares of the image's width and height, from 0 to 1, instead of pixels. Delivered are
+    /// pixels in either case. Default: false.
+    #[must_use]
+    pub fn normalized(self, normalized: bool) -> Boxes {
+        Boxes { normalized, ..self }
+    }
+
+    /// The least share of a box's area that must be visible: boxes with less are dropped. 0 to 1; above 0, a box without
+    /// area is dropped too. Default: 0, which drops none.
+    #[must_use]
+    pub fn min_visible(self, share: f64) -> Boxes {
+        Boxes { min_visible: share, ..self }
+    }
+
+    /// Columns of lists with one item for each box, such as labels: those of dropped boxes are dropped as well. A list of
+    /// another length is a bad row. Default: none.
+    #[must_use]
+    pub fn along<S: Into<String>>(self, columns: impl IntoIterator<Item = S>) -> Boxes {
+        Boxes { along: columns.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// The columns that go along.
+    pub(crate) fn columns_along(&self) -> &[String] {
+        &self.along
+    }
+
+    /// Refuses what can never work.
+    fn validate(&self) -> Result<()> {
+        if !(0.0..=1.0).contains(&self.min_visible) {
+            return Err(Error::invalid(format!("boxes with min_visible {}", self.min_visible))
+                .hint("the share of a box lies between 0 and 1"));
+        }
+        if self.min_visible == 0.0 && !self.along.is_empty() {
+            return Err(Error::invalid("columns go along with boxes of which none is dropped")
+                .hint("set min_visible, or leave out along"));
+        }
+        Ok(())
+    }
+
+    /// The boxes of a row as they are delivered, and `None` for those that are dropped.
+    pub(super) fn visible<'a>(
+        &'a self,
+        stored: &'a [f64],
+        drawn: &'a Drawn,
+    ) -> impl Iterator<Item = Result<Option<[f64; NUMBERS]>>> + 'a {
+        let Size { height, width } = drawn.seen();
+        let (x, y) = if self.normalized { (f64::from(width), f64::from(height)) } else { (1.0, 1.0) };
+        stored.as_chunks::<NUMBERS>().0.iter().enumerate().map(move |(at, &[a, b, c, d])| {
+            let corners = self.format.corners([a * x, b * y, c * x, d * y]);
+            let [left, top, right, bottom] = corners;
+            if right < left || bottom < top {
+                let cause = format!("a box whose right or bottom side comes first, number {at} of the boxes");
+                return Err(
+                    Error::new(ErrorKind::BadRow, cause).hint("is the format of the boxes another one?")
+                );
+            }
+            let whole = drawn.corners(corners);
+            let seen = drawn.clipped(whole);
+            let is_dropped =
+                self.min_visible > 0.0 && (area(whole) == 0.0 || area(seen) / area(whole) < self.min_visible);
+            Ok((!is_dropped).then(|| self.format.of_corners(seen)))
+        })
+    }
+}
+
+fn area([left, top, right, bottom]: [f64; NUMBERS]) -> f64 {
+    (right - left) * (bottom - top)
+}
+
+/// Delivers boxes.
+#[derive(Debug)]
+pub(crate) struct BoxesCodec {
+    boxes: Boxes,
+    followed: Followed,
+}
+
+impl BoxesCodec {
+    pub(crate) fn new(boxes: Boxes, followed: Followed) -> Self {
+        BoxesCodec { boxes, followed }
+    }
+}
+
+/// Refuses a stored type that does not hold boxes.
+pub(super) fn check_stored(stored: &Field) -> Result<()> {
+    match stored_width(stored.data_type())? {
+        None | Some(NUMBERS) => Ok(()),
+        Some(other) => Err(Error::invalid(format!("holds lists of {other} numbers, and a box has 4"))),
+    }
+}
+
+/// The stored boxes of all rows.
+pub(super) fn stored(gathered: &ArrayRef) -> Result<Tuples<'_>> {
+    Tuples::of(gathered.as_ref(), NUMBERS)
+}
+
+impl ColumnCodec for BoxesCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.boxes.validate()?;
+        check_stored(stored)?;
+        Ok(field(stored.name(), NUMBERS))
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+        let stored = stored(&gathered)?;
+        let mut made = Rows::new(NUMBERS);
+        let bad = self.followed.each_row(rows, |row, drawn| {
+            let mut fill = || {
+                let Some(drawn) = drawn else { return Ok(()) };
+                for visible in self.boxes.visible(stored.row(row, "boxes")?, drawn) {
+                    visible?.into_iter().for_each(|item| made.push(item));
+                }
+                Ok(())
+            };
+            let filled = fill();
+            made.end_row();
+            filled
+        })?;
+        Ok((made.finish()?, bad))
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a list of boxes", several: "boxes" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::{Image, RowKey, encode_jpeg};
+
+    /// The middle 20 x 20 of 40 x 30 pixels, in twice the size.
+    fn drawn() -> Drawn {
+        let jpeg = encode_jpeg(&[0; 40 * 30 * 3], 40, 30, 90).unwrap();
+        let image = Image::center_crop(40).resize_shorter(60);
+        Drawn::of(&image, &jpeg, RowKey(0)).unwrap()
+    }
+
+    fn made(boxes: &Boxes, stored: &[f64]) -> Vec<Option<[f64; 4]>> {
+        boxes.visible(stored, &drawn()).collect::<Result<_>>().unwrap()
+    }
+
+    #[test]
+    fn every_format_is_the_same_box() {
+        let box_of = |format| Boxes::of("image").format(format);
+        assert_eq!(
+            made(&box_of(BoxFormat::Xyxy), &[5.0, 10.0, 15.0, 20.0])[0],
+            Some([0.0, 10.0, 10.0, 30.0])
+        );
+        assert_eq!(
+            made(&box_of(BoxFormat::Xywh), &[5.0, 10.0, 10.0, 10.0])[0],
+            Some([0.0, 10.0, 10.0, 20.0])
+        );
+        let centred = box_of(BoxFormat::Cxcywh);
+        assert_eq!(made(&centred, &[10.0, 15.0, 10.0, 10.0])[0], Some([5.0, 20.0, 10.0, 20.0]));
+        let shares = centred.normalized(true);
+        assert_eq!(made(&shares, &[0.25, 0.5, 0.25, 1.0 / 3.0])[0], Some([5.0, 20.0, 10.0, 20.0]));
+    }
+
+    #[test]
+    fn a_box_with_too_little_to_see_is_dropped() {
+        let stored = [5.0, 10.0, 15.0, 20.0, 0.0, 0.0, 10.0, 10.0, 12.0, 12.0, 12.0, 20.0];
+        let kept = |share| {
+            let boxes = Boxes::of("image").min_visible(share);
+            made(&boxes, &stored).iter().map(Option::is_some).collect::<Vec<_>>()
+        };
+        // Half of the first and nothing of the second is in the crop, and the third has no area.
+        assert_eq!(kept(0.0), [true, true, true]);
+        assert_eq!(kept(1e-9), [true, false, false]);
+        assert_eq!(kept(0.5), [true, false, false]);
+        assert_eq!(kept(0.51), [false, false, false]);
+    }
+
+    #[test]
+    fn what_is_no_box_is_refused() {
+        let boxes = Boxes::of("image");
+        let (stored, drawn) = ([5.0, 5.0, 4.0, 6.0], drawn());
+        let error = boxes.visible(&stored, &drawn).next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::BadRow);
+        assert!(Boxes::of("image").min_visible(1.5).validate().is_err());
+        assert!(Boxes::of("image").along(["labels"]).validate().is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! The crop and flips of an image as numbers, in a column that is not stored.
+
+use std::sync::Arc;
+
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::Followed;
+use crate::column::tensor::tensor_field;
+use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::decode::{Drawn, RowKey, Workspace};
+use crate::error::Result;
+
+/// Delivers the geometry of images.
+#[derive(Debug)]
+pub(crate) struct GeometryCodec {
+    followed: Followed,
+}
+
+impl GeometryCodec {
+    pub(crate) fn new(followed: Followed) -> Self {
+        GeometryCodec { followed }
+    }
+
+    /// The name of the column.
+    pub(crate) fn name(&self) -> String {
+        format!("{}.geometry", self.followed.name)
+    }
+
+    /// The field that it delivers.
+    pub(crate) fn field(&self) -> Result<FieldRef> {
+        Ok(Arc::new(tensor_field(&self.name(), &[Drawn::NUMBERS], DataType::Float32)?))
+    }
+}
+
+impl ColumnCodec for GeometryCodec {
+    fn delivered(&self, _: &Field) -> Result<FieldRef> {
+        self.field()
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::Fixed(Drawn::NUMBERS * size_of::<f32>())
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn decode_following(
+        &self,
+        _: Option<Cell<'_>>,
+        image: Cell<'_>,
+        key: RowKey,
+        _: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let numbers = self.followed.drawn(image, key)?.numbers();
+        let (slot, _) = slot.as_chunks_mut::<{ size_of::<f32>() }>();
+        slot.iter_mut().zip(numbers).for_each(|(to, number)| *to = number.to_ne_bytes());
+        Ok(())
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "an image", several: "images" }
+    }
+}

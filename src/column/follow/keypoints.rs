@@ -1,0 +1,112 @@
+//! Points of an image.
+
+use crate::arrow::array::ArrayRef;
+use crate::arrow::datatypes::{Field, FieldRef};
+use serde::{Deserialize, Serialize};
+
+use super::Followed;
+use super::tuples::{Rows, Tuples, field, stored_width};
+use crate::column::{BadValue, ColumnCodec, FollowedRows, Noun};
+use crate::error::{Error, Result};
+
+/// A column of points that follow an image: moved as it is cropped, resized and mirrored.
+///
+/// Stored are lists of `[x, y]` or `[x, y, v]`, of int32, int64, float32 or float64, in pixels of the image. Delivered are
+/// lists of as many float32 numbers, in pixels of the image that is delivered. A third number, such as a visibility, is
+/// passed on. Points are not clipped: those outside of the crop get coordinates outside of the result. A mirrored point is
+/// at `width - 1 - x`, as in torchvision. Names such as "left eye" are not exchanged when an image is mirrored.
+///
+/// A null, or a point without as many finite numbers, is a bad row.
+///
+/// ```
+/// use forebay::{Image, Keypoints};
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// dataset
+///     .loader()
+///     .decode("image", Image::random_resized_crop(224).flip())
+///     .follow("joints", Keypoints::of("image").numbers(3))
+///     .build()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Keypoints {
+    pub(super) of: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    numbers: Option<usize>,
+}
+
+impl Keypoints {
+    /// The points of the images in this column.
+    pub fn of(image: impl Into<String>) -> Keypoints {
+        Keypoints { of: image.into(), numbers: None }
+    }
+
+    /// Numbers of a point: 2, or 3 with one that is passed on. Default: as many as the stored type says, or 2 where it does
+    /// not.
+    #[must_use]
+    pub fn numbers(self, numbers: usize) -> Keypoints {
+        Keypoints { numbers: Some(numbers), ..self }
+    }
+}
+
+/// Coordinates of a point.
+const COORDINATES: usize = 2;
+
+/// Delivers points.
+#[derive(Debug)]
+pub(crate) struct KeypointsCodec {
+    followed: Followed,
+    width: usize,
+}
+
+impl KeypointsCodec {
+    /// # Errors
+    /// The stored type does not hold points, or holds others.
+    pub(crate) fn new(keypoints: &Keypoints, stored: &Field, followed: Followed) -> Result<Self> {
+        let stored = stored_width(stored.data_type())?;
+        let width = keypoints.numbers.or(stored).unwrap_or(COORDINATES);
+        if !(COORDINATES..=COORDINATES + 1).contains(&width) {
+            return Err(Error::invalid(format!("points of {width} numbers")).hint("a point has 2 or 3"));
+        }
+        match stored {
+            Some(stored) if stored != width => {
+                Err(Error::invalid(format!("holds points of {stored} numbers, and {width} were asked for")))
+            }
+            _ => Ok(KeypointsCodec { followed, width }),
+        }
+    }
+}
+
+impl ColumnCodec for KeypointsCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        Ok(field(stored.name(), self.width))
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn follow(&self, gathered: ArrayRef, rows: &dyn FollowedRows) -> Result<(ArrayRef, Vec<BadValue>)> {
+        let stored = Tuples::of(gathered.as_ref(), self.width)?;
+        let mut made = Rows::new(self.width);
+        let bad = self.followed.each_row(rows, |row, drawn| {
+            let filled = drawn.map(|drawn| stored.row(row, "points").map(|points| (points, drawn)));
+            let filled = filled.transpose().map(|filled| {
+                let Some((points, drawn)) = filled else { return };
+                for point in points.chunks_exact(self.width) {
+                    let (x, y) = drawn.point(point[0], point[1]);
+                    made.push([x, y].into_iter().chain(point[COORDINATES..].iter().copied()));
+                }
+            });
+            made.end_row();
+            filled
+        })?;
+        Ok((made.finish()?, bad))
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a list of points", several: "points" }
+    }
+}

@@ -1,0 +1,110 @@
+//! Masks of an image.
+
+use std::sync::Arc;
+
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use serde::{Deserialize, Serialize};
+
+use super::Followed;
+use crate::column::cell::holds_bytes;
+use crate::column::tensor::tensor_field;
+use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::decode::{MaskType, RowKey, Size, Workspace, decode_mask};
+use crate::error::{Error, Result};
+
+/// A column of masks that follow an image: cropped, resized and mirrored with it, by the nearest pixel.
+///
+/// Stored are PNG of one channel and of the image's size: class numbers as grey values, or as the indices of a palette.
+/// Delivered are tensors of shape `[height, width]` of the image's target size, with the same numbers. A mask that is not
+/// such a PNG, or of another size than its image, is a bad row.
+///
+/// ```
+/// use forebay::{Image, Mask, MaskType};
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// dataset
+///     .loader()
+///     .decode("image", Image::random_resized_crop(224).flip())
+///     .follow("classes", Mask::of("image"))
+///     .follow("instances", Mask::of("image").dtype(MaskType::U16))
+///     .build()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mask {
+    pub(super) of: String,
+    #[serde(default)]
+    dtype: MaskType,
+}
+
+impl Mask {
+    /// The masks of the images in this column.
+    pub fn of(image: impl Into<String>) -> Mask {
+        Mask { of: image.into(), dtype: MaskType::default() }
+    }
+
+    /// The number type. Default: [`MaskType::U8`], which refuses PNG of 16 bits.
+    #[must_use]
+    pub fn dtype(self, dtype: MaskType) -> Mask {
+        Mask { dtype, ..self }
+    }
+}
+
+/// Decodes masks.
+#[derive(Debug)]
+pub(crate) struct MaskCodec {
+    dtype: MaskType,
+    followed: Followed,
+}
+
+impl MaskCodec {
+    pub(crate) fn new(mask: &Mask, followed: Followed) -> Self {
+        MaskCodec { dtype: mask.dtype, followed }
+    }
+}
+
+impl ColumnCodec for MaskCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        if !holds_bytes(stored.data_type()) {
+            return Err(Error::invalid(format!("holds {}, not encoded masks", stored.data_type()))
+                .hint("masks are binary values, or struct<bytes, path>"));
+        }
+        let item = match self.dtype {
+            MaskType::U8 => DataType::UInt8,
+            MaskType::U16 => DataType::UInt16,
+        };
+        let Size { height, width } = self.followed.image.size();
+        Ok(Arc::new(tensor_field(stored.name(), &[height as usize, width as usize], item)?))
+    }
+
+    fn slot(&self) -> Slot {
+        let Size { height, width } = self.followed.image.size();
+        Slot::Fixed(height as usize * width as usize * self.dtype.bytes())
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn decode_following(
+        &self,
+        cell: Option<Cell<'_>>,
+        image: Cell<'_>,
+        key: RowKey,
+        workspace: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let cell = cell.ok_or_else(|| self.noun().null())?;
+        let drawn = self.followed.drawn(image, key)?;
+        decode_mask(workspace, &self.followed.image, &drawn, cell.stable(), self.dtype, slot)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a mask", several: "masks" }
+    }
+
+    fn uses_workspace(&self) -> bool {
+        true
+    }
+}

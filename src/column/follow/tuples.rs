@@ -1,0 +1,177 @@
+//! Lists of short lists of numbers, such as `[[x, y, w, h], ...]`, and the arrays that are made of them.
+
+use std::sync::Arc;
+
+use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, Float32Array, LargeListArray};
+use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type, Int32Type, Int64Type,
+};
+
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// Numbers in each item of a list, by the stored type; `None` where they may differ.
+///
+/// # Errors
+/// The type is not a list of lists of numbers.
+pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
+    let unfit = || {
+        Error::invalid(format!("holds {stored}, not lists of lists of numbers")).hint(
+            "store list<list<float>> or list<fixed_size_list<float>>, of int32, int64, float32 or float64",
+        )
+    };
+    let items = match stored {
+        DataType::List(items) | DataType::LargeList(items) => items,
+        _ => return Err(unfit()),
+    };
+    let (numbers, width) = match items.data_type() {
+        DataType::List(numbers) | DataType::LargeList(numbers) => (numbers, None),
+        DataType::FixedSizeList(numbers, width) => (numbers, usize::try_from(*width).ok()),
+        _ => return Err(unfit()),
+    };
+    match numbers.data_type() {
+        DataType::Int32 | DataType::Int64 | DataType::Float32 | DataType::Float64 => Ok(width),
+        _ => Err(unfit()),
+    }
+}
+
+/// The field of a column of such lists, as float32.
+pub(super) fn field(name: &str, width: usize) -> FieldRef {
+    Arc::new(Field::new(name, DataType::LargeList(item_field(width)), false))
+}
+
+fn item_field(width: usize) -> FieldRef {
+    Arc::new(Field::new("item", DataType::FixedSizeList(number_field(), width as i32), false))
+}
+
+fn number_field() -> FieldRef {
+    Arc::new(Field::new("item", DataType::Float32, false))
+}
+
+/// The items of all rows of a gathered column.
+pub(super) struct Tuples<'a> {
+    lists: &'a LargeListArray,
+    items: Items<'a>,
+    numbers: Vec<f64>,
+    missing: Option<NullBuffer>,
+    width: usize,
+}
+
+/// Where the numbers of each item are.
+enum Items<'a> {
+    Lists(&'a LargeListArray),
+    Fixed(&'a FixedSizeListArray),
+}
+
+impl<'a> Tuples<'a> {
+    /// Items of `width` numbers each.
+    pub(super) fn of(gathered: &'a dyn Array, width: usize) -> Result<Self> {
+        let unfit =
+            || Error::new(ErrorKind::Internal, format!("{} is not a list of lists", gathered.data_type()));
+        let lists = gathered.as_list_opt::<i64>().ok_or_else(unfit)?;
+        let items = lists.values().as_ref();
+        let (items, values) = match (items.as_list_opt::<i64>(), items.as_fixed_size_list_opt()) {
+            (Some(items), _) => (Items::Lists(items), items.values()),
+            (_, Some(items)) => (Items::Fixed(items), items.values()),
+            _ => return Err(unfit()),
+        };
+        Ok(Tuples { lists, items, numbers: numbers(values)?, missing: values.nulls().cloned(), width })
+    }
+
+    /// The numbers of a row's items, one item after the other.
+    ///
+    /// # Errors
+    /// Something is missing, an item has another number of numbers, or one is not finite.
+    pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
+        let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
+        if self.lists.is_null(row) {
+            return Err(bad(format!("null where a list of {noun} is needed"))
+                .hint("a row without any has an empty list"));
+        }
+        let offsets = self.lists.value_offsets();
+        let (first, end) = (offsets[row] as usize, offsets[row + 1] as usize);
+        let is_missing = |item: usize| match &self.items {
+            Items::Lists(lists) => lists.is_null(item),
+            Items::Fixed(lists) => lists.is_null(item),
+        };
+        let length = |item: usize| match &self.items {
+            Items::Lists(lists) => lists.value_length(item) as usize,
+            Items::Fixed(lists) => lists.value_length() as usize,
+        };
+        for item in first..end {
+            if is_missing(item) {
+                return Err(bad(format!("null as number {} of the {noun}", item - first)));
+            }
+            if length(item) != self.width {
+                let (got, wanted) = (length(item), self.width);
+                return Err(bad(format!(
+                    "{got} numbers where {wanted} are needed, in number {} of the {noun}",
+                    item - first
+                )));
+            }
+        }
+        let start = |item: usize| match &self.items {
+            Items::Lists(lists) => lists.value_offsets()[item] as usize,
+            Items::Fixed(_) => item * self.width,
+        };
+        let range = start(first)..start(end);
+        for at in range.clone() {
+            let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
+            if missing || !self.numbers[at].is_finite() {
+                let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
+                let item = (at - range.start) / self.width;
+                return Err(bad(format!("{what} as a coordinate, in number {item} of the {noun}")));
+            }
+        }
+        Ok(&self.numbers[range])
+    }
+}
+
+/// Numbers of any of the types that are read; those under nulls are arbitrary.
+fn numbers(values: &dyn Array) -> Result<Vec<f64>> {
+    fn of<T: ArrowPrimitiveType>(values: &dyn Array, number: impl Fn(T::Native) -> f64) -> Vec<f64> {
+        values.as_primitive::<T>().values().iter().map(|value| number(*value)).collect()
+    }
+    match values.data_type() {
+        DataType::Int32 => Ok(of::<Int32Type>(values, f64::from)),
+        // Coordinates of more than 53 bits are no pixels of any image.
+        DataType::Int64 => Ok(of::<Int64Type>(values, |value| value as f64)),
+        DataType::Float32 => Ok(of::<Float32Type>(values, f64::from)),
+        DataType::Float64 => Ok(of::<Float64Type>(values, |value| value)),
+        other => Err(Error::new(ErrorKind::Internal, format!("coordinates of type {other}"))),
+    }
+}
+
+/// The rows of a column that is made: items of `width` numbers each.
+pub(super) struct Rows {
+    offsets: Vec<i64>,
+    numbers: Vec<f32>,
+    width: usize,
+}
+
+impl Rows {
+    pub(super) fn new(width: usize) -> Self {
+        Rows { offsets: vec![0], numbers: Vec::new(), width }
+    }
+
+    /// Adds an item to the row that is being made.
+    pub(super) fn push(&mut self, item: impl IntoIterator<Item = f64>) {
+        self.numbers.extend(item.into_iter().map(|number| number as f32));
+        debug_assert_eq!(self.numbers.len() % self.width, 0);
+    }
+
+    /// Ends the row that is being made.
+    pub(super) fn end_row(&mut self) {
+        self.offsets.push((self.numbers.len() / self.width) as i64);
+    }
+
+    /// The column.
+    pub(super) fn finish(self) -> Result<ArrayRef> {
+        let numbers = Arc::new(Float32Array::from(self.numbers));
+        let items =
+            FixedSizeListArray::try_new(number_field(), self.width as i32, numbers, None).or_fail()?;
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
+        let lists = LargeListArray::try_new(item_field(self.width), offsets, Arc::new(items), None);
+        Ok(Arc::new(lists.or_fail()?))
+    }
+}

@@ -1,0 +1,144 @@
+//! The crop, resize and flips of one image, for what belongs to it.
+//!
+//! [`Frame::draw`] decides for the image and for all that follows it, so that they cannot disagree. All coordinates are of
+//! the image as it is seen: turned first where its orientation is applied.
+
+use super::draws::RowKey;
+use super::geometry::{Frame, Mirror};
+use super::header::seen_size;
+use super::spec::{Image, Size};
+use super::{check_size, kept};
+use crate::error::Result;
+
+/// The geometry of one image: where each of its points is in the pixels that are delivered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Drawn {
+    pub(super) frame: Frame,
+    /// The size of the image before it is cropped.
+    seen: Size,
+    /// The size that is delivered.
+    target: Size,
+}
+
+impl Drawn {
+    /// The numbers that it consists of.
+    pub(crate) const NUMBERS: usize = 8;
+
+    /// The geometry of an encoded image, or of one that was [kept](super::kept) before a random crop: what
+    /// [`decode_into`](super::decode_into) does with the same arguments. Only the header is read.
+    ///
+    /// # Errors
+    /// It is not an image, or has more pixels than it may.
+    pub(crate) fn of(image: &Image, encoded: &[u8], key: RowKey) -> Result<Drawn> {
+        let (width, height) = match kept::is_kept(encoded) {
+            true => kept::drawn_on(encoded)?,
+            false => seen_size(image, encoded)?,
+        };
+        check_size(width, height, image.max_pixels)?;
+        let frame = Frame::draw(image, width, height, key);
+        Ok(Drawn { frame, seen: Size { height, width }, target: image.size() })
+    }
+
+    /// The size of the image before it is cropped.
+    pub(crate) fn seen(&self) -> Size {
+        self.seen
+    }
+
+    /// A box (left, top, right, bottom) of the image in the pixels that are delivered. It may reach out of them.
+    pub(crate) fn corners(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let Mirror { across, down } = self.frame.mirror;
+        let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
+        let ((left, top), (right, bottom)) = (self.resized(left, top), self.resized(right, bottom));
+        let (left, right) = if across { (width - right, width - left) } else { (left, right) };
+        let (top, bottom) = if down { (height - bottom, height - top) } else { (top, bottom) };
+        [left, top, right, bottom]
+    }
+
+    /// The part of such a box that is visible; one that is not becomes empty, at the border.
+    pub(crate) fn clipped(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
+        let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
+        [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
+    }
+
+    /// A point of the image in the pixels that are delivered. It names a pixel by its number, so the mirror image of 0 is the
+    /// number of the last one, as in torchvision.
+    pub(crate) fn point(&self, x: f64, y: f64) -> (f64, f64) {
+        let Mirror { across, down } = self.frame.mirror;
+        let (x, y) = self.resized(x, y);
+        (
+            if across { f64::from(self.target.width) - 1.0 - x } else { x },
+            if down { f64::from(self.target.height) - 1.0 - y } else { y },
+        )
+    }
+
+    /// A point of the image in the resized crop.
+    fn resized(&self, x: f64, y: f64) -> (f64, f64) {
+        let shown = &self.frame.sampling;
+        (
+            (x - shown.left) * (f64::from(self.target.width) / shown.width),
+            (y - shown.top) * (f64::from(self.target.height) / shown.height),
+        )
+    }
+
+    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom, and
+    /// height and width of the image.
+    pub(crate) fn numbers(&self) -> [f32; Drawn::NUMBERS] {
+        let Frame { sampling: shown, mirror, .. } = &self.frame;
+        [
+            shown.top as f32,
+            shown.left as f32,
+            shown.height as f32,
+            shown.width as f32,
+            f32::from(u8::from(mirror.across)),
+            f32::from(u8::from(mirror.down)),
+            self.seen.height as f32,
+            self.seen.width as f32,
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::decode::{Form, encode_jpeg};
+
+    fn jpeg(width: u32, height: u32) -> Vec<u8> {
+        encode_jpeg(&vec![90; (width * height * 3) as usize], width, height, 90).unwrap()
+    }
+
+    #[test]
+    fn a_stretched_and_mirrored_image_takes_its_boxes_along() {
+        let image = Image::resize(20, 40).flip_with(1.0);
+        let drawn = Drawn::of(&image, &jpeg(80, 100), RowKey(1)).unwrap();
+        assert_eq!(drawn.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 2.0, 40.0, 6.0]);
+        assert_eq!(drawn.point(0.0, 10.0), (39.0, 2.0));
+        let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
+        assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
+        assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0]);
+    }
+
+    #[test]
+    fn what_is_not_visible_is_empty_at_the_border() {
+        let image = Image::center_crop(10).resize_shorter(20);
+        let drawn = Drawn::of(&image, &jpeg(40, 40), RowKey(1)).unwrap();
+        let clipped = |corners| drawn.clipped(drawn.corners(corners));
+        assert_eq!(clipped([0.0, 0.0, 40.0, 40.0]), [0.0, 0.0, 10.0, 10.0]);
+        assert_eq!(clipped([12.0, 0.0, 20.0, 4.0]), [1.0, 0.0, 5.0, 0.0]);
+        assert_eq!(clipped([31.0, 31.0, 40.0, 40.0]), [10.0; 4]);
+    }
+
+    #[test]
+    fn an_image_that_was_kept_before_its_crop_is_drawn_alike() {
+        let image = Image::random_resized_crop(16).flip().vertical_flip();
+        let file = jpeg(160, 120);
+        for form in [Form::Pixels, Form::Resized] {
+            let kept = image.keep(form, &file).unwrap();
+            assert_ne!(&kept[..], &file[..]);
+            for key in (0..50).map(RowKey) {
+                let drawn = Drawn::of(&image, &file, key).unwrap();
+                assert_eq!(Drawn::of(&image, &kept, key).unwrap(), drawn);
+            }
+        }
+        assert!(Drawn::of(&image, b"text", RowKey(0)).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! Columns that follow images: the codec of each, and the columns of geometry that are delivered beside the stored ones.
+
+use std::sync::Arc;
+
+use crate::arrow::datatypes::{Field, FieldRef};
+
+use super::LoaderBuilder;
+use super::columns::{delivered, of_column};
+use crate::catalog::Projection;
+use crate::column::{
+    AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
+    MaskCodec,
+};
+use crate::decode::Image;
+use crate::error::{Error, Result};
+
+/// A codec and the field that it delivers.
+type Column = (Arc<dyn ColumnCodec>, FieldRef);
+
+impl LoaderBuilder {
+    /// The codec of a column of images.
+    pub(super) fn image_codec(&self, name: &str, image: &Image) -> ImageCodec {
+        let codec = ImageCodec::new(image.clone());
+        let is_followed =
+            image.emits_geometry() || self.spec.follow.values().any(|follow| follow.image() == name);
+        if is_followed { codec.followed() } else { codec }
+    }
+
+    /// The columns that follow an image, and those that go along with boxes.
+    pub(super) fn following(&self, projection: &Projection) -> Result<Vec<(&str, Column)>> {
+        let mut columns = Vec::new();
+        for (name, follow) in &self.spec.follow {
+            let field = self.read_column(projection, name, "decode")?;
+            let followed =
+                self.followed(projection, follow.image()).map_err(|error| error.at(of_column(name)))?;
+            let codec = match follow {
+                Follow::Boxes(boxes) => {
+                    columns.extend(self.along(projection, (name, field), boxes, &followed)?);
+                    delivered(BoxesCodec::new(boxes.clone(), followed), field)
+                }
+                Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed)
+                    .map_err(|error| error.at(of_column(name)))
+                    .and_then(|codec| delivered(codec, field)),
+                Follow::Mask(mask) => delivered(MaskCodec::new(mask, followed), field),
+            };
+            columns.push((name.as_str(), codec?));
+        }
+        Ok(columns)
+    }
+
+    /// The columns of which the items of dropped boxes are dropped too.
+    fn along<'a>(
+        &self,
+        projection: &Projection,
+        (name, field): (&str, &Field),
+        boxes: &'a Boxes,
+        followed: &Followed,
+    ) -> Result<Vec<(&'a str, Column)>> {
+        let place = projection.schema().index_of(name).unwrap_or_default();
+        let each = boxes.columns_along().iter().map(|along| {
+            let stored = self.read_column(projection, along, "along")?;
+            let column = (place, Arc::new(field.clone()));
+            Ok((along.as_str(), delivered(AlongCodec::new(boxes.clone(), column, followed.clone()), stored)?))
+        });
+        each.collect()
+    }
+
+    /// The image that a column follows.
+    fn followed(&self, projection: &Projection, image: &str) -> Result<Followed> {
+        self.read_column(projection, image, "of")?;
+        let Some(spec) = self.spec.decode.get(image) else {
+            return Err(Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
+                .hint(format!("add an Image for {image:?} to `decode`")));
+        };
+        let column = projection.schema().index_of(image).unwrap_or_default();
+        Ok(Followed { column, name: image.to_owned(), image: spec.clone() })
+    }
+
+    /// The columns of geometry of the images that emit them.
+    pub(super) fn geometries(&self, projection: &Projection) -> Result<Vec<Column>> {
+        let mut columns = Vec::new();
+        for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_geometry()) {
+            let codec = GeometryCodec::new(self.followed(projection, image)?);
+            if projection.schema().index_of(&codec.name()).is_ok() {
+                return Err(Error::invalid("the geometry of images would have the name of a stored column")
+                    .hint("leave that out of `columns`, or do not emit the geometry")
+                    .at(of_column(&codec.name())));
+            }
+            let field = codec.field()?;
+            columns.push((Arc::new(codec) as Arc<dyn ColumnCodec>, field));
+        }
+        Ok(columns)
+    }
+}
