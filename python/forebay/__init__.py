@@ -1,7 +1,7 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`DiskCache` and :class:`Skip` are its options.
+:class:`Image`, :class:`Tensor`, :class:`DiskCache` and :class:`Skip` are its options.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -60,6 +60,7 @@ from .program import main
 from .ragged import Ragged
 from .reports import Plan, Stats
 from .shard import Shard
+from .tensor import Tensor
 from .values import DiskCache, Shuffle, Skip
 
 __all__ = [
@@ -90,6 +91,7 @@ __all__ = [
     "Skip",
     "StateMismatchError",
     "Stats",
+    "Tensor",
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
@@ -102,7 +104,7 @@ __all__ = [
 
 Mapping.register(Batch)
 
-for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats):
+for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats, Tensor):
     _class.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")

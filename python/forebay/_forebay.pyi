@@ -6,7 +6,7 @@ from typing import Any, final
 import numpy as np
 
 from .column import Column as PublicColumn
-from .types import CacheTier, ColumnKind, FilterOperator, Mixing, PixelLayout, PixelType
+from .types import CacheTier, ColumnKind, FilterOperator, Mixing, PixelLayout, PixelType, TensorFormat, TensorType
 
 __version__: str
 __level__: str
@@ -15,6 +15,8 @@ FILTER_OPERATORS: tuple[FilterOperator, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
+TENSOR_FORMATS: tuple[TensorFormat, ...]
+TENSOR_TYPES: tuple[TensorType, ...]
 
 def main(arguments: list[str]) -> int: ...
 def parse_size(text: str) -> int: ...

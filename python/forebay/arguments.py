@@ -13,6 +13,7 @@ from . import _forebay, filters
 from .errors import InvalidError
 from .shard import Shard
 from .sizes import given, parse_bytes
+from .tensor import Tensor
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -77,13 +78,14 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     if not isinstance(arguments["drop_last"], (bool, np.bool_)):
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
-    for name, image in decode.items():
-        if not isinstance(image, _forebay.Image):
-            raise InvalidError(f"decode[{name!r}] must be a forebay.Image, got {_kind(image)}")
+    for name, value in decode.items():
+        if not isinstance(value, (_forebay.Image, Tensor)):
+            raise InvalidError(f"decode[{name!r}] must be a forebay.Image or a forebay.Tensor, got {_kind(value)}")
     memory, threads = arguments["memory"], arguments["threads"]
     spec = {
         "columns": arguments["columns"],
-        "decode": decode,
+        "decode": {name: image for name, image in decode.items() if isinstance(image, _forebay.Image)},
+        "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),

@@ -22,6 +22,7 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
+    from .tensor import Tensor
     from .types import FilterTerm, Location, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
@@ -45,9 +46,10 @@ class Loader:
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
         Names of the columns to read, in the order of delivery. Default: all columns.
-    decode : mapping from str to Image, optional
-        How to decode image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``. Default: no column is
-        decoded; images are delivered as ``bytes``.
+    decode : mapping from str to Image or Tensor, optional
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
+        ``{"x": forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape. Default: no column is decoded; images
+        are delivered as ``bytes``.
     batch_size : int, default 32
         Rows in a batch of this process, not of all ranks together.
     drop_last : bool, default False
@@ -131,7 +133,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image] | None = None,
+        decode: Mapping[str, _forebay.Image | Tensor] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,

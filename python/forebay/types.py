@@ -35,6 +35,9 @@ __all__ = [
     "StageDict",
     "StateDict",
     "StatsDict",
+    "TensorDict",
+    "TensorFormat",
+    "TensorType",
     "TrafficDict",
     "Transform",
     "VerdictDict",
@@ -57,6 +60,25 @@ PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
 
 PixelLayout = Literal["NHWC", "NCHW"]
 """Order of the axes of an image."""
+
+TensorType = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
+"""Type of a value of a tensor."""
+
+TensorFormat = Literal["raw", "npy", "npz"]
+"""How a cell of bytes holds a tensor."""
 
 CacheTier = Literal["auto", "rows", "resized", "pixels"]
 """Form in which a cache keeps images."""
@@ -126,7 +148,21 @@ class CacheDict(TypedDict):
     tier: CacheTier
 
 
-class SpecDict(TypedDict):
+class TensorDict(TypedDict):
+    """A :class:`forebay.Tensor` as JSON."""
+
+    dtype: TensorType
+    shape: list[int]
+    format: TensorFormat
+    byte_order: Literal["little", "big"]
+
+
+class _SpecDict(TypedDict, total=False):
+    tensors: dict[str, TensorDict]
+    """The tensors in ``decode``, where there are any."""
+
+
+class SpecDict(_SpecDict):
     """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
 
     columns: list[str]

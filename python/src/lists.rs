@@ -1,7 +1,7 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
 use forebay::filter::Op;
-use forebay::{Layout, PixelType, Shuffle, Tier};
+use forebay::{Layout, PixelType, Shuffle, Tensor, TensorFormat, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -12,5 +12,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
-    add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))
+    add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;
+    add("TENSOR_FORMATS", &TensorFormat::ALL.map(TensorFormat::name))?;
+    add("TENSOR_TYPES", &Tensor::TYPES)
 }

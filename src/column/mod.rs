@@ -15,6 +15,7 @@ mod form;
 mod image;
 mod plain;
 mod tensor;
+mod tensors;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
+pub use tensors::{Tensor, TensorFormat};
 
 use crate::batch::{Selection, gather};
 use crate::decode::{RowKey, Workspace};
@@ -43,6 +45,9 @@ pub(crate) enum Slot {
     /// Cell by cell, by [`ColumnCodec::decode`], into slots of this many bytes in a buffer of the loader's pool.
     Fixed(usize),
 }
+
+/// The rows of a column, and those of them that are bad.
+pub(crate) type GatheredRows = (ArrayRef, Vec<(usize, Error)>);
 
 /// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
 /// step gets.
@@ -72,6 +77,12 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// The selected rows of a column of the `sources`. For [`Slot::Gathered`] alone.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
         gather(sources, selection, None)
+    }
+
+    /// The same, and those of the rows that cannot be delivered, by their place and in order, each with the reason. In the
+    /// column they may have any value. The caller adds their places. For [`Slot::Gathered`] alone.
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        Ok((self.gather(sources, selection)?, Vec::new()))
     }
 
     /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.

@@ -221,6 +221,17 @@ impl BatchRows {
         missing.collect()
     }
 
+    /// The rows of a gathered column that its codec cannot deliver, with their places. Rows that could not be read are bad
+    /// for that reason.
+    fn refused(&self, column: usize, rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
+        let placed = rows.into_iter().filter_map(|(at, error)| {
+            let (source, place) = self.picks[at];
+            let resident = &self.sources[source as usize];
+            resident.lost.is_none().then(|| (at, error.at(self.collator.place(resident, place, column))))
+        });
+        placed.collect()
+    }
+
     /// The rows of parts that could not be read, with the reason.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
@@ -332,10 +343,12 @@ impl Collation {
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        let gathered = collator.codecs[column].gather(&arrays, self.selection(data_type));
+        let gathered = collator.codecs[column].gather_rows(&arrays, self.selection(data_type));
         let name = collator.schema.field(column).name();
-        let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
-        let bad = self.request.nulls(column, gathered.as_ref());
+        let (gathered, refused) =
+            gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
+        let mut bad = self.request.refused(column, refused);
+        bad.extend(self.request.nulls(column, gathered.as_ref()));
         Ok((gathered, bad))
     }
 

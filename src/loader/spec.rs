@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use crate::batch::Fill;
 use crate::cache::Tier;
+use crate::column::Tensor;
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -37,6 +38,10 @@ pub struct LoaderSpec {
     pub columns: Option<Vec<String>>,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
+    /// The columns whose cells are tensors of one shape, and how they are stored; in Python they are given with `decode`.
+    /// Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensors: BTreeMap<String, Tensor>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
     /// The rows to read. Default: all.
@@ -99,6 +104,7 @@ impl Default for LoaderSpec {
         LoaderSpec {
             columns: None,
             decode: BTreeMap::new(),
+            tensors: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             filter: None,
             shard: Shard::default(),
@@ -125,6 +131,7 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arrow::datatypes::DataType;
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -136,6 +143,7 @@ mod tests {
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
+        spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),

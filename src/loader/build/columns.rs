@@ -51,6 +51,13 @@ impl LoaderBuilder {
                 return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
             }
         }
+        for (name, tensor) in &self.spec.tensors {
+            let field = self.read_column(projection, name, "decode")?;
+            let codec = tensor.codec(field).map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
+                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+            }
+        }
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
@@ -151,8 +158,12 @@ pub(super) fn window_row_bytes(catalog: &Catalog, projection: &Projection) -> u6
 
 /// A codec with the field that it delivers for a stored one.
 fn delivered(codec: impl ColumnCodec + 'static, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+    delivered_by(Arc::new(codec), stored)
+}
+
+fn delivered_by(codec: Arc<dyn ColumnCodec>, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
     let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
-    Ok((Arc::new(codec), field))
+    Ok((codec, field))
 }
 
 fn of_column(name: &str) -> Place {
