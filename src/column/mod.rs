@@ -30,6 +30,7 @@ pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
+pub(crate) use tensors::Declared;
 pub use tensors::{Tensor, TensorFormat};
 
 use crate::batch::{Selection, gather};

@@ -1,6 +1,7 @@
 //! Columns of tensors of one shape that are stored as bytes, as numpy's files, or as lists.
 
 mod bytes;
+mod declared;
 mod lists;
 mod npy;
 mod npz;
@@ -14,6 +15,7 @@ use super::{ColumnCodec, Noun};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Error, Result};
 use bytes::BytesCodec;
+pub(crate) use declared::Declared;
 use lists::ListsCodec;
 
 /// The tensors of a column: type and shape of each, and how a cell of bytes holds one.

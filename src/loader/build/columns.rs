@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
-use crate::batch::is_variable;
+use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, DecoderCodec, ImageCodec, PlainCodec, Slot};
+use crate::column::{ColumnCodec, Declared, DecoderCodec, ImageCodec, PlainCodec, Slot};
 use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
@@ -58,19 +58,20 @@ impl LoaderBuilder {
                 return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
             }
         }
+        let declared = Declared::of(&self.dataset.catalog.schema);
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
             if let Some((codec, _)) = codecs.get(name.as_str()) {
                 return Err(codec.noun().no_fill().at(of_column(name)));
             }
-            fills.insert(name, delivered(PlainCodec { fill: Some(value.clone()) }, field)?);
+            fills.insert(name, plain(&declared, field, Some(value))?);
         }
         let fields = projection.schema().fields();
         codecs.extend(fills);
         let each = fields.iter().map(|field| match codecs.remove(field.name().as_str()) {
             Some(codec) => Ok(codec),
-            None => delivered(PlainCodec::default(), field),
+            None => plain(&declared, field, None),
         });
         let (codecs, fields): (Vec<_>, Vec<_>) = each.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
@@ -164,6 +165,18 @@ fn delivered(codec: impl ColumnCodec + 'static, stored: &Field) -> Result<(Arc<d
 fn delivered_by(codec: Arc<dyn ColumnCodec>, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
     let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
     Ok((codec, field))
+}
+
+/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
+fn plain(
+    declared: &Declared,
+    stored: &Field,
+    fill: Option<&Fill>,
+) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+    match declared.codec(stored, fill) {
+        Some(codec) => delivered_by(codec, stored),
+        None => delivered(PlainCodec { fill: fill.cloned() }, stored),
+    }
 }
 
 fn of_column(name: &str) -> Place {
