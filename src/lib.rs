@@ -69,7 +69,7 @@
 //! |---|---|
 //! | open | [`Dataset`], [`Locations`] |
 //! | choose rows | [`Filter`], with its terms in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Fill`] for nulls |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`]; [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
@@ -165,7 +165,7 @@ pub use parquet;
 
 pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
-pub use column::{Decoder, Tensor, TensorFormat};
+pub use column::{Categories, Decoder, Encoding, Hash, Tensor, TensorFormat, Vocabulary};
 pub use decode::{Image, Layout, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{

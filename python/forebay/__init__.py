@@ -1,7 +1,8 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`Tensor`, :class:`DiskCache` and :class:`Skip` are its options.
+:class:`Image`, :class:`Tensor`, :class:`Vocabulary`, :class:`Hash`, :class:`DiskCache` and :class:`Skip` are its
+options.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -37,6 +38,7 @@ from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
 from .dataset import Dataset
+from .encodings import Hash, Vocabulary
 from .epoch import BadRow, Epoch
 from .errors import (
     BadRowError,
@@ -76,6 +78,7 @@ __all__ = [
     "DiskCache",
     "Epoch",
     "ForebayError",
+    "Hash",
     "Image",
     "InternalError",
     "InvalidError",
@@ -95,6 +98,7 @@ __all__ = [
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
+    "Vocabulary",
     "__version__",
     "adapters",
     "errors",
@@ -106,6 +110,7 @@ Mapping.register(Batch)
 
 for _class in (BadRow, Column, Dataset, DiskCache, Epoch, Loader, Plan, Ragged, Shard, Shuffle, Skip, Stats, Tensor):
     _class.__module__ = "forebay"
+Hash.__module__ = Vocabulary.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")
 

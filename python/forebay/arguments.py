@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import _forebay, filters
+from .encodings import Hash, Vocabulary
 from .errors import InvalidError
 from .shard import Shard
 from .sizes import given, parse_bytes
@@ -81,11 +82,16 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     for name, value in decode.items():
         if not isinstance(value, (_forebay.Image, Tensor)):
             raise InvalidError(f"decode[{name!r}] must be a forebay.Image or a forebay.Tensor, got {_kind(value)}")
+    encode = arguments["encode"] or {}
+    for name, value in encode.items():
+        if not isinstance(value, (Vocabulary, Hash)):
+            raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {_kind(value)}")
     memory, threads = arguments["memory"], arguments["threads"]
     spec = {
         "columns": arguments["columns"],
         "decode": {name: image for name, image in decode.items() if isinstance(image, _forebay.Image)},
         "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
+        "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),

@@ -22,6 +22,7 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
+    from .encodings import Hash, Vocabulary
     from .tensor import Tensor
     from .types import FilterTerm, Location, SpecDict, StateDict, Transform
 
@@ -50,6 +51,9 @@ class Loader:
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"x": forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape. Default: no column is decoded; images
         are delivered as ``bytes``.
+    encode : mapping from str to Vocabulary or Hash, optional
+        Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
+        ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
     batch_size : int, default 32
         Rows in a batch of this process, not of all ranks together.
     drop_last : bool, default False
@@ -100,7 +104,7 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``filter`` or ``fill_null`` names a column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter`` or ``fill_null`` names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -134,6 +138,7 @@ class Loader:
         *,
         columns: Iterable[str] | None = None,
         decode: Mapping[str, _forebay.Image | Tensor] | None = None,
+        encode: Mapping[str, Vocabulary | Hash] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,
@@ -153,6 +158,7 @@ class Loader:
             "urls": urls if isinstance(urls, (str, os.PathLike, Dataset)) else locations(urls),
             "columns": None if columns is None else names(columns),
             "decode": None if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)"),
+            "encode": None if encode is None else mapping(encode, "encode", "forebay.Hash(1000)"),
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,

@@ -160,6 +160,8 @@ class TensorDict(TypedDict):
 class _SpecDict(TypedDict, total=False):
     tensors: dict[str, TensorDict]
     """The tensors in ``decode``, where there are any."""
+    encode: dict[str, dict[str, Any]]
+    """The columns that are encoded, where there are any."""
 
 
 class SpecDict(_SpecDict):

@@ -263,7 +263,7 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Selection::Rows(picks)
             | Selection::Spread { picks, .. }

@@ -11,6 +11,7 @@
 
 mod cell;
 mod decoder;
+mod encoding;
 mod form;
 mod image;
 mod plain;
@@ -26,6 +27,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
+pub use encoding::{Categories, Encoding, Hash, Vocabulary};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use plain::PlainCodec;
@@ -84,6 +86,11 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// column they may have any value. The caller adds their places. For [`Slot::Gathered`] alone.
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         Ok((self.gather(sources, selection)?, Vec::new()))
+    }
+
+    /// The bytes of a row in a batch, where they do not follow from what is stored. For [`Slot::Gathered`] alone.
+    fn row_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.

@@ -22,7 +22,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder, Tensor};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Tensor};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -149,6 +149,13 @@ impl LoaderBuilder {
     /// are stored.
     pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
         self.spec.tensors.insert(column.into(), tensor);
+        self
+    }
+
+    /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these. Default: as they
+    /// are stored.
+    pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
+        self.spec.encode.insert(column.into(), encoding.into());
         self
     }
 
@@ -353,8 +360,11 @@ impl LoaderBuilder {
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
         let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace)?;
         let all_narrow = projection.schema().fields().iter().all(|field| is_narrow(field.data_type()));
-        let needs_deals =
-            !all_narrow || decoded > 0 || spec.cache.is_some() || !matches!(spec.on_bad_row, OnBadRow::Raise);
+        let needs_deals = !all_narrow
+            || decoded > 0
+            || spec.cache.is_some()
+            || !spec.encode.is_empty()
+            || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);
 
         let mut fetcher = Fetcher {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::Tensor;
+use crate::column::{Encoding, Tensor};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -42,6 +42,9 @@ pub struct LoaderSpec {
     /// Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tensors: BTreeMap<String, Tensor>,
+    /// The columns whose values are delivered as integer codes, and how. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub encode: BTreeMap<String, Encoding>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
     /// The rows to read. Default: all.
@@ -105,6 +108,7 @@ impl Default for LoaderSpec {
             columns: None,
             decode: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            encode: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             filter: None,
             shard: Shard::default(),
@@ -132,6 +136,7 @@ impl CacheSpec {
 mod tests {
     use super::*;
     use crate::arrow::datatypes::DataType;
+    use crate::column::Vocabulary;
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -144,6 +149,10 @@ mod tests {
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
         spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
+        spec.encode.insert("city".into(), Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
+        spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
+        spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());
+        spec.encode.insert("user".into(), Encoding::hash_seeded(1000, u64::MAX));
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),

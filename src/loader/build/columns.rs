@@ -58,10 +58,21 @@ impl LoaderBuilder {
                 return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
             }
         }
+        for (name, encoding) in &self.spec.encode {
+            let field = self.read_column(projection, name, "encode")?;
+            let codec = encoding.codec(field, self.spec.fill_null.get(name));
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
+                return Err(Error::invalid("is both decoded and encoded").at(of_column(name)));
+            }
+        }
         let declared = Declared::of(&self.dataset.catalog.schema);
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
+            if self.spec.encode.contains_key(name) {
+                continue;
+            }
             if let Some((codec, _)) = codecs.get(name.as_str()) {
                 return Err(codec.noun().no_fill().at(of_column(name)));
             }
@@ -97,6 +108,10 @@ impl LoaderBuilder {
         let mut bytes_of_row = RowBytes { are_known: true, ..RowBytes::default() };
         let (mut alike, mut variable) = (Vec::new(), Vec::new());
         for (column, (field, codec)) in projection.schema().fields().iter().zip(codecs).enumerate() {
+            if let Some(bytes) = codec.row_bytes() {
+                bytes_of_row.others += bytes;
+                continue;
+            }
             match codec.slot() {
                 Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
                 Slot::Gathered if is_variable(field.data_type()) => {
