@@ -82,7 +82,8 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     for name, value in decode.items():
         if not isinstance(value, (_forebay.Image, Tensor)):
             raise InvalidError(f"decode[{name!r}] must be a forebay.Image or a forebay.Tensor, got {_kind(value)}")
-    encode = arguments["encode"] or {}
+    # Loaders that an earlier release pickled have none.
+    encode = arguments.get("encode") or {}
     for name, value in encode.items():
         if not isinstance(value, (Vocabulary, Hash)):
             raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {_kind(value)}")

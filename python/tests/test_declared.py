@@ -43,7 +43,9 @@ def nested(values: np.ndarray) -> pa.Array:
     return pa.array(values.tolist(), kind)
 
 
-@pytest.mark.parametrize("options", [{}, {"dim_names": ["a", "b", "c"]}, {"permutation": [2, 1, 0]}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"dim_names": ["a", "b", "c"]}, {"permutation": [2, 1, 0]}, {"permutation": [0, 2, 1]}], ids=str
+)
 def test_tensors_of_arrow_are_those_that_pyarrow_makes(options: dict[str, Any], tmp_path: Path) -> None:
     tensors = arrow_tensors(drawn(2, 3, 4).astype(np.float32), **options)
     pq.write_table(pa.table({"x": tensors, "id": range(ROWS)}), tmp_path / "a.parquet", row_group_size=9)

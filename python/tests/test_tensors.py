@@ -132,6 +132,25 @@ def test_one_block_and_cells_of_one_length_and_with_a_path(tmp_path: Path) -> No
         read(tmp_path, "fixed", fb.Tensor("int16", 3))
 
 
+def test_many_small_cells_are_each_in_their_row(tmp_path: Path) -> None:
+    want = np.random.default_rng(1).integers(0, 1 << 60, (9_000, 2))
+    bad = [17, 4_000, 8_191]
+    cells = [b"" if row in bad else raw(value) for row, value in enumerate(want)]
+    pq.write_table(pa.table({"x": cells, "id": range(len(cells))}), tmp_path / "a.parquet", row_group_size=1_000)
+    with fb.Loader(
+        tmp_path,
+        decode={"x": fb.Tensor("int64", 2)},
+        batch_size=5_000,
+        shuffle=fb.Shuffle(seed=1),
+        on_bad_row=fb.Skip(at_most=3),
+    ) as loader:
+        seen = []
+        for batch in loader:
+            np.testing.assert_array_equal(batch["x"], want[batch["id"]])
+            seen += batch["id"].tolist()
+    assert sorted(seen) == [row for row in range(len(cells)) if row not in bad]
+
+
 def test_shuffled_and_cached_rows_are_the_same(tmp_path: Path) -> None:
     want = arrays("float32")
     lists = want.reshape(ROWS, -1).tolist()

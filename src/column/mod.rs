@@ -1,8 +1,8 @@
 //! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
-//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain
-//!               └─ decode, cell by cell ─► slots ──► column of the batch     image, decoder
+//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, encoding
+//!               └─ decode, cell by cell ─► slots ──► column of the batch     image, tensor, decoder
 //! ```
 //!
 //! [`ColumnCodec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
@@ -48,6 +48,10 @@ pub(crate) enum Slot {
     /// Cell by cell, by [`ColumnCodec::decode`], into slots of this many bytes in a buffer of the loader's pool.
     Fixed(usize),
 }
+
+/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
+/// share the cost of a task.
+const CELLS_PER_TASK: usize = 8;
 
 /// The rows of a column, and those of them that are bad.
 pub(crate) type GatheredRows = (ArrayRef, Vec<(usize, Error)>);
@@ -106,6 +110,11 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
         let _ = (cell, key, workspace, slot);
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
+    }
+
+    /// Cells that one task decodes. For [`Slot::Fixed`] alone.
+    fn cells_per_task(&self) -> usize {
+        CELLS_PER_TASK
     }
 
     /// The kind of content, for errors.

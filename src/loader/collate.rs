@@ -72,10 +72,6 @@ pub(crate) struct Collated {
 /// All rows but the bad ones, and the bad ones by their place among the rows.
 type Complete = (RecordBatch, Vec<(usize, Error)>);
 
-/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
-/// share the cost of a task.
-const CELLS_PER_TASK: usize = 8;
-
 /// Bytes that one task gathers at least, of columns of fixed width: a thousand narrow columns are not a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
 
@@ -121,6 +117,8 @@ struct Slots {
     column: usize,
     /// Bytes of one slot.
     bytes: usize,
+    /// Slots of a piece.
+    cells: usize,
     /// Taken by the first task. Batches that wait for their turn then need none, and a buffer that was just released is
     /// reused at once.
     buffer: Option<PooledBuffer>,
@@ -273,9 +271,9 @@ impl Collation {
                     }
                 }
                 Slot::Fixed(bytes) => {
-                    let (place, pieces) =
-                        (results.decoded.len(), request.picks.len().div_ceil(CELLS_PER_TASK));
-                    results.decoded.push(Slots { column, bytes, buffer: None, pieces: Vec::new() });
+                    let (place, cells) = (results.decoded.len(), codec.cells_per_task());
+                    let pieces = request.picks.len().div_ceil(cells);
+                    results.decoded.push(Slots { column, bytes, cells, buffer: None, pieces: Vec::new() });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
@@ -329,10 +327,10 @@ impl Collation {
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
         let BatchRows { collator, picks, .. } = &self.request;
         let mut results = self.lock();
-        let Slots { column, bytes, buffer, pieces } = &mut results.decoded[place];
+        let Slots { column, bytes, cells, buffer, pieces } = &mut results.decoded[place];
         if buffer.is_none() {
             let taken = buffer.insert(collator.buffers.take(*bytes * picks.len()));
-            *pieces = taken.split(*bytes * CELLS_PER_TASK).into_iter().map(Some).collect();
+            *pieces = taken.split(*bytes * *cells).into_iter().map(Some).collect();
         }
         Some((*column, pieces[piece].take()?, *bytes))
     }
@@ -375,7 +373,7 @@ impl Collation {
             }
             Task::Decode(place, piece) => {
                 let Some((column, mut slots, bytes)) = self.slots(place, piece) else { return Ok(()) };
-                let first = piece * CELLS_PER_TASK;
+                let first = piece * collator.codecs[column].cells_per_task();
                 let stage = collator.codecs[column].stage();
                 let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
                 let bad = self.request.decode(&self.rows, column, first, (&mut slots, bytes))?;
@@ -479,7 +477,7 @@ impl Collation {
                 *gathered = filter(gathered, &kept).or_fail()?;
             }
         }
-        for Slots { column, bytes, buffer, pieces } in decoded {
+        for Slots { column, bytes, buffer, pieces, .. } in decoded {
             let Some(mut buffer) = buffer else { continue };
             buffer.join(pieces.into_iter().flatten());
             if !bad.is_empty() {

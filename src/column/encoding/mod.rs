@@ -50,14 +50,31 @@ pub enum Encoding {
 /// The bucket of a value is xxHash64 with the seed, of the bytes of a text or binary value, or of the eight bytes of an
 /// integer in little-endian order, modulo the number of buckets. It never changes: not from release to release, nor from
 /// machine to machine.
+///
+/// ```
+/// use forebay::Encoding;
+///
+/// let Encoding::Hash(hash) = Encoding::hash_seeded(1000, 7) else { unreachable!() };
+/// assert_eq!((hash.buckets(), hash.seed()), (1000, 7));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hash {
-    /// How many there are: codes are below.
-    pub(super) buckets: u64,
-    /// Other seeds put other values together.
+    buckets: u64,
     #[serde(default)]
-    pub(super) seed: u64,
+    seed: u64,
+}
+
+impl Hash {
+    /// How many there are: codes are below.
+    pub fn buckets(&self) -> u64 {
+        self.buckets
+    }
+
+    /// Other seeds put other values together.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
 }
 
 impl Encoding {

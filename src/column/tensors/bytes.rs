@@ -5,9 +5,12 @@ use std::sync::Arc;
 use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::column::tensor::tensor_field;
-use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, Slot};
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that one task writes at least, so that cells of a few values share its cost.
+const BYTES_PER_TASK: usize = 32 << 10;
 
 /// Copies the values of a cell into its slot.
 #[derive(Debug)]
@@ -71,6 +74,11 @@ impl ColumnCodec for BytesCodec {
             TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
             TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),
         }
+    }
+
+    /// A cell is little more than a copy.
+    fn cells_per_task(&self) -> usize {
+        (BYTES_PER_TASK / self.slot).max(CELLS_PER_TASK)
     }
 
     fn noun(&self) -> Noun {

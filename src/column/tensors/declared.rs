@@ -9,7 +9,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::lists::{Unfit, block, rows_of};
-use super::{described, levels, name_of};
+use super::{MAX_SIDES, described, levels, name_of};
 use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, UInt32Array};
 use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::{concat, take};
@@ -27,6 +27,9 @@ const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 const HUGGINGFACE: &str = "huggingface";
 /// The features that are tensors.
 const ARRAYS: [&str; 4] = ["Array2D", "Array3D", "Array4D", "Array5D"];
+
+/// Values of a row whose axes are put in another order: their places are kept.
+const MAX_PERMUTED: usize = 1 << 22;
 
 /// The shapes that the files of a data set declare.
 #[derive(Debug, Default)]
@@ -70,8 +73,9 @@ impl Declared {
 
 /// Numbers of at least 1, and of these one or more.
 fn sides(value: &Value) -> Option<Vec<usize>> {
-    let sides = value.as_array()?.iter().map(|side| usize::try_from(side.as_u64()?).ok());
-    sides.collect::<Option<Vec<_>>>().filter(|sides| !sides.is_empty() && !sides.contains(&0))
+    let sides = value.as_array().filter(|sides| sides.len() <= MAX_SIDES)?;
+    let sides = sides.iter().map(|side| usize::try_from(side.as_u64()?).ok()).collect::<Option<Vec<_>>>();
+    sides.filter(|sides| !sides.is_empty() && !sides.contains(&0))
 }
 
 /// A shape as it is stored, and which of its axes come in which order.
@@ -120,14 +124,18 @@ impl FixedCodec {
         }
         let plain = PlainCodec { fill: fill.cloned() };
         let Some(axes) = permutation else { return Some(FixedCodec { plain, shape, order: None }) };
+        if values > MAX_PERMUTED {
+            return None;
+        }
         let stride = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+        let strides: Vec<usize> = axes.iter().map(|&axis| stride(axis)).collect();
         let permuted: Vec<usize> = axes.iter().map(|&axis| shape[axis]).collect();
         let order = (0..values).map(|value| {
             let mut rest = value;
-            let places = axes.iter().rev().map(|&axis| {
-                let index = rest % shape[axis];
-                rest /= shape[axis];
-                index * stride(axis)
+            let places = permuted.iter().zip(&strides).rev().map(|(side, stride)| {
+                let index = rest % side;
+                rest /= side;
+                index * stride
             });
             places.sum::<usize>() as u32
         });
@@ -287,7 +295,9 @@ mod tests {
 
     #[test]
     fn a_declaration_that_does_not_fit_counts_for_nothing() {
+        let many = format!(r#"{{"shape":[2,3{}]}}"#, ",1".repeat(30));
         for parameters in [
+            &many[..],
             "",
             "{}",
             r#"{"shape":[2,4]}"#,

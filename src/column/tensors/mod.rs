@@ -83,6 +83,9 @@ enum ByteOrder {
     Big,
 }
 
+/// Sides of a tensor: numpy has arrays of 32, and rows are one of them.
+const MAX_SIDES: usize = 31;
+
 /// The types of values, by the names that numpy has for them.
 const TYPES: [(&str, DataType); 12] = [
     ("bool", DataType::Boolean),
@@ -181,6 +184,10 @@ impl Tensor {
         if self.shape.is_empty() || self.shape.contains(&0) {
             return Err(Error::invalid(format!("a tensor of shape {:?}", self.shape))
                 .hint("a row has one side or more, each of 1 or more"));
+        }
+        if self.shape.len() > MAX_SIDES {
+            let cause = format!("a tensor of {} sides", self.shape.len());
+            return Err(Error::invalid(cause).hint(format!("up to {MAX_SIDES}, as numpy has them")));
         }
         if self.byte_order == ByteOrder::Big && self.format != TensorFormat::Raw {
             let cause = format!("a byte order is given for {} cells", self.format.name());
@@ -291,6 +298,7 @@ mod tests {
             (float(&[]), &cells, "shape []"),
             (float(&[2, 0]), &cells, "shape [2, 0]"),
             (float(&[1 << 20, 1 << 20]), &cells, "more than 2^31"),
+            (float(&[1; 32]), &cells, "32 sides"),
             (float(&[2]).big_endian().format(TensorFormat::Npy), &cells, "byte order"),
             (float(&[2]), &Field::new("x", DataType::Utf8View, true), "holds Utf8View"),
             (float(&[2]), &lists(list(DataType::Float64)), "values are float64, not float32"),
