@@ -18,6 +18,7 @@ pub mod array {
     pub use arrow_array::cast::*;
     pub use arrow_array::iterator::*;
     pub use arrow_array::*;
+    pub(crate) use arrow_data::transform::MutableArrayData;
     pub use arrow_data::{ArrayData, ArrayDataBuilder, ByteView, MAX_INLINE_VIEW_LEN};
 }
 

@@ -67,9 +67,9 @@
 //!
 //! | job | types |
 //! |---|---|
-//! | open | [`Dataset`], [`Locations`] |
+//! | open | [`Dataset`], [`OpenOptions`], [`Locations`] |
 //! | choose rows | [`Filter`], with its terms in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Decoder`] with [`RowKey`]; [`Fill`] for nulls |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`]; [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
@@ -165,7 +165,10 @@ pub use parquet;
 
 pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
-pub use column::{BoxFormat, Boxes, Decoder, Follow, Keypoints, Mask};
+pub use column::{
+    BoxFormat, Boxes, Categories, Decoder, Encoding, Follow, Hash, Keypoints, Mask, Tensor, TensorFormat,
+    Vocabulary,
+};
 pub use decode::{Image, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{

@@ -1,8 +1,8 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`DiskCache` and :class:`Skip` are its options,
-and :func:`col` begins a filter.
+:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Vocabulary`, :class:`Hash`,
+:class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -38,6 +38,7 @@ from . import adapters, errors, types
 from ._forebay import Batch, Image, Schema, __version__
 from .column import Column
 from .dataset import Dataset
+from .encodings import Hash, Vocabulary
 from .epoch import BadRow, Epoch
 from .errors import (
     BadRowError,
@@ -63,6 +64,7 @@ from .program import main
 from .ragged import Ragged
 from .reports import Plan, Stats
 from .shard import Shard
+from .tensor import Tensor
 from .values import DiskCache, Shuffle, Skip
 
 __all__ = [
@@ -81,6 +83,7 @@ __all__ = [
     "Epoch",
     "Expression",
     "ForebayError",
+    "Hash",
     "Image",
     "InternalError",
     "InvalidError",
@@ -98,9 +101,11 @@ __all__ = [
     "Skip",
     "StateMismatchError",
     "Stats",
+    "Tensor",
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
+    "Vocabulary",
     "__version__",
     "adapters",
     "col",
@@ -130,8 +135,10 @@ for _class in (
     Shuffle,
     Skip,
     Stats,
+    Tensor,
 ):
     _class.__module__ = "forebay"
+Hash.__module__ = Vocabulary.__module__ = "forebay"
 
 _FRAMEWORKS = ("jax", "keras", "tf", "torch")
 

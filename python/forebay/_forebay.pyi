@@ -6,7 +6,18 @@ from typing import Any, final
 import numpy as np
 
 from .column import Column as PublicColumn
-from .types import BoxFormat, CacheTier, ColumnKind, FilterOperator, MaskType, Mixing, PixelLayout, PixelType
+from .types import (
+    BoxFormat,
+    CacheTier,
+    ColumnKind,
+    FilterOperator,
+    MaskType,
+    Mixing,
+    PixelLayout,
+    PixelType,
+    TensorFormat,
+    TensorType,
+)
 
 __version__: str
 __level__: str
@@ -17,6 +28,8 @@ MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
 PIXEL_TYPES: tuple[PixelType, ...]
+TENSOR_FORMATS: tuple[TensorFormat, ...]
+TENSOR_TYPES: tuple[TensorType, ...]
 
 def main(arguments: list[str]) -> int: ...
 def parse_size(text: str) -> int: ...

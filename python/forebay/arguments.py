@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 
 from . import _forebay, filters
+from .encodings import Hash, Vocabulary
 from .errors import InvalidError
 from .following import Boxes, Keypoints, Mask
 from .shard import Shard
 from .sizes import given, parse_bytes
+from .tensor import Tensor
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -79,15 +81,23 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
     for name, value in decode.items():
-        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask)):
+        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask, Tensor)):
             raise InvalidError(
-                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints or Mask, got {_kind(value)}"
+                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask or Tensor, got {_kind(value)}"
             )
+    # Loaders that an earlier release pickled have none.
+    encode = arguments.get("encode") or {}
+    for name, value in encode.items():
+        if not isinstance(value, (Vocabulary, Hash)):
+            raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {_kind(value)}")
     memory, threads = arguments["memory"], arguments["threads"]
+    following = {name: value for name, value in decode.items() if isinstance(value, (Boxes, Keypoints, Mask))}
     spec = {
         "columns": arguments["columns"],
-        "decode": {name: value for name, value in decode.items() if isinstance(value, _forebay.Image)},
-        "follow": {name: value._options() for name, value in decode.items() if not isinstance(value, _forebay.Image)},
+        "decode": {name: image for name, image in decode.items() if isinstance(image, _forebay.Image)},
+        "follow": {name: value._options() for name, value in following.items()},
+        "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
+        "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),

@@ -14,6 +14,7 @@ from .values import whole
 
 if TYPE_CHECKING:
     from .loader import Loader
+    from .tensor import Tensor
     from .types import Location
 
 __all__ = ["Dataset"]
@@ -132,7 +133,7 @@ class Dataset:
         rows: int = 5,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image] | None = None,
+        decode: Mapping[str, _forebay.Image | Tensor] | None = None,
     ) -> _forebay.Batch:
         """The first rows, in stored order.
 
@@ -142,8 +143,8 @@ class Dataset:
             Rows to read, at least 1. The batch has fewer if the data set has fewer.
         columns : iterable of str, optional
             Names of the columns to read. Default: all of them.
-        decode : mapping from str to Image, optional
-            How to decode image columns. Default: images stay encoded, as ``bytes``.
+        decode : mapping from str to Image or Tensor, optional
+            How to decode columns. Default: images stay encoded, as ``bytes``.
 
         Returns
         -------

@@ -23,7 +23,9 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
+    from .encodings import Hash, Vocabulary
     from .following import Boxes, Keypoints, Mask
+    from .tensor import Tensor
     from .types import Filter, Location, SpecDict, StateDict, Transform
 
 __all__ = ["Loader"]
@@ -47,10 +49,14 @@ class Loader:
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
         Names of the columns to read, in the order of delivery. Default: all columns.
-    decode : mapping from str to Image, Boxes, Keypoints or Mask, optional
-        How to decode image columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}``, and the columns that
-        are cropped and mirrored with them: ``{"boxes": forebay.Boxes(of="image")}``. Default: no column is decoded;
-        images are delivered as ``bytes``.
+    decode : mapping from str to Image, Boxes, Keypoints, Mask or Tensor, optional
+        How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
+        ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
+        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape. Default: no column is decoded; images are
+        delivered as ``bytes``.
+    encode : mapping from str to Vocabulary or Hash, optional
+        Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
+        ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
     batch_size : int, default 32
         Rows in a batch of this process, not of all ranks together.
     drop_last : bool, default False
@@ -104,7 +110,7 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``filter`` or ``fill_null`` names a column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter`` or ``fill_null`` names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -137,7 +143,8 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor] | None = None,
+        encode: Mapping[str, Vocabulary | Hash] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,
@@ -158,6 +165,7 @@ class Loader:
             "urls": urls if isinstance(urls, (str, os.PathLike, Dataset)) else locations(urls),
             "columns": None if columns is None else names(columns),
             "decode": None if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)"),
+            "encode": None if encode is None else mapping(encode, "encode", "forebay.Hash(1000)"),
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,

@@ -41,6 +41,9 @@ __all__ = [
     "StageDict",
     "StateDict",
     "StatsDict",
+    "TensorDict",
+    "TensorFormat",
+    "TensorType",
     "TrafficDict",
     "Transform",
     "VerdictDict",
@@ -72,6 +75,24 @@ BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 
 MaskType = Literal["uint8", "uint16"]
 """Type of the numbers of a mask."""
+TensorType = Literal[
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]
+"""Type of a value of a tensor."""
+
+TensorFormat = Literal["raw", "npy", "npz"]
+"""How a cell of bytes holds a tensor."""
 
 CacheTier = Literal["auto", "rows", "resized", "pixels"]
 """Form in which a cache keeps images."""
@@ -141,7 +162,27 @@ class CacheDict(TypedDict):
     tier: CacheTier
 
 
-class _SpecDict(TypedDict):
+class TensorDict(TypedDict):
+    """A :class:`forebay.Tensor` as JSON."""
+
+    dtype: TensorType
+    shape: list[int]
+    format: TensorFormat
+    byte_order: Literal["little", "big"]
+
+
+class _SpecDict(TypedDict, total=False):
+    follow: dict[str, dict[str, Any]]
+    """What ``decode`` says of columns that belong to images, where there are any."""
+    tensors: dict[str, TensorDict]
+    """The tensors in ``decode``, where there are any."""
+    encode: dict[str, dict[str, Any]]
+    """The columns that are encoded, where there are any."""
+
+
+class SpecDict(_SpecDict):
+    """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
+
     columns: list[str]
     decode: dict[str, dict[str, Any]]
     batch_size: int
@@ -157,13 +198,6 @@ class _SpecDict(TypedDict):
     fill_null: dict[str, Any]
     cache: CacheDict | None
     trace: str | None
-
-
-class SpecDict(_SpecDict, total=False):
-    """The value of :attr:`forebay.Loader.spec`: the options of a loader, by the names of its arguments."""
-
-    follow: dict[str, dict[str, Any]]
-    """What ``decode`` says of columns that belong to images, if there are any."""
 
 
 class PlanDict(TypedDict):

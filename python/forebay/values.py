@@ -156,9 +156,10 @@ class Skip:
     """Leaves bad rows out of the batches and counts them, instead of raising.
 
     A batch is shorter by the rows that are left out of it, so that every rank has the same number of steps;
-    :meth:`Loader.skipped` lists them. Bad rows are those whose image cannot be decoded, those with a null in a
-    column that needs values (numbers, booleans, times, binary of fixed length, lists, structures of these) and has no
-    ``fill_null``, and those of row groups that cannot be read. Of an image only the part that is wanted is decoded:
+    :meth:`Loader.skipped` lists them. Bad rows are those whose image cannot be decoded, whose tensor has another shape,
+    or whose value is not in a vocabulary; those with a null in a column that needs values (numbers, booleans, times,
+    binary of fixed length, lists, structures of these) and has no ``fill_null``, and those of row groups that cannot be
+    read. Of an image only the part that is wanted is decoded:
     damage outside that part, such as below a crop, is not seen.
 
     Parameters

@@ -1,7 +1,7 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
 use forebay::filter::Op;
-use forebay::{BoxFormat, Layout, MaskType, PixelType, Shuffle, Tier};
+use forebay::{BoxFormat, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -14,5 +14,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;
-    add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))
+    add("PIXEL_TYPES", &PixelType::ALL.map(PixelType::name))?;
+    add("TENSOR_FORMATS", &TensorFormat::ALL.map(TensorFormat::name))?;
+    add("TENSOR_TYPES", &Tensor::TYPES)
 }

@@ -93,6 +93,7 @@ def test_the_examples_of_a_framework_run(name: str, documented: Path, monkeypatc
 def test_the_main_objects_have_examples() -> None:
     main = {"Loader", "Dataset", "Epoch", "Batch", "Image", "Schema", "Column", "Ragged", "Shuffle", "Shard", "Skip"}
     main |= {"DiskCache", "Plan", "Stats", "Batches", "forebay", "forebay.adapters", "forebay.errors", "forebay.types"}
+    main |= {"Tensor"}
     assert main <= set(WITH_EXAMPLES)
 
 

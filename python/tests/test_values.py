@@ -266,6 +266,8 @@ def test_names_of_options_are_those_of_the_library() -> None:
         (types.Mixing, _forebay.MIXINGS),
         (types.PixelLayout, _forebay.PIXEL_LAYOUTS),
         (types.PixelType, _forebay.PIXEL_TYPES),
+        (types.TensorFormat, _forebay.TENSOR_FORMATS),
+        (types.TensorType, _forebay.TENSOR_TYPES),
     ):
         assert get_args(literal) == names
 

@@ -263,7 +263,7 @@ impl Selection {
         Selection::Spread { picks, lying, stretches }
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Selection::Rows(picks)
             | Selection::Spread { picks, .. }
@@ -274,7 +274,7 @@ impl Selection {
     }
 
     /// Visits source and row of each selected row.
-    pub(super) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
+    pub(crate) fn for_each(&self, mut visit: impl FnMut(usize, usize)) {
         match self {
             Selection::Rows(picks)
             | Selection::Spread { picks, .. }

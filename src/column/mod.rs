@@ -1,8 +1,8 @@
 //! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
-//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain
-//!               └─ decode, cell by cell ─► slots ──► column of the batch     image, decoder
+//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, encoding
+//!               └─ decode, cell by cell ─► slots ──► column of the batch     image, tensor, decoder
 //! ```
 //!
 //! [`ColumnCodec`] is all that the loader, the row cache and the statistics know of a column: a new type of column is one
@@ -11,11 +11,13 @@
 
 mod cell;
 mod decoder;
+mod encoding;
 mod follow;
 mod form;
 mod image;
 mod plain;
 mod tensor;
+mod tensors;
 
 use std::fmt;
 use std::sync::Arc;
@@ -26,12 +28,15 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
+pub use encoding::{Categories, Encoding, Hash, Vocabulary};
 pub(crate) use follow::{AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec};
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
 pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
+pub(crate) use tensors::Declared;
+pub use tensors::{Tensor, TensorFormat};
 
 use crate::batch::{Selection, gather};
 use crate::decode::{RowKey, Workspace};
@@ -46,6 +51,13 @@ pub(crate) enum Slot {
     /// Cell by cell, by [`ColumnCodec::decode`], into slots of this many bytes in a buffer of the loader's pool.
     Fixed(usize),
 }
+
+/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
+/// share the cost of a task.
+const CELLS_PER_TASK: usize = 8;
+
+/// The rows of a column, and those of them that are bad.
+pub(crate) type GatheredRows = (ArrayRef, Vec<(usize, Error)>);
 
 /// How one column is delivered. The name is Petastorm's: a codec turns a stored cell into the value that a training
 /// step gets.
@@ -75,6 +87,17 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// The selected rows of a column of the `sources`. For [`Slot::Gathered`] alone.
     fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
         gather(sources, selection, None)
+    }
+
+    /// The same, and those of the rows that cannot be delivered, by their place and in order, each with the reason. In the
+    /// column they may have any value. The caller adds their places. For [`Slot::Gathered`] alone.
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        Ok((self.gather(sources, selection)?, Vec::new()))
+    }
+
+    /// The bytes of a row in a batch, where they do not follow from what is stored. For [`Slot::Gathered`] alone.
+    fn row_bytes(&self) -> Option<u64> {
+        None
     }
 
     /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.
@@ -116,6 +139,11 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     ) -> Result<()> {
         let _ = (cell, followed, key, workspace, slot);
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
+    }
+
+    /// Cells that one task decodes. For [`Slot::Fixed`] alone.
+    fn cells_per_task(&self) -> usize {
+        CELLS_PER_TASK
     }
 
     /// The kind of content, for errors.

@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayData, ArrayRef, FixedSizeListArray, make_array};
-use crate::arrow::buffer::Buffer;
+use crate::arrow::array::{ArrayData, ArrayRef, BooleanArray, FixedSizeListArray, make_array};
+use crate::arrow::buffer::{BooleanBuffer, Buffer};
 use crate::arrow::datatypes::{DataType, Field};
 
 use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// The name of the extension type.
+pub(super) const TENSOR: &str = "arrow.fixed_shape_tensor";
 
 /// The field of a column of tensors: fixed-size lists with the `arrow.fixed_shape_tensor` extension type. `shape` is that of
 /// one row.
@@ -22,7 +25,7 @@ pub(super) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Resul
     let list = DataType::FixedSizeList(Arc::new(Field::new("item", item, false)), values);
     let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let metadata = HashMap::from([
-        ("ARROW:extension:name".to_string(), "arrow.fixed_shape_tensor".to_string()),
+        ("ARROW:extension:name".to_string(), TENSOR.to_string()),
         ("ARROW:extension:metadata".to_string(), format!(r#"{{"shape":[{}]}}"#, sides.join(","))),
     ]);
     Ok(Field::new(name, list, false).with_metadata(metadata))
@@ -33,12 +36,17 @@ pub(crate) fn tensor(field: &Field, buffer: Buffer, rows: usize) -> Result<Array
     let DataType::FixedSizeList(item, length) = field.data_type() else {
         return Err(Error::new(ErrorKind::Internal, "slots of a column that is no tensor"));
     };
-    let data = ArrayData::builder(item.data_type().clone())
-        .len(*length as usize * rows)
-        .add_buffer(buffer)
-        // Allocators align large buffers for every number type, but do not promise it for bytes.
-        .align_buffers(true)
-        .build()
-        .or_fail()?;
-    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, make_array(data), None).or_fail()?))
+    let count = *length as usize * rows;
+    let values: ArrayRef = match item.data_type() {
+        // A slot has a byte for each.
+        DataType::Boolean => {
+            Arc::new(BooleanArray::new(BooleanBuffer::collect_bool(count, |at| buffer[at] != 0), None))
+        }
+        other => {
+            let data = ArrayData::builder(other.clone()).len(count).add_buffer(buffer);
+            // Allocators align large buffers for every number type, but do not promise it for bytes.
+            make_array(data.align_buffers(true).build().or_fail()?)
+        }
+    };
+    Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, values, None).or_fail()?))
 }

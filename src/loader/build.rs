@@ -23,7 +23,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder, Follow};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Tensor};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -151,6 +151,20 @@ impl LoaderBuilder {
     /// delivered as tensors of one shape, as images are. Default: none.
     pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
         self.decoders.push((column.into(), decoder));
+        self
+    }
+
+    /// Delivers the cells of a column as tensors of one shape: raw bytes, files of numpy, or lists of numbers. Default: as they
+    /// are stored.
+    pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
+        self.spec.tensors.insert(column.into(), tensor);
+        self
+    }
+
+    /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these. Default: as they
+    /// are stored.
+    pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
+        self.spec.encode.insert(column.into(), encoding.into());
         self
     }
 
@@ -363,7 +377,9 @@ impl LoaderBuilder {
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
         let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
-        let grouping = match schema.fields().iter().all(|field| is_flat(field.data_type())) && decoded == 0 {
+        let lengths = self.lengths(&codecs, &projection)?;
+        let all_flat = schema.fields().iter().all(|field| is_flat(field.data_type()));
+        let grouping = match all_flat && decoded == 0 && lengths.columns.is_empty() {
             false => Grouping::Alone,
             true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
             true => Grouping::Scattered,
@@ -371,8 +387,11 @@ impl LoaderBuilder {
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
         let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace)?;
         let all_narrow = projection.schema().fields().iter().all(|field| is_narrow(field.data_type()));
-        let needs_deals =
-            !all_narrow || decoded > 0 || spec.cache.is_some() || !matches!(spec.on_bad_row, OnBadRow::Raise);
+        let needs_deals = !all_narrow
+            || decoded > 0
+            || spec.cache.is_some()
+            || !spec.encode.is_empty()
+            || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);
 
         let mut fetcher = Fetcher {
@@ -402,7 +421,6 @@ impl LoaderBuilder {
             batch: spec.batch_size,
             drop_last: spec.drop_last,
         };
-        let lengths = self.lengths(&codecs, &fetcher.projection)?;
         let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
         Ok(Settled {

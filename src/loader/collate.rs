@@ -74,10 +74,6 @@ pub(crate) struct Collated {
 /// All rows but the bad ones, and the bad ones by their place among the rows.
 type Complete = (RecordBatch, Vec<(usize, Error)>);
 
-/// Cells that one task decodes: few, so that a slow one holds up few others, but more than one, so that tiny cells
-/// share the cost of a task.
-const CELLS_PER_TASK: usize = 8;
-
 /// Bytes that one task gathers at least, of columns of fixed width: a thousand narrow columns are not a thousand tasks.
 const GATHERED_PER_TASK: usize = 256 << 10;
 
@@ -123,6 +119,8 @@ struct Slots {
     column: usize,
     /// Bytes of one slot.
     bytes: usize,
+    /// Slots of a piece.
+    cells: usize,
     /// Taken by the first task. Batches that wait for their turn then need none, and a buffer that was just released is
     /// reused at once.
     buffer: Option<PooledBuffer>,
@@ -226,6 +224,17 @@ impl BatchRows {
         missing.collect()
     }
 
+    /// The rows of a gathered column that its codec cannot deliver, with their places. Rows that could not be read are bad
+    /// for that reason.
+    fn refused(&self, column: usize, rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
+        let placed = rows.into_iter().filter_map(|(at, error)| {
+            let (source, place) = self.picks[at];
+            let resident = &self.sources[source as usize];
+            resident.lost.is_none().then(|| (at, error.at(self.collator.place(resident, place, column))))
+        });
+        placed.collect()
+    }
+
     /// The rows of parts that could not be read, with the reason.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
@@ -267,9 +276,9 @@ impl Collation {
                     }
                 }
                 Slot::Fixed(bytes) => {
-                    let (place, pieces) =
-                        (results.decoded.len(), request.picks.len().div_ceil(CELLS_PER_TASK));
-                    results.decoded.push(Slots { column, bytes, buffer: None, pieces: Vec::new() });
+                    let (place, cells) = (results.decoded.len(), codec.cells_per_task());
+                    let pieces = request.picks.len().div_ceil(cells);
+                    results.decoded.push(Slots { column, bytes, cells, buffer: None, pieces: Vec::new() });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
@@ -323,10 +332,10 @@ impl Collation {
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
         let BatchRows { collator, picks, .. } = &self.request;
         let mut results = self.lock();
-        let Slots { column, bytes, buffer, pieces } = &mut results.decoded[place];
+        let Slots { column, bytes, cells, buffer, pieces } = &mut results.decoded[place];
         if buffer.is_none() {
             let taken = buffer.insert(collator.buffers.take(*bytes * picks.len()));
-            *pieces = taken.split(*bytes * CELLS_PER_TASK).into_iter().map(Some).collect();
+            *pieces = taken.split(*bytes * *cells).into_iter().map(Some).collect();
         }
         Some((*column, pieces[piece].take()?, *bytes))
     }
@@ -337,10 +346,12 @@ impl Collation {
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        let gathered = collator.codecs[column].gather(&arrays, self.selection(data_type));
+        let gathered = collator.codecs[column].gather_rows(&arrays, self.selection(data_type));
         let name = collator.schema.field(column).name();
-        let gathered = gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
+        let (gathered, refused) =
+            gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
         let (gathered, mut bad) = self.followed(column, gathered)?;
+        bad.extend(self.request.refused(column, refused));
         bad.extend(self.request.nulls(column, gathered.as_ref()));
         Ok((gathered, bad))
     }
@@ -368,7 +379,7 @@ impl Collation {
             }
             Task::Decode(place, piece) => {
                 let Some((column, mut slots, bytes)) = self.slots(place, piece) else { return Ok(()) };
-                let first = piece * CELLS_PER_TASK;
+                let first = piece * collator.codecs[column].cells_per_task();
                 let stage = collator.codecs[column].stage();
                 let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
                 let bad = self.request.decode(&self.rows, column, first, (&mut slots, bytes))?;
@@ -473,7 +484,7 @@ impl Collation {
                 *gathered = filter(gathered, &kept).or_fail()?;
             }
         }
-        for Slots { column, bytes, buffer, pieces } in decoded {
+        for Slots { column, bytes, buffer, pieces, .. } in decoded {
             let Some(mut buffer) = buffer else { continue };
             buffer.join(pieces.into_iter().flatten());
             if !bad.is_empty() {

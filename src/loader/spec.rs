@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::Follow;
+use crate::column::{Encoding, Follow, Tensor};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -41,6 +41,13 @@ pub struct LoaderSpec {
     /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub follow: BTreeMap<String, Follow>,
+    /// The columns whose cells are tensors of one shape, and how they are stored; in Python they are given with `decode`.
+    /// Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub tensors: BTreeMap<String, Tensor>,
+    /// The columns whose values are delivered as integer codes, and how. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub encode: BTreeMap<String, Encoding>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
     /// The rows to read. Default: all.
@@ -104,6 +111,8 @@ impl Default for LoaderSpec {
             columns: None,
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
+            tensors: BTreeMap::new(),
+            encode: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             filter: None,
             shard: Shard::default(),
@@ -130,7 +139,8 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::column::{BoxFormat, Boxes, Keypoints, Mask};
+    use crate::arrow::datatypes::DataType;
+    use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -146,6 +156,11 @@ mod tests {
         spec.follow.insert("boxes".into(), boxes.into());
         spec.follow.insert("joints".into(), Keypoints::of("image").numbers(3).into());
         spec.follow.insert("mask".into(), Mask::of("image").into());
+        spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
+        spec.encode.insert("city".into(), Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
+        spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
+        spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());
+        spec.encode.insert("user".into(), Encoding::hash_seeded(1000, u64::MAX));
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),

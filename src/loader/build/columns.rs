@@ -6,9 +6,9 @@ use std::sync::Arc;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
-use crate::batch::is_variable;
+use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, DecoderCodec, PlainCodec, Slot};
+use crate::column::{ColumnCodec, Declared, DecoderCodec, PlainCodec, Slot};
 use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
@@ -56,19 +56,38 @@ impl LoaderBuilder {
                 return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
             }
         }
+        for (name, tensor) in &self.spec.tensors {
+            let field = self.read_column(projection, name, "decode")?;
+            let codec = tensor.codec(field).map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
+                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+            }
+        }
+        for (name, encoding) in &self.spec.encode {
+            let field = self.read_column(projection, name, "encode")?;
+            let codec = encoding.codec(field, self.spec.fill_null.get(name));
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered_by(codec, field)?).is_some() {
+                return Err(Error::invalid("is both decoded and encoded").at(of_column(name)));
+            }
+        }
+        let declared = Declared::of(&self.dataset.catalog.schema);
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
+            if self.spec.encode.contains_key(name) {
+                continue;
+            }
             if let Some((codec, _)) = codecs.get(name.as_str()) {
                 return Err(codec.noun().no_fill().at(of_column(name)));
             }
-            fills.insert(name, delivered(PlainCodec { fill: Some(value.clone()) }, field)?);
+            fills.insert(name, plain(&declared, field, Some(value))?);
         }
         let fields = projection.schema().fields();
         codecs.extend(fills);
         let each = fields.iter().map(|field| match codecs.remove(field.name().as_str()) {
             Some(codec) => Ok(codec),
-            None => delivered(PlainCodec::default(), field),
+            None => plain(&declared, field, None),
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(projection)?);
@@ -96,6 +115,10 @@ impl LoaderBuilder {
         let mut bytes_of_row = RowBytes { are_known: true, ..RowBytes::default() };
         let (mut alike, mut variable) = (Vec::new(), Vec::new());
         for (column, (field, codec)) in projection.schema().fields().iter().zip(codecs).enumerate() {
+            if let Some(bytes) = codec.row_bytes() {
+                bytes_of_row.others += bytes;
+                continue;
+            }
             match codec.slot() {
                 Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
                 Slot::Gathered if is_variable(field.data_type()) => {
@@ -172,8 +195,24 @@ pub(super) fn delivered(
     codec: impl ColumnCodec + 'static,
     stored: &Field,
 ) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+    delivered_by(Arc::new(codec), stored)
+}
+
+fn delivered_by(codec: Arc<dyn ColumnCodec>, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
     let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
-    Ok((Arc::new(codec), field))
+    Ok((codec, field))
+}
+
+/// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
+fn plain(
+    declared: &Declared,
+    stored: &Field,
+    fill: Option<&Fill>,
+) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+    match declared.codec(stored, fill) {
+        Some(codec) => delivered_by(codec, stored),
+        None => delivered(PlainCodec { fill: fill.cloned() }, stored),
+    }
 }
 
 pub(super) fn of_column(name: &str) -> Place {

@@ -1,0 +1,313 @@
+"""Columns of categories come as the codes that a dict, or xxHash64, gives them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROWS = 211
+#: The hash of some values with seed 0, as its specification has them.
+PINNED = {b"": 0xEF46DB3751D8E999, b"a": 0xD24EC4F1A98C6E5B, b"abc": 0x44BC2CF5AD770999}
+
+
+def xxh64(data: bytes, seed: int) -> int:
+    """xxHash64 as it is specified, a step at a time."""
+    mask = (1 << 64) - 1
+    p1, p2, p3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
+    p4, p5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
+
+    def rotated(value: int, by: int) -> int:
+        return (value << by | value >> (64 - by)) & mask
+
+    def mixed(lane: int, word: int) -> int:
+        return rotated((lane + word * p2) & mask, 31) * p1 & mask
+
+    at = 0
+    digest = (seed + p5) & mask
+    if len(data) >= 32:
+        lanes = [(seed + p1 + p2) & mask, (seed + p2) & mask, seed, (seed - p1) & mask]
+        while at + 32 <= len(data):
+            for lane in range(4):
+                lanes[lane] = mixed(lanes[lane], int.from_bytes(data[at : at + 8], "little"))
+                at += 8
+        digest = sum(rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)) & mask
+        for lane in lanes:
+            digest = ((digest ^ mixed(0, lane)) * p1 + p4) & mask
+    digest = (digest + len(data)) & mask
+    while at + 8 <= len(data):
+        word = mixed(0, int.from_bytes(data[at : at + 8], "little"))
+        digest = (rotated(digest ^ word, 27) * p1 + p4) & mask
+        at += 8
+    if at + 4 <= len(data):
+        word = int.from_bytes(data[at : at + 4], "little") * p1 & mask
+        digest = (rotated(digest ^ word, 23) * p2 + p3) & mask
+        at += 4
+    for byte in data[at:]:
+        digest = rotated(digest ^ byte * p5 & mask, 11) * p1 & mask
+    digest = (digest ^ digest >> 33) * p2 & mask
+    digest = (digest ^ digest >> 29) * p3 & mask
+    return digest ^ digest >> 32
+
+
+def words(count: int = ROWS) -> list[str]:
+    """Some are frequent, some are not, and some are longer than what a view has beside it."""
+    rng = np.random.default_rng(5)
+    known = ["Berlin", "Paris", "", "Zürich", "San Francisco, California", "x" * 40]
+    return [known[place] for place in rng.zipf(1.5, count) % len(known)]
+
+
+def stored(values: list[str]) -> dict[str, pa.Array]:
+    """The same categories in each type that is encoded."""
+    kinds = sorted(set(values))
+    numbers = [kinds.index(value) * 1_000 - 2 for value in values]
+    lists = [values[: row % 3] for row in range(len(values))]
+    return {
+        "text": pa.array(values),
+        "large": pa.array(values, pa.large_string()),
+        "bytes": pa.array([value.encode() for value in values]),
+        "dictionary": pa.array(values).dictionary_encode(),
+        "i16": pa.array(numbers, pa.int16()),
+        "i64": pa.array(numbers, pa.int64()),
+        "u32": pa.array([number + 2 for number in numbers], pa.uint32()),
+        "fixed": pa.array([f"{number:6}".encode() for number in numbers], pa.binary(6)),
+        "texts": pa.array(lists),
+        "numbers": pa.array([numbers[: row % 4] for row in range(len(values))], pa.list_(pa.int32())),
+    }
+
+
+@pytest.fixture(scope="module")
+def columns() -> dict[str, pa.Array]:
+    return stored(words())
+
+
+@pytest.fixture(scope="module")
+def data(columns: dict[str, pa.Array], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("categories")
+    table = pa.table({"id": range(ROWS), **columns})
+    pq.write_table(table, folder / "a.parquet", row_group_size=25)
+    return folder
+
+
+def flat(values: list[Any]) -> list[Any]:
+    return [item for value in values for item in value] if isinstance(values[0], list) else values
+
+
+def check(data: Path, column: str, encoding: Any, code: Any, want: list[Any], **options: Any) -> None:
+    """The codes of a column, however its rows are shuffled, are those of its values."""
+    width = np.int32 if isinstance(encoding, fb.Vocabulary) else np.int64
+    for shuffle in (None, fb.Shuffle(seed=3, window_rows=60)):
+        with fb.Loader(
+            data, columns=["id", column], encode={column: encoding}, batch_size=16, shuffle=shuffle, **options
+        ) as loader:
+            for _ in range(2):
+                seen = 0
+                for batch in loader:
+                    codes = batch[column]
+                    assert codes.dtype == width
+                    expected = [
+                        [code(item) for item in want[row]] if isinstance(want[row], list) else code(want[row])
+                        for row in batch["id"]
+                    ]
+                    assert codes.tolist() == expected
+                    seen += batch.num_rows
+                assert seen == ROWS
+
+
+def test_each_value_has_the_code_of_its_place(data: Path, columns: dict[str, pa.Array], tmp_path: Path) -> None:
+    cache = fb.DiskCache(tmp_path, max_bytes="1g")
+    for name, column in columns.items():
+        want = column.to_pylist()
+        values = sorted(set(flat(want)), reverse=True)
+        for options in ({}, {"cache": cache}):
+            check(data, name, fb.Vocabulary(values), values.index, want, **options)
+        known = values[1:]
+        codes = {value: place for place, value in enumerate(known)}
+        some = fb.Vocabulary(known, unknown="code")
+        assert some.size == len(values)
+        check(data, name, some, lambda value, codes=codes: codes.get(value, len(codes)), want)
+
+
+def test_buckets_are_those_of_xxhash(data: Path, columns: dict[str, pa.Array]) -> None:
+    def hashed(value: Any, seed: int) -> int:
+        raw = value.encode() if isinstance(value, str) else value
+        raw = raw.to_bytes(8, "little", signed=raw < 0) if isinstance(raw, int) else raw
+        return xxh64(raw, seed)
+
+    for name, column in columns.items():
+        for encoding in (fb.Hash(1000), fb.Hash((1 << 63) - 1, seed=(1 << 64) - 1)):
+            check(
+                data,
+                name,
+                encoding,
+                lambda value, hash=encoding: hashed(value, hash.seed) % hash.buckets,
+                column.to_pylist(),
+            )
+
+
+def test_buckets_never_change(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": pa.array(list(PINNED))}), tmp_path / "a.parquet")
+    with fb.Loader(tmp_path, encode={"x": fb.Hash(10**9 + 7)}) as loader:
+        (batch,) = loader
+    assert all(xxh64(value, 0) == digest for value, digest in PINNED.items())
+    assert batch["x"].tolist() == [digest % (10**9 + 7) for digest in PINNED.values()]
+
+
+def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path) -> None:
+    texts: list[str | None] = [f"word {row % 5}" for row in range(60)]
+    numbers: list[int | None] = [row % 5 for row in range(60)]
+    texts[23], texts[31] = "Ünknown " * 20, None
+    numbers[23], numbers[31] = -77, None
+    lists = [[text] for text in texts]
+    table = pa.table({"id": range(60), "text": texts, "number": numbers, "list": lists})
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=20)
+    known = fb.Vocabulary([f"word {word}" for word in range(5)])
+    for name, vocabulary, shown in (
+        ("text", known, '"Ünknown Ünknown'),
+        ("number", fb.Vocabulary(range(5)), "-77 is not"),
+        ("list", known, '"Ünknown Ünknown'),
+    ):
+        for shuffle in (None, fb.Shuffle(seed=2)):
+            with (
+                fb.Loader(
+                    tmp_path, columns=[name], encode={name: vocabulary}, shuffle=shuffle, batch_size=25
+                ) as loader,
+                pytest.raises(fb.BadRowError) as raised,
+            ):
+                list(loader)
+            unknown = (raised.value.row_group, raised.value.row) == (1, 3)
+            assert unknown or (raised.value.row_group, raised.value.row) == (1, 11)
+            assert raised.value.column == name
+            assert (shown if unknown else "fill_null") in str(raised.value)
+            options: dict[str, Any] = {"encode": {name: vocabulary}, "shuffle": shuffle, "batch_size": 9}
+            with fb.Loader(tmp_path, columns=["id", name], on_bad_row=fb.Skip(at_most=2), **options) as loader:
+                for batch in loader:
+                    codes = batch[name].values if name == "list" else batch[name]
+                    assert codes.tolist() == (batch["id"] % 5).tolist()
+                assert sorted(row.row for row in loader.skipped()) == [3, 11]
+
+
+def test_a_null_has_the_code_of_its_fill(tmp_path: Path) -> None:
+    table = pa.table(
+        {
+            "text": ["a", None, "b"],
+            "number": [7, None, 9],
+            "list": pa.array([["a", None], None, ["b"]], pa.list_(pa.string())),
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    words = fb.Vocabulary(["b", "a"])
+    encode = {"text": words, "number": fb.Vocabulary([7, 9]), "list": words}
+    with fb.Loader(tmp_path, encode=encode, fill_null={"text": "a", "number": 9, "list": "b"}) as loader:
+        (batch,) = loader
+    assert batch["text"].tolist() == [1, 1, 0]
+    assert batch["number"].tolist() == [0, 1, 1]
+    assert batch["list"].tolist() == [[1, 0], [], [0]]
+    with pytest.raises(fb.InvalidError, match='no "c", which replaces nulls'):
+        fb.Loader(tmp_path, encode=encode, fill_null={"text": "c"})
+
+
+def test_filters_see_what_is_stored(data: Path, columns: dict[str, pa.Array]) -> None:
+    want = columns["text"].to_pylist()
+    encode = {"text": fb.Vocabulary(["Paris"])}
+    with fb.Loader(data, columns=["id", "text"], encode=encode, filter=[("text", "=", "Paris")]) as loader:
+        rows = [row for batch in loader for row in batch["id"].tolist()]
+    assert rows == [row for row, value in enumerate(want) if value == "Paris"] != []
+
+
+def test_a_vocabulary_of_a_column_is_sorted_by_count(data: Path, columns: dict[str, pa.Array]) -> None:
+    for name, column in columns.items():
+        items = flat(column.to_pylist())
+        counts = {value: items.count(value) for value in set(items)}
+        want = sorted(counts, key=lambda value: (-counts[value], value))
+        vocabulary = fb.Vocabulary.of(data, column=name)
+        assert list(vocabulary.values) == want and vocabulary.unknown == "raise"
+        assert fb.Vocabulary.of(fb.Dataset(data), column=name, max_size=2).values == tuple(want[:2])
+        frequent = fb.Vocabulary.of(data, column=name, min_count=counts[want[1]], unknown="code")
+        assert set(frequent.values) == {value for value in counts if counts[value] >= counts[want[1]]}
+    few = fb.Vocabulary.of(data, column="text", filter=[("text", "in", ["Paris", "Berlin"])])
+    assert sorted(few.values) == ["Berlin", "Paris"]
+    with pytest.raises(fb.InvalidError, match="counted 1000 times or more"):
+        fb.Vocabulary.of(data, column="text", min_count=1000)
+
+
+def test_a_vocabulary_leaves_out_nulls_or_counts_them_as_a_value(tmp_path: Path) -> None:
+    table = pa.table({"text": ["a", None, "b", "b"], "number": [1, None, 2, 2], "float": [0.5] * 4})
+    pq.write_table(table, tmp_path / "a.parquet")
+    assert fb.Vocabulary.of(tmp_path, column="text").values == ("b", "a")
+    assert fb.Vocabulary.of(tmp_path, column="number", fill_null=-1).values == (2, -1, 1)
+    with pytest.raises(fb.NullError):
+        fb.Vocabulary.of(tmp_path, column="number")
+    with pytest.raises(fb.InvalidError, match="'float' holds no text, binary or integers"):
+        fb.Vocabulary.of(tmp_path, column="float")
+    with pytest.raises(fb.UnknownColumnError):
+        fb.Vocabulary.of(tmp_path, column="txt")
+
+
+def test_encodings_are_small_frozen_values() -> None:
+    cities = fb.Vocabulary(["Berlin", "Paris"], unknown="code")
+    assert cities == fb.Vocabulary(("Berlin", "Paris"), unknown="code") != fb.Vocabulary(["Berlin", "Paris"])
+    assert pickle.loads(pickle.dumps(cities)) == cities and hash(cities)
+    assert repr(cities) == "forebay.Vocabulary(('Berlin', 'Paris'), unknown='code')"
+    assert repr(fb.Vocabulary(range(9))) == "forebay.Vocabulary((0, 1, 2, 3, ... 9 in all))"
+    assert fb.Vocabulary(np.array([3, 1])).values == (3, 1)  # type: ignore[arg-type]
+    assert repr(fb.Hash(7, seed=3)) == "forebay.Hash(7, seed=3)" and fb.Hash(7).size == 7
+    assert pickle.loads(pickle.dumps(fb.Hash(7))) == fb.Hash(7)
+    for values, said in (
+        ("Berlin", "must be a list"),
+        ({"a", "b"}, "must be a list"),
+        (None, "must be a list"),
+        ([], "got none"),
+        (["a", 1], "got int, str"),
+        ([True], "got bool"),
+        ([0.5], "got float"),
+        (["a", "b", "a"], "'a' twice"),
+        ([1 << 63], "fit 64 bits"),
+    ):
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Vocabulary(values)  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="unknown must be 'raise' or 'code'"):
+        fb.Vocabulary(["a"], unknown="last")  # type: ignore[arg-type]
+    for arguments in ({"buckets": 0}, {"buckets": 1 << 63}, {"buckets": 2.0}, {"buckets": 2, "seed": -1}):
+        with pytest.raises(fb.InvalidError):
+            fb.Hash(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_loader_keeps_its_encodings(data: Path) -> None:
+    encode = {
+        "text": fb.Vocabulary(["Paris", "Zürich"], unknown="code"),
+        "bytes": fb.Vocabulary([b"\x00\xff"], unknown="code"),
+        "i64": fb.Hash(10, seed=2),
+    }
+    with fb.Loader(data, columns=list(encode), encode=encode) as loader:
+        assert loader.spec["encode"] == {
+            "text": {"vocabulary": {"values": {"texts": ["Paris", "Zürich"]}, "unknown": "code"}},
+            "bytes": {"vocabulary": {"values": {"bytes": [[0, 255]]}, "unknown": "code"}},
+            "i64": {"hash": {"buckets": 10, "seed": 2}},
+        }
+        assert "encode={'text': forebay.Vocabulary(('Paris', 'Zürich'), unknown='code')" in repr(loader)
+        assert loader.schema.layout() == [
+            ("text", "dense", "<i4", ()),
+            ("bytes", "dense", "<i4", ()),
+            ("i64", "dense", "<i8", ()),
+        ]
+        again = pickle.loads(pickle.dumps(loader))
+        (first, *_), (second, *_) = loader, again
+        assert all((first[name] == second[name]).all() for name in encode)
+        again.close()
+    for wrong, said in (
+        ({"text": ["Paris"]}, "must be a forebay.Vocabulary or a forebay.Hash, got list"),
+        ({"i64": fb.Vocabulary(["a"])}, "holds Int64, and the vocabulary has texts"),
+        ({"id": fb.Hash(3)}, "not among the columns to read"),
+    ):
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Loader(data, columns=["text", "i64"], encode=wrong)  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="both decoded and encoded"):
+        fb.Loader(data, decode={"bytes": fb.Tensor("int8", 3)}, encode={"bytes": fb.Hash(3)})

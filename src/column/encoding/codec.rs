@@ -1,0 +1,297 @@
+//! Encodes the rows of a batch while they are gathered: the values themselves are not copied.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh64::xxh64;
+
+use super::items::{Item, Items};
+use super::vocabulary::Places;
+use super::{Categories, Encoding, Hash};
+use crate::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, LargeListArray};
+use crate::arrow::buffer::OffsetBuffer;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::{Fill, Selection};
+use crate::column::{ColumnCodec, GatheredRows, Noun};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// Delivers codes in place of values.
+#[derive(Debug)]
+pub(super) struct EncodeCodec {
+    coder: Coder,
+    data_type: DataType,
+    /// Whether rows are lists of values.
+    are_lists: bool,
+    /// The code of a null.
+    fill: Option<i64>,
+}
+
+#[derive(Debug)]
+enum Coder {
+    Vocabulary { places: Places, unknown: Option<i64> },
+    Hash(Hash),
+}
+
+impl Coder {
+    fn new(encoding: &Encoding, stored: &DataType) -> Result<Self> {
+        let vocabulary = match encoding {
+            Encoding::Hash(hash) => return Ok(Coder::Hash(*hash)),
+            Encoding::Vocabulary(vocabulary) => vocabulary,
+        };
+        let values = vocabulary.values();
+        let fits = match values {
+            Categories::Texts(_) => *stored == DataType::Utf8View,
+            Categories::Bytes(_) => matches!(stored, DataType::BinaryView | DataType::FixedSizeBinary(_)),
+            Categories::Numbers(_) => stored.is_integer(),
+        };
+        if !fits {
+            let cause = format!("holds {stored}, and the vocabulary has {}", values.kind());
+            return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
+        }
+        Ok(Coder::Vocabulary { places: Places::of(values)?, unknown: vocabulary.unknown() })
+    }
+
+    /// The code of a value; `None` if it is unknown.
+    fn code(&self, item: Item<'_>) -> Option<i64> {
+        match self {
+            Coder::Vocabulary { places, unknown } => places.get(item).or(*unknown),
+            Coder::Hash(Hash { buckets, seed }) => {
+                Some((item.hashed(|bytes| xxh64(bytes, *seed)) % buckets) as i64)
+            }
+        }
+    }
+}
+
+impl EncodeCodec {
+    pub(super) fn new(encoding: &Encoding, stored: &DataType, fill: Option<&Fill>) -> Result<Self> {
+        encoding.validate()?;
+        let item = match stored {
+            DataType::List(item) | DataType::LargeList(item) => Some(item.data_type()),
+            _ => None,
+        };
+        let values = item.unwrap_or(stored);
+        if !Items::are_in(values) {
+            return Err(Error::invalid(format!("holds {stored}, not values to encode"))
+                .hint("texts, binary values and integers are encoded, and lists of these"));
+        }
+        let coder = Coder::new(encoding, values)?;
+        let fill = fill.map(|fill| {
+            let code = match fill {
+                Fill::Text(text) => coder.code(Item::Bytes(text.as_bytes())),
+                Fill::Bytes(bytes) => coder.code(Item::Bytes(bytes)),
+                Fill::Number(number) => match values {
+                    // It fills each byte.
+                    DataType::FixedSizeBinary(length) => {
+                        let bytes = vec![*number as u8; usize::try_from(*length).unwrap_or(0)];
+                        coder.code(Item::Bytes(&bytes))
+                    }
+                    DataType::UInt64 => coder.code(Item::Unsigned(*number as u64)),
+                    _ => coder.code(Item::Signed(*number as i64)),
+                },
+            };
+            let unknown = || Error::invalid(format!("the vocabulary has no {fill}, which replaces nulls"));
+            code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
+        });
+        let data_type = encoding.data_type();
+        Ok(EncodeCodec { coder, data_type, are_lists: item.is_some(), fill: fill.transpose()? })
+    }
+
+    /// The code of a value, or why it has none.
+    fn code(&self, item: Option<Item<'_>>) -> Result<i64> {
+        let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
+        match item {
+            Some(item) => {
+                let unknown = || bad(format!("{item} is not in the vocabulary"));
+                self.coder.code(item).ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
+            }
+            None => {
+                let null = || bad("null where a value is encoded".to_owned());
+                self.fill.ok_or_else(|| null().hint("give nulls a value with `fill_null`"))
+            }
+        }
+    }
+
+    fn array(&self, codes: Vec<i64>) -> ArrayRef {
+        match self.data_type {
+            // A vocabulary has fewer values.
+            DataType::Int32 => {
+                Arc::new(Int32Array::from_iter_values(codes.into_iter().map(|code| code as i32)))
+            }
+            _ => Arc::new(Int64Array::from(codes)),
+        }
+    }
+
+    /// Lists of codes: each is bad for the first of its values that is.
+    fn lists(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = self.gather(sources, selection)?;
+        let lists = gathered.as_list::<i64>();
+        let items = Items::of(lists.values().as_ref())?;
+        let mut codes = Vec::with_capacity(lists.values().len());
+        let mut lengths = Vec::with_capacity(lists.len());
+        let mut bad = Vec::new();
+        for row in 0..lists.len() {
+            let from = codes.len();
+            let offsets = lists.value_offsets();
+            let list = offsets[row] as usize..offsets[row + 1] as usize;
+            let encoded = match lists.is_valid(row) {
+                true => list.clone().try_for_each(|at| self.code(items.get(at)).map(|code| codes.push(code))),
+                // Filled, it is an empty list.
+                false if self.fill.is_some() => Ok(()),
+                false => self.code(None).map(drop),
+            };
+            if let Err(error) = encoded {
+                codes.truncate(from);
+                bad.push((row, error));
+            }
+            lengths.push(codes.len() - from);
+        }
+        let item = Arc::new(Field::new("item", self.data_type.clone(), false));
+        let offsets = OffsetBuffer::from_lengths(lengths);
+        let offsets = OffsetBuffer::new(offsets.iter().map(|offset: &i32| i64::from(*offset)).collect());
+        Ok((Arc::new(LargeListArray::try_new(item, offsets, self.array(codes), None).or_fail()?), bad))
+    }
+}
+
+impl ColumnCodec for EncodeCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let data_type = match self.are_lists {
+            true => DataType::LargeList(Arc::new(Field::new("item", self.data_type.clone(), false))),
+            false => self.data_type.clone(),
+        };
+        Ok(Arc::new(Field::new(stored.name(), data_type, false)))
+    }
+
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        if self.are_lists {
+            return self.lists(sources, selection);
+        }
+        let sources = sources.iter().map(|source| Items::of(*source)).collect::<Result<Vec<_>>>()?;
+        let mut codes = Vec::with_capacity(selection.len());
+        let mut bad = Vec::new();
+        selection.for_each(|source, row| {
+            let code = self.code(sources[source].get(row));
+            codes.push(code.unwrap_or_else(|error| {
+                bad.push((codes.len(), error));
+                0
+            }));
+        });
+        Ok((self.array(codes), bad))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        (!self.are_lists).then(|| self.data_type.primitive_width().unwrap_or(0) as u64)
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "a value to encode", several: "values to encode" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
+    use crate::arrow::datatypes::Int32Type;
+    use crate::column::encoding::Vocabulary;
+
+    fn encoded(
+        encoding: &Encoding,
+        column: ArrayRef,
+        fill: Option<Fill>,
+    ) -> (ArrayRef, Vec<(usize, String)>) {
+        let field = Field::new("x", column.data_type().clone(), true);
+        let codec = encoding.codec(&field, fill.as_ref()).unwrap();
+        let rows = Selection::of_one((0..column.len() as u32).collect());
+        let (codes, bad) = codec.gather_rows(&[&column], &rows).unwrap();
+        assert_eq!(codes.data_type(), codec.delivered(&field).unwrap().data_type());
+        assert_eq!(codes.len(), column.len());
+        (codes, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
+    }
+
+    fn cities() -> ArrayRef {
+        Arc::new(StringViewArray::from(vec![
+            Some("Paris"),
+            None,
+            Some("Berlin"),
+            Some("Rome, the eternal city"),
+        ]))
+    }
+
+    #[test]
+    fn a_value_has_the_code_of_its_place() {
+        let vocabulary = Vocabulary::texts(["Berlin", "Paris"]);
+        let (codes, bad) = encoded(&vocabulary.clone().into(), cities(), None);
+        assert_eq!(
+            (codes.as_primitive::<Int32Type>().value(0), codes.as_primitive::<Int32Type>().value(2)),
+            (1, 0)
+        );
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 3]);
+        assert!(bad[0].1.contains("fill_null"), "{bad:?}");
+        assert!(bad[1].1.contains("\"Rome, the eternal city\" is not in the vocabulary"), "{bad:?}");
+        let (codes, bad) = encoded(&vocabulary.with_unknown().into(), cities(), Some("Paris".into()));
+        assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 1, 0, 2]) as &dyn Array, vec![]));
+        let numbers: ArrayRef = Arc::new(UInt64Array::from(vec![Some(9), Some(u64::MAX), None]));
+        let vocabulary = Vocabulary::numbers([-1, 9]).with_unknown();
+        let (codes, bad) = encoded(&vocabulary.into(), numbers, Some(9.0.into()));
+        assert_eq!((codes.as_ref(), bad), (&Int32Array::from(vec![1, 2, 1]) as &dyn Array, vec![]));
+    }
+
+    /// Pinned: models are trained on these.
+    #[test]
+    fn buckets_never_change() {
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["", "a", "Berlin"]));
+        let bytes: ArrayRef = Arc::new(BinaryViewArray::from(vec![&b""[..], b"a", b"Berlin"]));
+        let pinned = [0xEF46_DB37_51D8_E999, 0xD24E_C4F1_A98C_6E5B, xxh64(b"Berlin", 0)];
+        let expected = Int64Array::from_iter_values(pinned.map(|hash: u64| (hash % 1_000_003) as i64));
+        for column in [texts.clone(), bytes] {
+            assert_eq!(encoded(&Encoding::hash(1_000_003), column, None).0.as_ref(), &expected as &dyn Array);
+        }
+        assert_ne!(
+            encoded(&Encoding::hash_seeded(1_000_003, 1), texts, None).0.as_ref(),
+            &expected as &dyn Array
+        );
+        let number = |array: ArrayRef| encoded(&Encoding::hash(1 << 40), array, None).0;
+        let expected = Int64Array::from(vec![(xxh64(&[7, 0, 0, 0, 0, 0, 0, 0], 0) % (1 << 40)) as i64]);
+        assert_eq!(number(Arc::new(Int32Array::from(vec![7]))).as_ref(), &expected as &dyn Array);
+        assert_eq!(number(Arc::new(UInt64Array::from(vec![7]))).as_ref(), &expected as &dyn Array);
+    }
+
+    #[test]
+    fn lists_are_encoded_item_by_item() {
+        let item = Arc::new(Field::new("item", DataType::Utf8View, true));
+        let offsets = OffsetBuffer::from_lengths([2, 0, 1, 1]);
+        let words = StringViewArray::from(vec![Some("b"), Some("a"), None, Some("c")]);
+        let lists: ArrayRef = Arc::new(ListArray::new(item, offsets, Arc::new(words), None));
+        let vocabulary = Vocabulary::texts(["a", "b"]);
+        let (codes, bad) = encoded(&vocabulary.clone().into(), lists.clone(), None);
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [2, 3]);
+        assert_eq!(codes.as_list::<i64>().value_offsets(), [0, 2, 2, 2, 2]);
+        let (codes, bad) = encoded(&vocabulary.with_unknown().into(), lists, Some("a".into()));
+        assert_eq!((codes.as_list::<i64>().value_offsets(), bad), (&[0, 2, 2, 3, 4][..], vec![]));
+        assert_eq!(
+            codes.as_list::<i64>().values().as_ref(),
+            &Int32Array::from(vec![1, 0, 0, 2]) as &dyn Array
+        );
+    }
+
+    #[test]
+    fn an_encoding_that_can_never_work_is_refused() {
+        let field = |data_type: DataType| Field::new("x", data_type, true);
+        let text = field(DataType::Utf8View);
+        let words = || Vocabulary::texts(["a", "b"]);
+        for (encoding, stored, fill, said) in [
+            (Encoding::hash(0), &text, None, "0 buckets"),
+            (Encoding::hash(1 << 63), &text, None, "buckets"),
+            (Vocabulary::texts([""; 0]).into(), &text, None, "no values"),
+            (Vocabulary::texts(["a", "b", "a"]).into(), &text, None, "lists \"a\" twice"),
+            (Vocabulary::numbers([1, 1]).into(), &field(DataType::Int8), None, "lists 1 twice"),
+            (words().into(), &field(DataType::BinaryView), None, "the vocabulary has texts"),
+            (Vocabulary::numbers([1]).into(), &text, None, "the vocabulary has numbers"),
+            (words().into(), &field(DataType::Float32), None, "not values to encode"),
+            (words().into(), &text, Some(Fill::from("c")), "no \"c\", which replaces nulls"),
+            (words().into(), &text, Some(Fill::from(1.0)), "not a value of type"),
+        ] {
+            let refused = encoding.codec(stored, fill.as_ref()).unwrap_err();
+            assert!(refused.to_string().contains(said), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The values of a column that are encoded, one by one.
+
+use std::fmt;
+
+use crate::arrow::array::{
+    Array, ArrowPrimitiveType, AsArray, BinaryViewArray, FixedSizeBinaryArray, LargeBinaryArray,
+    LargeStringArray, PrimitiveArray, StringViewArray,
+};
+use crate::arrow::datatypes::{
+    DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use crate::batch::view_bytes;
+use crate::error::{Error, ErrorKind, Result};
+
+/// Of a value that an error shows, the first bytes.
+const SHOWN: usize = 100;
+
+/// One value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Item<'a> {
+    /// Of a text or a binary value.
+    Bytes(&'a [u8]),
+    Signed(i64),
+    Unsigned(u64),
+}
+
+impl Item<'_> {
+    /// The eight bytes of an integer in little-endian order, or those of the value.
+    pub(super) fn hashed(self, with: impl FnOnce(&[u8]) -> u64) -> u64 {
+        match self {
+            Item::Bytes(bytes) => with(bytes),
+            Item::Signed(number) => with(&number.to_le_bytes()),
+            Item::Unsigned(number) => with(&number.to_le_bytes()),
+        }
+    }
+}
+
+impl fmt::Display for Item<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Item::Signed(number) => write!(f, "{number}"),
+            Item::Unsigned(number) => write!(f, "{number}"),
+            Item::Bytes(bytes) => {
+                // Copied, since other processes may change mapped ones.
+                let shown = bytes[..bytes.len().min(SHOWN)].to_vec();
+                let more = if shown.len() < bytes.len() { "…" } else { "" };
+                match std::str::from_utf8(&shown) {
+                    Ok(text) => write!(f, "{text:?}{more}"),
+                    // A character that was cut.
+                    Err(error) if error.error_len().is_none() && !more.is_empty() => {
+                        write!(f, "{:?}{more}", String::from_utf8_lossy(&shown[..error.valid_up_to()]))
+                    }
+                    Err(_) => write!(f, "b\"{}\"{more}", shown.escape_ascii()),
+                }
+            }
+        }
+    }
+}
+
+/// The values of one array, stored or gathered.
+pub(super) enum Items<'a> {
+    Texts(&'a StringViewArray),
+    Binary(&'a BinaryViewArray),
+    Fixed(&'a FixedSizeBinaryArray),
+    LargeTexts(&'a LargeStringArray),
+    LargeBinary(&'a LargeBinaryArray),
+    Signed(Box<dyn Fn(usize) -> i64 + 'a>, &'a dyn Array),
+    Unsigned(Box<dyn Fn(usize) -> u64 + 'a>, &'a dyn Array),
+}
+
+impl<'a> Items<'a> {
+    /// Whether values of this stored type can be encoded.
+    pub(super) fn are_in(data_type: &DataType) -> bool {
+        matches!(data_type, DataType::Utf8View | DataType::BinaryView | DataType::FixedSizeBinary(_))
+            || data_type.is_integer()
+    }
+
+    pub(super) fn of(array: &'a dyn Array) -> Result<Self> {
+        Ok(match array.data_type() {
+            DataType::Utf8View => Items::Texts(array.as_string_view()),
+            DataType::BinaryView => Items::Binary(array.as_binary_view()),
+            DataType::FixedSizeBinary(_) => Items::Fixed(array.as_fixed_size_binary()),
+            DataType::LargeUtf8 => Items::LargeTexts(array.as_string()),
+            DataType::LargeBinary => Items::LargeBinary(array.as_binary()),
+            DataType::Int8 => signed::<Int8Type>(array),
+            DataType::Int16 => signed::<Int16Type>(array),
+            DataType::Int32 => signed::<Int32Type>(array),
+            DataType::Int64 => signed::<Int64Type>(array),
+            DataType::UInt8 => unsigned::<UInt8Type>(array),
+            DataType::UInt16 => unsigned::<UInt16Type>(array),
+            DataType::UInt32 => unsigned::<UInt32Type>(array),
+            DataType::UInt64 => unsigned::<UInt64Type>(array),
+            other => return Err(Error::new(ErrorKind::Internal, format!("{other} values are not encoded"))),
+        })
+    }
+
+    /// The value of a row; `None` for a null.
+    pub(super) fn get(&self, row: usize) -> Option<Item<'a>> {
+        match self {
+            Items::Texts(array) => array.is_valid(row).then(|| Item::Bytes(view_bytes(array, row))),
+            Items::Binary(array) => array.is_valid(row).then(|| Item::Bytes(view_bytes(array, row))),
+            Items::Fixed(array) => array.is_valid(row).then(|| Item::Bytes(array.value(row))),
+            Items::LargeTexts(array) => array.is_valid(row).then(|| Item::Bytes(array.value(row).as_bytes())),
+            Items::LargeBinary(array) => array.is_valid(row).then(|| Item::Bytes(array.value(row))),
+            Items::Signed(value, array) => array.is_valid(row).then(|| Item::Signed(value(row))),
+            Items::Unsigned(value, array) => array.is_valid(row).then(|| Item::Unsigned(value(row))),
+        }
+    }
+}
+
+fn signed<'a, T: ArrowPrimitiveType<Native: Into<i64>>>(array: &'a dyn Array) -> Items<'a> {
+    let values: &'a PrimitiveArray<T> = array.as_primitive();
+    Items::Signed(Box::new(move |row| values.value(row).into()), array)
+}
+
+fn unsigned<'a, T: ArrowPrimitiveType<Native: Into<u64>>>(array: &'a dyn Array) -> Items<'a> {
+    let values: &'a PrimitiveArray<T> = array.as_primitive();
+    Items::Unsigned(Box::new(move |row| values.value(row).into()), array)
+}

@@ -1,0 +1,87 @@
+//! Tensors in cells of bytes.
+
+use std::sync::Arc;
+
+use super::{ByteOrder, NOUN, Tensor, TensorFormat, npy, npz};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::column::tensor::tensor_field;
+use crate::column::{CELLS_PER_TASK, Cell, ColumnCodec, Noun, Slot};
+use crate::decode::{RowKey, Workspace};
+use crate::error::{Error, ErrorKind, Result};
+
+/// Bytes that one task writes at least, so that cells of a few values share its cost.
+const BYTES_PER_TASK: usize = 32 << 10;
+
+/// Copies the values of a cell into its slot.
+#[derive(Debug)]
+pub(super) struct BytesCodec {
+    tensor: Tensor,
+    slot: usize,
+}
+
+impl BytesCodec {
+    pub(super) fn new(tensor: Tensor, stored: &DataType) -> Result<Self> {
+        // A size that overflows is refused with the field.
+        let slot = tensor.shape.iter().fold(tensor.width(), |bytes, side| bytes.saturating_mul(*side));
+        match stored {
+            DataType::FixedSizeBinary(bytes)
+                if tensor.format == TensorFormat::Raw && usize::try_from(*bytes) != Ok(slot) =>
+            {
+                let described = tensor.described();
+                Err(Error::invalid(format!("holds cells of {bytes} bytes, and {described} takes {slot}")))
+            }
+            _ => Ok(BytesCodec { tensor, slot }),
+        }
+    }
+
+    fn raw(&self, cell: &[u8], slot: &mut [u8]) -> Result<()> {
+        if cell.len() != slot.len() {
+            let described = self.tensor.described();
+            let cause = format!("{} bytes where {described} takes {}", cell.len(), slot.len());
+            let error = Error::new(ErrorKind::BadRow, cause);
+            return Err(match cell {
+                cell if cell.starts_with(npy::MAGIC) => {
+                    error.hint("it looks like a .npy file: say format=\"npy\"")
+                }
+                cell if cell.starts_with(npz::MAGIC) => {
+                    error.hint("it looks like a .npz file: say format=\"npz\"")
+                }
+                _ => error,
+            });
+        }
+        slot.copy_from_slice(cell);
+        if (self.tensor.byte_order == ByteOrder::Big) != cfg!(target_endian = "big") {
+            npy::swap(slot, self.tensor.width());
+        }
+        Ok(())
+    }
+}
+
+impl ColumnCodec for BytesCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let Tensor { shape, dtype, .. } = &self.tensor;
+        Ok(Arc::new(tensor_field(stored.name(), shape, dtype.clone())?))
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::Fixed(self.slot)
+    }
+
+    fn decode(&self, cell: Cell<'_>, _: RowKey, _: &Workspace, slot: &mut [u8]) -> Result<()> {
+        match self.tensor.format {
+            // Each byte is read once.
+            TensorFormat::Raw => self.raw(cell.stable_if(|_| false), slot),
+            TensorFormat::Npy => npy::read(&mut cell.stable(), &self.tensor, slot),
+            TensorFormat::Npz => npz::read(cell.stable(), &self.tensor, slot),
+        }
+    }
+
+    /// A cell is little more than a copy.
+    fn cells_per_task(&self) -> usize {
+        (BYTES_PER_TASK / self.slot).max(CELLS_PER_TASK)
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}

@@ -1,0 +1,261 @@
+//! Tensors in lists of numbers: one list for each row, or lists nested as deep as the shape has sides.
+//!
+//! Gathered lists are already one block of values, so only their lengths are looked at.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::{NOUN, Tensor, TensorFormat, levels, name_of};
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, MutableArrayData, NullBufferBuilder, make_array,
+    new_empty_array,
+};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::Selection;
+use crate::column::tensor::tensor_field;
+use crate::column::{ColumnCodec, GatheredRows, Noun};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// Delivers lists as rows of one shape.
+#[derive(Debug)]
+pub(super) struct ListsCodec {
+    tensor: Tensor,
+    /// The length of the lists of each level.
+    lengths: Vec<usize>,
+}
+
+impl ListsCodec {
+    pub(super) fn new(tensor: Tensor, stored: &DataType) -> Result<Self> {
+        let (levels, values) = levels(stored);
+        if levels.is_empty() {
+            return Err(Error::invalid(format!("holds {stored}, not tensors"))
+                .hint("tensors are binary values, struct<bytes, path>, or lists of numbers"));
+        }
+        if tensor.format != TensorFormat::Raw {
+            return Err(Error::invalid(format!("holds {stored}, and no {} cells", tensor.format.name()))
+                .hint("lists have no format: leave it out"));
+        }
+        if *values != tensor.dtype {
+            let values = name_of(values).map_or_else(|| values.to_string(), str::to_owned);
+            let wanted = name_of(&tensor.dtype).unwrap_or_default();
+            return Err(Error::invalid(format!("holds lists whose values are {values}, not {wanted}"))
+                .hint("values are not cast: give the type of the column"));
+        }
+        let lengths = match levels.len() {
+            1 => vec![tensor.shape.iter().fold(1, |values: usize, side| values.saturating_mul(*side))],
+            deep if deep == tensor.shape.len() => tensor.shape.clone(),
+            deep => {
+                let cause = format!(
+                    "holds lists {deep} deep, and {} has {} sides",
+                    tensor.described(),
+                    tensor.shape.len()
+                );
+                return Err(Error::invalid(cause).hint("nested lists need a side for each level"));
+            }
+        };
+        for (held, wanted) in levels.iter().zip(&lengths) {
+            if let Some(held) = held.filter(|held| held != wanted) {
+                let cause =
+                    format!("holds lists of {held} values, and {} takes {wanted}", tensor.described());
+                return Err(Error::invalid(cause));
+            }
+        }
+        Ok(ListsCodec { tensor, lengths })
+    }
+
+    /// The values of the lists `rows` of a column, if all are tensors.
+    fn values(&self, column: &dyn Array, rows: Range<usize>) -> Result<(ArrayRef, Range<usize>)> {
+        let described = self.tensor.described();
+        let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
+        match block(column, rows, &self.lengths) {
+            Ok((values, range)) if !has_nulls(values.as_ref(), &range) => Ok((values, range)),
+            Ok(_) | Err(Unfit::Null) => Err(bad(format!("null where {described} needs a value"))),
+            Err(Unfit::Length { held, wanted }) => {
+                Err(bad(format!("a list of {held} values where {described} takes {wanted}")))
+            }
+        }
+    }
+}
+
+/// Why lists are not one block of values.
+pub(super) enum Unfit {
+    /// One of them is null.
+    Null,
+    /// One of them has another length.
+    Length { held: usize, wanted: usize },
+}
+
+/// The values of the lists `rows` of a column, and which of them, if all lists of each level have the length that is given
+/// for it.
+pub(super) fn block(
+    column: &dyn Array,
+    rows: Range<usize>,
+    lengths: &[usize],
+) -> std::result::Result<(ArrayRef, Range<usize>), Unfit> {
+    let mut found = (make_array(column.to_data()), rows);
+    for &wanted in lengths {
+        let (lists, rows) = &found;
+        if has_nulls(lists.as_ref(), rows) {
+            return Err(Unfit::Null);
+        }
+        let (values, range) = match lists.data_type() {
+            DataType::FixedSizeList(_, held) => {
+                let held = usize::try_from(*held).unwrap_or(0);
+                if held != wanted {
+                    return Err(Unfit::Length { held, wanted });
+                }
+                (lists.as_fixed_size_list().values(), rows.start * wanted..rows.end * wanted)
+            }
+            _ => {
+                let lists = lists.as_list::<i64>();
+                let offsets = &lists.value_offsets()[rows.start..=rows.end];
+                let mut lengths = offsets.windows(2).map(|pair| (pair[1] - pair[0]) as usize);
+                if let Some(held) = lengths.find(|held| *held != wanted) {
+                    return Err(Unfit::Length { held, wanted });
+                }
+                (lists.values(), offsets[0] as usize..offsets[rows.len()] as usize)
+            }
+        };
+        found = (values.clone(), range);
+    }
+    Ok(found)
+}
+
+fn has_nulls(array: &dyn Array, rows: &Range<usize>) -> bool {
+    array.nulls().is_some_and(|nulls| nulls.slice(rows.start, rows.len()).null_count() > 0)
+}
+
+/// The values of rows of `length` of them, where some have none: those get zeros. The ranges are of one array.
+pub(super) fn rows_of(
+    rows: &[Option<(ArrayRef, Range<usize>)>],
+    length: usize,
+    dtype: &DataType,
+) -> Result<ArrayRef> {
+    let data = match rows.iter().flatten().next() {
+        Some((values, _)) => values.to_data(),
+        None => new_empty_array(dtype).to_data(),
+    };
+    let mut values = MutableArrayData::new(vec![&data], true, rows.len() * length);
+    let mut written = NullBufferBuilder::new(rows.len() * length);
+    for row in rows {
+        match row {
+            Some((array, range)) => {
+                match array.nulls() {
+                    Some(nulls) => written.append_buffer(&nulls.slice(range.start, range.len())),
+                    None => written.append_n_non_nulls(range.len()),
+                }
+                values.try_extend(0, range.start, range.end)
+            }
+            None => {
+                written.append_n_non_nulls(length);
+                values.try_extend_nulls(length)
+            }
+        }
+        .or_fail()?;
+    }
+    Ok(make_array(values.freeze().into_builder().nulls(written.finish()).build().or_fail()?))
+}
+
+impl ColumnCodec for ListsCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let Tensor { shape, dtype, .. } = &self.tensor;
+        Ok(Arc::new(tensor_field(stored.name(), shape, dtype.clone())?))
+    }
+
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = self.gather(sources, selection)?;
+        let (values, bad) = match self.values(&gathered, 0..gathered.len()) {
+            Ok((values, range)) => (values.slice(range.start, range.len()), Vec::new()),
+            Err(_) => {
+                let mut bad = Vec::new();
+                let rows: Vec<_> = (0..gathered.len())
+                    .map(|row| {
+                        self.values(&gathered, row..row + 1).map_err(|error| bad.push((row, error))).ok()
+                    })
+                    .collect();
+                (rows_of(&rows, self.lengths.iter().product(), &self.tensor.dtype)?, bad)
+            }
+        };
+        let item = Arc::new(Field::new("item", self.tensor.dtype.clone(), false));
+        // Checked to fit with the field.
+        let length: usize = self.lengths.iter().product();
+        let rows = FixedSizeListArray::try_new(item, length as i32, values, None).or_fail()?;
+        Ok((Arc::new(rows), bad))
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{Float32Array, LargeListArray, ListArray};
+    use crate::arrow::buffer::{NullBuffer, OffsetBuffer};
+    use crate::arrow::datatypes::{Float32Type, Int32Type};
+
+    fn delivered(tensor: &Tensor, column: &ArrayRef) -> (Vec<f32>, Vec<(usize, String)>) {
+        let field = Field::new("x", column.data_type().clone(), true);
+        let codec = tensor.codec(&field).unwrap();
+        let rows = Selection::of_one((0..column.len() as u32).collect());
+        let (rows, bad) = codec.gather_rows(&[column], &rows).unwrap();
+        assert_eq!(rows.data_type(), codec.delivered(&field).unwrap().data_type());
+        assert_eq!((rows.len(), rows.logical_null_count()), (column.len(), 0));
+        let values = rows.as_fixed_size_list().values().as_primitive::<Float32Type>().values().to_vec();
+        (values, bad.into_iter().map(|(row, error)| (row, error.to_string())).collect())
+    }
+
+    fn list(values: ArrayRef, lengths: &[usize], nulls: Option<NullBuffer>) -> ArrayRef {
+        let item = Arc::new(Field::new("item", values.data_type().clone(), true));
+        Arc::new(ListArray::new(item, OffsetBuffer::from_lengths(lengths.iter().copied()), values, nulls))
+    }
+
+    #[test]
+    fn lists_become_rows_of_the_shape_and_others_are_bad_rows() {
+        let numbers: ArrayRef = Arc::new(Float32Array::from_iter_values((0..24).map(|at| at as f32)));
+        let tensor = Tensor::new(DataType::Float32, [2, 3]);
+        let all: Vec<f32> = (0..24).map(|at| at as f32).collect();
+        assert_eq!(delivered(&tensor, &list(numbers.clone(), &[6; 4], None)), (all.clone(), vec![]));
+        let nested = list(list(numbers.clone(), &[3; 8], None), &[2; 4], None);
+        assert_eq!(delivered(&tensor, &nested), (all.clone(), vec![]));
+        assert_eq!(delivered(&tensor, &nested.slice(1, 2)), (all[6..18].to_vec(), vec![]));
+
+        let short = list(numbers.clone(), &[6, 5, 6, 0, 7], None);
+        let (values, bad) = delivered(&tensor, &short);
+        assert_eq!((&values[..6], &values[12..18]), (&all[..6], &all[11..17]));
+        let said = ["5 values where float32[2, 3] takes 6", "0 values where", "7 values where"];
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 3, 4]);
+        assert!(bad.iter().zip(said).all(|((_, error), said)| error.contains(said)), "{bad:?}");
+
+        // As many values, in other sides.
+        let turned = list(list(numbers, &[3, 3, 2, 2, 2, 3, 3, 4, 2], None), &[2, 3, 2, 2], None);
+        let (values, bad) = delivered(&tensor, &turned);
+        assert_eq!((&values[..6], &values[12..18]), (&all[..6], &all[12..18]));
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 3]);
+    }
+
+    #[test]
+    fn a_null_at_any_level_is_a_bad_row() {
+        let tensor = Tensor::new(DataType::Float32, [2]);
+        let lists =
+            [Some([Some(1.0), Some(2.0)]), None, Some([Some(3.0), None]), Some([Some(4.0), Some(5.0)])];
+        let fixed = FixedSizeListArray::from_iter_primitive::<Float32Type, _, _>(lists, 2);
+        let ragged = LargeListArray::from_iter_primitive::<Float32Type, _, _>(lists);
+        for column in [Arc::new(fixed) as ArrayRef, Arc::new(ragged)] {
+            let (values, bad) = delivered(&tensor, &column);
+            assert_eq!((&values[..2], &values[6..]), (&[1.0, 2.0][..], &[4.0, 5.0][..]));
+            assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 2]);
+            assert!(bad.iter().all(|(_, error)| error.contains("null where float32[2]")), "{bad:?}");
+        }
+        let numbers: ArrayRef = Arc::new(Float32Array::from(vec![1.0; 4]));
+        let nulls = NullBuffer::from(vec![true, true, false, true]);
+        let nested = list(list(numbers, &[1; 4], Some(nulls)), &[2, 2], None);
+        let (_, bad) = delivered(&Tensor::new(DataType::Float32, [2, 1]), &nested);
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1]);
+        let none = ListArray::from_iter_primitive::<Int32Type, _, _>(vec![None::<Vec<Option<i32>>>; 3]);
+        let field = Field::new("x", none.data_type().clone(), true);
+        let codec = Tensor::new(DataType::Int32, [2]).codec(&field).unwrap();
+        assert_eq!(codec.gather_rows(&[&none], &Selection::of_one(vec![0, 1, 2])).unwrap().1.len(), 3);
+    }
+}

@@ -1,0 +1,223 @@
+//! numpy's `.npz` format: a zip archive of `.npy` files, here of one, stored or deflated.
+
+use std::io::{self, Read};
+
+use flate2::{Decompress, FlushDecompress, Status};
+
+use super::{Tensor, npy};
+use crate::error::{Error, ErrorKind, Result};
+
+/// The beginning of the first file in an archive.
+pub(super) const MAGIC: &[u8] = b"PK\x03\x04";
+
+/// The end of an archive, without its remark.
+const END: &[u8] = b"PK\x05\x06";
+const END_BYTES: usize = 22;
+
+/// The entry of a file in the directory at the end of an archive, without its name.
+const ENTRY: &[u8] = b"PK\x01\x02";
+const ENTRY_BYTES: usize = 46;
+
+/// What precedes the content of a file, without its name.
+const LOCAL_BYTES: usize = 30;
+
+/// In place of a size that takes more than 32 bits.
+const ELSEWHERE: u32 = u32::MAX;
+
+/// Reads the only array of a `.npz` file into a slot.
+pub(super) fn read(cell: &[u8], tensor: &Tensor, slot: &mut [u8]) -> Result<()> {
+    let Packed { content, is_deflated, checksum } = packed(cell)?;
+    let damaged = || bad("a .npz file whose checksum differs: it is damaged");
+    if !is_deflated {
+        return match crc32fast::hash(content) == checksum {
+            true => npy::read(&mut &*content, tensor, slot),
+            false => Err(damaged()),
+        };
+    }
+    // A new one for each cell: kept for the thread, it would take of the few bytes that all libraries of a process share
+    // for such values.
+    let inflate = Decompress::new(false);
+    let mut file = Inflated { inflate, content, checksum: crc32fast::Hasher::new() };
+    npy::read(&mut file, tensor, slot)?;
+    match file.checksum.finalize() == checksum {
+        true => Ok(()),
+        false => Err(damaged()),
+    }
+}
+
+fn bad(cause: impl Into<String>) -> Error {
+    Error::new(ErrorKind::BadRow, cause.into())
+}
+
+/// A file as it is packed in an archive.
+struct Packed<'a> {
+    content: &'a [u8],
+    is_deflated: bool,
+    /// CRC-32 of the file.
+    checksum: u32,
+}
+
+/// The only file of an archive, by the directory at its end.
+fn packed(archive: &[u8]) -> Result<Packed<'_>> {
+    const STORED: u16 = 0;
+    const DEFLATED: u16 = 8;
+    const ENCRYPTED: u16 = 1;
+    let none = || bad("not a .npz file: it is no zip archive, or it was cut off");
+    let end = archive.windows(END.len()).rposition(|bytes| bytes == END).ok_or_else(none)?;
+    let end = archive.get(end..end + END_BYTES).ok_or_else(none)?;
+    let (files, directory) = (u16_at(end, 10), u32_at(end, 16));
+    if files != 1 {
+        return Err(bad(format!("a .npz file of {files} arrays, where one is wanted")));
+    }
+    let from = |at: u32, bytes: usize| {
+        let at = at as usize;
+        archive.get(at..at.checked_add(bytes)?)
+    };
+    let entry = from(directory, ENTRY_BYTES).filter(|entry| entry.starts_with(ENTRY)).ok_or_else(none)?;
+    let (flags, method, checksum) = (u16_at(entry, 8), u16_at(entry, 10), u32_at(entry, 16));
+    let (packed, local) = (u32_at(entry, 20), u32_at(entry, 42));
+    if packed == ELSEWHERE || local == ELSEWHERE {
+        return Err(bad("a .npz file of more than 4 GiB"));
+    }
+    if flags & ENCRYPTED != 0 || ![STORED, DEFLATED].contains(&method) {
+        return Err(bad(format!("a .npz file with zip method {method}, or encrypted, is not read")));
+    }
+    let header = from(local, LOCAL_BYTES).filter(|header| header.starts_with(MAGIC)).ok_or_else(none)?;
+    let before = LOCAL_BYTES + usize::from(u16_at(header, 26)) + usize::from(u16_at(header, 28));
+    let content = archive.get(local as usize + before..).and_then(|rest| rest.get(..packed as usize));
+    Ok(Packed { content: content.ok_or_else(none)?, is_deflated: method == DEFLATED, checksum })
+}
+
+fn u16_at(bytes: &[u8], at: usize) -> u16 {
+    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// A deflated file as it was: as much of it as is asked for.
+struct Inflated<'a> {
+    inflate: Decompress,
+    content: &'a [u8],
+    checksum: crc32fast::Hasher,
+}
+
+impl Read for Inflated<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let (taken, given) = (self.inflate.total_in(), self.inflate.total_out());
+            let status = self.inflate.decompress(self.content, out, FlushDecompress::None);
+            let status =
+                status.map_err(|error| io::Error::other(format!("a .npz file is damaged: {error}")))?;
+            self.content = &self.content[(self.inflate.total_in() - taken) as usize..];
+            let given = (self.inflate.total_out() - given) as usize;
+            self.checksum.update(&out[..given]);
+            let is_stuck = self.content.is_empty() || status != Status::Ok;
+            if given > 0 || out.is_empty() || is_stuck {
+                return Ok(given);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::DeflateEncoder;
+
+    use super::*;
+    use crate::arrow::datatypes::DataType;
+
+    const TEXT: &[u8] = b"{'descr': '|u1', 'fortran_order': False, 'shape': (300,), }\n";
+
+    fn array() -> Vec<u8> {
+        let values: Vec<u8> = (0..300).map(|at| (at / 7) as u8).collect();
+        [npy::MAGIC, &[1, 0], &(TEXT.len() as u16).to_le_bytes(), TEXT, &values].concat()
+    }
+
+    /// An archive of `files` times the same file.
+    fn archive(file: &[u8], is_deflated: bool, files: u16) -> Vec<u8> {
+        let mut content = file.to_vec();
+        if is_deflated {
+            let mut deflate = DeflateEncoder::new(Vec::new(), Compression::default());
+            deflate.write_all(file).unwrap();
+            content = deflate.finish().unwrap();
+        }
+        let method = if is_deflated { 8u16 } else { 0 };
+        let (checksum, packed) = (crc32fast::hash(file).to_le_bytes(), (content.len() as u32).to_le_bytes());
+        let sizes = [&checksum[..], &packed, &(file.len() as u32).to_le_bytes()].concat();
+        let (version, zeros) = ([20, 0], [0; 32]);
+        let common =
+            [&version[..], &zeros[..2], &method.to_le_bytes(), &zeros[..4], &sizes, &[7, 0]].concat();
+        let mut archive = [MAGIC, &common, &[4, 0], b"arr.npy", b"more", &content].concat();
+        let directory = (archive.len() as u32).to_le_bytes();
+        archive.extend([ENTRY, &version, &common, &zeros[..16], b"arr.npy"].concat());
+        let count = files.to_le_bytes();
+        archive.extend([END, &zeros[..4], &count, &count, &[53, 0, 0, 0], &directory, &[0, 0]].concat());
+        archive
+    }
+
+    fn decoded(archive: &[u8]) -> std::result::Result<Vec<u8>, String> {
+        let mut slot = vec![0xAA; 300];
+        let tensor = Tensor::new(DataType::UInt8, [300]);
+        read(archive, &tensor, &mut slot).map_err(|error| error.to_string())?;
+        Ok(slot)
+    }
+
+    #[test]
+    fn the_array_of_an_archive_is_read_stored_or_deflated() {
+        let file = array();
+        for is_deflated in [false, true, true] {
+            assert_eq!(decoded(&archive(&file, is_deflated, 1)).unwrap(), file[file.len() - 300..]);
+        }
+    }
+
+    #[test]
+    fn an_archive_of_something_else_is_refused() {
+        let file = array();
+        let changed = |at: usize, is_deflated: bool| {
+            let mut archive = archive(&file, is_deflated, 1);
+            let at = if at < archive.len() { at } else { archive.len() - 1 };
+            archive[at] ^= 0x55;
+            archive
+        };
+        for (archive, said) in [
+            (archive(&file, true, 2), "2 arrays"),
+            (archive(&file, true, 0), "0 arrays"),
+            (archive(&file[..200], true, 1), "where uint8[300] takes 300"),
+            (archive(&[&file[..], &[0]].concat(), true, 1), "more than the 300 bytes"),
+            (archive(b"text", false, 1), "not a .npy file"),
+            (changed(200, false), "checksum"),
+            (b"PK".to_vec(), "not a .npz file"),
+            (file.clone(), "not a .npz file"),
+        ] {
+            let error = decoded(&archive).unwrap_err();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    /// Every prefix is refused, and no changed byte makes other values.
+    #[test]
+    fn a_damaged_archive_gives_no_other_values() {
+        let file = array();
+        for is_deflated in [false, true] {
+            let whole = archive(&file, is_deflated, 1);
+            for end in 0..whole.len() {
+                assert!(decoded(&whole[..end]).is_err());
+            }
+            for at in 0..whole.len() {
+                for bits in [1, 0x80, 0xFF] {
+                    let mut archive = whole.clone();
+                    archive[at] ^= bits;
+                    assert!(
+                        decoded(&archive).is_ok_and(|values| values == file[file.len() - 300..])
+                            || decoded(&archive).is_err()
+                    );
+                }
+            }
+        }
+    }
+}
