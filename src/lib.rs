@@ -69,7 +69,7 @@
 //! |---|---|
 //! | open | [`Dataset`], [`Locations`] |
 //! | choose rows | [`Filter`], with its terms in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`]; [`Fill`] for nulls |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
