@@ -68,8 +68,8 @@
 //! | job | types |
 //! |---|---|
 //! | open | [`Dataset`], [`OpenOptions`], [`Locations`] |
-//! | choose rows | [`Filter`], with its terms in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`]; [`Fill`] for nulls |
+//! | choose rows | [`Filter`], with its parts in [`filter`] |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`] and [`PixelType`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |

@@ -1,5 +1,6 @@
 //! The link, outages, the end of a server, and the program.
 #![allow(clippy::unwrap_used, reason = "a helper of a test stops it")]
+#![allow(clippy::disallowed_methods, reason = "a test waits for another process")]
 
 mod common;
 
