@@ -4,14 +4,15 @@
 //! where it will be used:
 //!
 //! ```text
-//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ effects, finish ─► slot
-//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             effects/, finish.rs
+//! bytes ─ probe ─► size ─ geometry ─► region ─ jpeg/raster ─► RGB or luma ─ resample ─► target size ─ effects ─ finish ─► slot
+//!         header.rs       geometry.rs          jpeg/, raster.rs             resample.rs             effects/  finish.rs
 //! ```
 //!
 //! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
 //! decoded, and an image bomb is refused from its header. [`kept`] is the form in which a cache holds images that need not
-//! be decoded again. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s. Nothing here knows about Parquet, threads or batches: the
-//! caller owns the pool and the slots, and adds the place (file, row, column) to an error.
+//! be decoded again. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s.
+//! Nothing here knows about Parquet, threads or batches: the caller owns the pool and the slots, and adds the place (file,
+//! row, column) to an error.
 
 mod drawn;
 mod draws;
