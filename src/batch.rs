@@ -24,6 +24,7 @@ use crate::arrow::nested::with_fields;
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
 pub(crate) use fill::fill;
+pub(crate) use fixed::value_bytes;
 pub use nulls::{needs_values, null_rows};
 pub use selection::{Run, Selection};
 pub(crate) use views::exchange_views;

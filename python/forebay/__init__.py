@@ -2,7 +2,7 @@
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
 :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Vocabulary`, :class:`Hash`,
-:class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
+:class:`Pad`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -60,6 +60,7 @@ from .errors import (
 from .expressions import ColumnExpression, Expression, col, row_fraction
 from .following import Boxes, Keypoints, Mask
 from .loader import Loader
+from .pad import Pad
 from .program import main
 from .ragged import Ragged
 from .reports import Plan, Stats
@@ -93,6 +94,7 @@ __all__ = [
     "Mask",
     "NotFoundError",
     "NullError",
+    "Pad",
     "Plan",
     "Ragged",
     "Schema",
@@ -129,6 +131,7 @@ for _class in (
     Keypoints,
     Loader,
     Mask,
+    Pad,
     Plan,
     Ragged,
     Shard,

@@ -50,8 +50,7 @@ class Batch(Mapping[str, Any]):
     - times are ``datetime64`` or ``timedelta64``,
     - text, other binary and decimals are arrays of Python objects, copied one by one.
 
-    A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
-    ``pyarrow.record_batch(batch)``.
+    A loader makes batches; the class cannot be called. :meth:`to_arrow` converts one without a copy.
 
     Examples
     --------
@@ -86,6 +85,20 @@ class Batch(Mapping[str, Any]):
         ------
         UnknownColumnError
             The batch has no such column.
+        """
+    def to_arrow(self) -> Any:
+        """The batch as Arrow, without a copy: nulls, text and nested values as they are stored.
+
+        Returns
+        -------
+        pyarrow.RecordBatch
+            Over the batch's memory, which it keeps alive. Needs pyarrow; other packages of Arrow take the batch itself.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Dataset("data/train/").sample(4, columns=["label"]).to_arrow().column("label").to_pylist()
+        [0, 1, 2, 3]
         """
     def __getitem__(self, name: str) -> Any:
         """The array of a column.

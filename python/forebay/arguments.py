@@ -13,6 +13,7 @@ from . import _forebay, filters
 from .encodings import Hash, Vocabulary
 from .errors import InvalidError
 from .following import Boxes, Keypoints, Mask
+from .pad import Pad
 from .shard import Shard
 from .sizes import given, parse_bytes
 from .tensor import Tensor
@@ -90,6 +91,10 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     for name, value in encode.items():
         if not isinstance(value, (Vocabulary, Hash)):
             raise InvalidError(f"encode[{name!r}] must be a forebay.Vocabulary or a forebay.Hash, got {_kind(value)}")
+    pad = arguments.get("pad") or {}
+    for name, value in pad.items():
+        if not isinstance(value, Pad):
+            raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {_kind(value)}")
     memory, threads = arguments["memory"], arguments["threads"]
     following = {name: value for name, value in decode.items() if isinstance(value, (Boxes, Keypoints, Mask))}
     spec = {
@@ -98,6 +103,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "follow": {name: value._options() for name, value in following.items()},
         "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
         "encode": {name: encoding._spec() for name, encoding in encode.items()},
+        "pad": {name: value._spec() for name, value in pad.items()},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),

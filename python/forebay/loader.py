@@ -25,6 +25,7 @@ from .values import DiskCache, Shuffle, Skip, whole
 if TYPE_CHECKING:
     from .encodings import Hash, Vocabulary
     from .following import Boxes, Keypoints, Mask
+    from .pad import Pad
     from .tensor import Tensor
     from .types import Filter, Location, SpecDict, StateDict, Transform
 
@@ -48,7 +49,8 @@ class Loader:
     urls : str, os.PathLike, iterable of them, or Dataset
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
-        Names of the columns to read, in the order of delivery. Default: all columns.
+        Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
+        a column that is also named is where it is named. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask or Tensor, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
@@ -57,6 +59,9 @@ class Loader:
     encode : mapping from str to Vocabulary or Hash, optional
         Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
         ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
+    pad : mapping from str to Pad, optional
+        Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
+        :class:`Ragged`.
     batch_size : int, default 32
         Rows in a batch of this process, not of all ranks together.
     drop_last : bool, default False
@@ -145,6 +150,7 @@ class Loader:
         columns: Iterable[str] | None = None,
         decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
+        pad: Mapping[str, Pad] | None = None,
         batch_size: int = 32,
         drop_last: bool = False,
         epochs: int | None = None,
@@ -166,6 +172,7 @@ class Loader:
             "columns": None if columns is None else names(columns),
             "decode": None if decode is None else mapping(decode, "decode", "forebay.Image.resize(224, 224)"),
             "encode": None if encode is None else mapping(encode, "encode", "forebay.Hash(1000)"),
+            "pad": None if pad is None else mapping(pad, "pad", "forebay.Pad(2048)"),
             "batch_size": batch_size,
             "drop_last": drop_last,
             "epochs": epochs,

@@ -178,6 +178,8 @@ class _SpecDict(TypedDict, total=False):
     """The tensors in ``decode``, where there are any."""
     encode: dict[str, dict[str, Any]]
     """The columns that are encoded, where there are any."""
+    pad: dict[str, dict[str, Any]]
+    """The columns of lists that are padded, where there are any."""
 
 
 class SpecDict(_SpecDict):

@@ -35,8 +35,7 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 /// - times are ``datetime64`` or ``timedelta64``,
 /// - text, other binary and decimals are arrays of Python objects, copied one by one.
 ///
-/// A loader makes batches; the class cannot be called. A batch converts to Arrow without a copy:
-/// ``pyarrow.record_batch(batch)``.
+/// A loader makes batches; the class cannot be called. :meth:`to_arrow` converts one without a copy.
 ///
 /// Examples
 /// --------
@@ -155,6 +154,22 @@ impl Batch {
     ///     The batch has no such column.
     fn column<'py>(slf: Bound<'py, Self>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("forebay.column")?.getattr("Column")?.call1((slf, name))
+    }
+
+    /// The batch as Arrow, without a copy: nulls, text and nested values as they are stored.
+    ///
+    /// Returns
+    /// -------
+    /// pyarrow.RecordBatch
+    ///     Over the batch's memory, which it keeps alive. Needs pyarrow; other packages of Arrow take the batch itself.
+    ///
+    /// Examples
+    /// --------
+    /// >>> import forebay as fb
+    /// >>> fb.Dataset("data/train/").sample(4, columns=["label"]).to_arrow().column("label").to_pylist()
+    /// [0, 1, 2, 3]
+    fn to_arrow<'py>(slf: Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("pyarrow")?.call_method1("record_batch", (slf,))
     }
 
     fn __getitem__<'py>(&self, py: Python<'py>, name: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {

@@ -58,6 +58,36 @@ def test_columns_come_in_the_order_asked_for(plain: Path) -> None:
         assert list(next(iter(loader))) == ["name", "id"]
 
 
+def test_columns_are_matched_by_patterns(plain: Path, tmp_path: Path) -> None:
+    with fb.Loader(plain) as loader:
+        everything = loader.columns
+    assert fb.Loader(plain, columns=["*"]).columns == everything
+    assert fb.Loader(plain, columns=["n*", "*", "id"]).columns == [
+        "name",
+        *[name for name in everything if name not in ("name", "id")],
+        "id",
+    ]
+    assert fb.Loader(plain, columns=["u?", "[if]*", "f*"]).columns == [
+        *[name for name in everything if len(name) == 2 and name[0] == "u"],
+        *[name for name in everything if name[0] in "if"],
+    ]
+    with pytest.raises(fb.UnknownColumnError, match="no column matches 'zz\\*'|no column matches \"zz"):
+        fb.Loader(plain, columns=["zz*"])
+    with pytest.raises(fb.InvalidError, match="listed twice"):
+        fb.Loader(plain, columns=["id", "i*", "id"])
+    pq.write_table(pa.table({"a*": [1], "ab": [2]}), tmp_path / "odd.parquet")
+    assert fb.Loader(tmp_path / "odd.parquet", columns=["a*"]).columns == ["a*"]
+
+
+def test_a_batch_converts_to_arrow(plain: Path) -> None:
+    with fb.Loader(plain, batch_size=ROWS) as loader:
+        (batch,) = loader
+        table = batch.to_arrow()
+        assert table.schema.names == loader.columns
+        assert table["id"].to_pylist() == pq.read_table(plain)["id"].to_pylist()
+        assert table["id"].to_numpy().ctypes.data == batch["id"].ctypes.data
+
+
 def test_filters_are_those_of_pyarrow(plain: Path) -> None:
     import pyarrow.dataset as ds
 

@@ -110,6 +110,21 @@ fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
     Ok(values.typed_data())
 }
 
+/// The bytes of `value` in a numeric type, as arrays hold it.
+///
+/// # Errors
+/// It is not one of its values.
+pub(crate) fn value_bytes(data_type: &DataType, value: f64) -> Result<Vec<u8>> {
+    let bits = pattern(data_type, value)?;
+    let width = data_type.primitive_width().unwrap_or(0).min(size_of_val(&bits));
+    // Two's complement and IEEE 754: the low bytes are the narrower number.
+    let mut bytes = bits.to_le_bytes()[..width].to_vec();
+    if cfg!(target_endian = "big") {
+        bytes.reverse();
+    }
+    Ok(bytes)
+}
+
 /// The bits of `value` in a numeric type, in the low end of a word; of times, in their own unit; of binary values of fixed
 /// length, those of a byte.
 ///

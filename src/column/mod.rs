@@ -15,6 +15,7 @@ mod encoding;
 mod follow;
 mod form;
 mod image;
+mod pad;
 mod plain;
 mod tensor;
 mod tensors;
@@ -33,6 +34,8 @@ pub(crate) use follow::{AlongCodec, BoxesCodec, Followed, GeometryCodec, Keypoin
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
+pub use pad::Pad;
+pub(crate) use pad::{PadCodec, PadMaskCodec};
 pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
 pub(crate) use tensors::Declared;

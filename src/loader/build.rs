@@ -23,7 +23,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Tensor};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -127,7 +127,8 @@ impl LoaderBuilder {
         self
     }
 
-    /// The columns to read, in the order of delivery. Default: all.
+    /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several: `feature_*`. A column that is also
+    /// named is where it is named. Default: all.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.columns = Some(names.into_iter().map(Into::into).collect());
         self
@@ -165,6 +166,13 @@ impl LoaderBuilder {
     /// are stored.
     pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
         self.spec.encode.insert(column.into(), encoding.into());
+        self
+    }
+
+    /// Delivers lists of numbers as rows of one length: filled up at their end, or cut off. Default: lists are as long as they
+    /// are stored.
+    pub fn pad(mut self, column: impl Into<String>, pad: Pad) -> Self {
+        self.spec.pad.insert(column.into(), pad);
         self
     }
 

@@ -343,10 +343,16 @@ impl Collation {
     /// A column's picked values, and those of them that make bad rows.
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
+        let codec = &collator.codecs[column];
+        let stored = |rows: &'_ Arc<Rows>| match codec.follows() {
+            // A column that is not stored is made of the one that it follows.
+            Some(followed) if column >= rows.batch.num_columns() => followed,
+            _ => column,
+        };
         let arrays: Vec<&dyn Array> =
-            self.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            self.rows.rows.iter().map(|rows| rows.batch.column(stored(rows)).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        let gathered = collator.codecs[column].gather_rows(&arrays, self.selection(data_type));
+        let gathered = codec.gather_rows(&arrays, self.selection(data_type));
         let name = collator.schema.field(column).name();
         let (gathered, refused) =
             gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;

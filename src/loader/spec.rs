@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::bad_rows::OnBadRow;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::{Encoding, Follow, Tensor};
+use crate::column::{Encoding, Follow, Pad, Tensor};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -34,7 +34,7 @@ use crate::sizes;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct LoaderSpec {
-    /// The columns to read, in the order of delivery. Default: all.
+    /// The columns to read, in the order of delivery, or patterns of their names. Default: all.
     pub columns: Option<Vec<String>>,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
@@ -48,6 +48,9 @@ pub struct LoaderSpec {
     /// The columns whose values are delivered as integer codes, and how. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, Encoding>,
+    /// The columns of lists that are delivered as rows of one length. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub pad: BTreeMap<String, Pad>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
     /// The rows to read. Default: all.
@@ -113,6 +116,7 @@ impl Default for LoaderSpec {
             follow: BTreeMap::new(),
             tensors: BTreeMap::new(),
             encode: BTreeMap::new(),
+            pad: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             filter: None,
             shard: Shard::default(),
@@ -161,6 +165,7 @@ mod tests {
         spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
         spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());
         spec.encode.insert("user".into(), Encoding::hash_seeded(1000, u64::MAX));
+        spec.pad.insert("tokens".into(), Pad::new(2_048).value(-1.0).truncate(true).mask(true));
         let fills = [
             ("number", Fill::from(0.1)),
             ("infinite", f64::NEG_INFINITY.into()),

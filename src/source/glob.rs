@@ -5,6 +5,16 @@ use std::path::{Component, Path, PathBuf};
 /// The characters that turn a name into a pattern.
 pub(super) const WILDCARDS: [char; 3] = ['*', '?', '['];
 
+/// Whether a name has wildcards.
+pub(crate) fn is_pattern(name: &str) -> bool {
+    name.contains(WILDCARDS)
+}
+
+/// Whether a pattern matches the whole of a name.
+pub(crate) fn matches_name(pattern: &str, name: &str) -> bool {
+    name_matches(&pattern.chars().collect::<Vec<_>>(), &name.chars().collect::<Vec<_>>())
+}
+
 /// A pattern below a base folder, one element a path segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Glob {

@@ -41,6 +41,7 @@ use url::Target;
 
 pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
+pub(crate) use glob::{is_pattern, matches_name};
 pub(crate) use list::FolderFilter;
 pub use shown::shown;
 pub use store::Store;

@@ -1,6 +1,6 @@
 //! Columns: which are read, and the codec of each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -8,34 +8,42 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::LoaderBuilder;
 use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, Declared, DecoderCodec, PlainCodec, Slot};
-use crate::error::{Error, Place, Result};
+use crate::column::{ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot};
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::source::{is_pattern, matches_name};
 
 impl LoaderBuilder {
     pub(super) fn projection(&self) -> Result<Projection> {
         let catalog = &self.dataset.catalog;
-        match &self.spec.columns {
-            Some(names) if names.is_empty() => {
-                Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"))
-            }
-            Some(names) => {
-                let names: Vec<&str> = names.iter().map(String::as_str).collect();
-                if let Some((at, name)) =
-                    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name))
-                {
-                    return Err(Error::invalid(format!(
-                        "column {name:?} is listed twice, again at place {}",
-                        at + 1
-                    )));
-                }
-                catalog.project(&names)
-            }
-            None => {
-                let names: Vec<&str> =
-                    catalog.schema.fields().iter().map(|field| field.name().as_str()).collect();
-                catalog.project(&names)
-            }
+        let all = || catalog.schema.fields().iter().map(|field| field.name().as_str());
+        let Some(listed) = &self.spec.columns else {
+            return catalog.project(&all().collect::<Vec<_>>());
+        };
+        if listed.is_empty() {
+            return Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"));
         }
+        let mut names: Vec<&str> = Vec::with_capacity(listed.len());
+        for (at, name) in listed.iter().enumerate() {
+            // A name that exists is taken literally, whatever characters it has.
+            if catalog.schema.column_with_name(name).is_some() || !is_pattern(name) {
+                if listed[..at].contains(name) {
+                    let cause = format!("column {name:?} is listed twice, again at place {}", at + 1);
+                    return Err(Error::invalid(cause));
+                }
+                names.push(name);
+                continue;
+            }
+            let mut matching = all().filter(|column| matches_name(name, column)).peekable();
+            if matching.peek().is_none() {
+                let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
+                return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
+            }
+            // A column is where it is named, or else where it is first matched.
+            names.extend(matching.filter(|column| !listed.iter().any(|name| name == column)));
+            let mut seen = HashSet::new();
+            names.retain(|name| seen.insert(*name));
+        }
+        catalog.project(&names)
     }
 
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
@@ -71,11 +79,19 @@ impl LoaderBuilder {
                 return Err(Error::invalid("is both decoded and encoded").at(of_column(name)));
             }
         }
+        for (name, pad) in &self.spec.pad {
+            let field = self.read_column(projection, name, "pad")?;
+            let codec = PadCodec::new(pad, field, self.spec.fill_null.get(name));
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered(codec, field)?).is_some() {
+                return Err(Error::invalid("is both padded and decoded or encoded").at(of_column(name)));
+            }
+        }
         let declared = Declared::of(&self.dataset.catalog.schema);
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
-            if self.spec.encode.contains_key(name) {
+            if self.spec.encode.contains_key(name) || self.spec.pad.contains_key(name) {
                 continue;
             }
             if let Some((codec, _)) = codecs.get(name.as_str()) {
@@ -91,8 +107,28 @@ impl LoaderBuilder {
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(projection)?);
+        each.extend(self.pad_masks(projection)?);
         let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
+    }
+
+    /// The columns that say which values of padded lists are their own.
+    fn pad_masks(&self, projection: &Projection) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
+        let masked = self.spec.pad.iter().filter(|(_, pad)| pad.has_mask());
+        let columns = masked.map(|(column, pad)| {
+            let name = Pad::mask_name(column);
+            if projection.schema().index_of(&name).is_ok() {
+                return Err(Error::invalid(
+                    "the mask of padded lists would have the name of a stored column",
+                )
+                .hint("leave that out of `columns`, or pad without a mask")
+                .at(of_column(&name)));
+            }
+            let field = self.read_column(projection, column, "pad")?;
+            let place = projection.schema().index_of(column).unwrap_or_default();
+            delivered(PadMaskCodec { pad: pad.clone(), column: place, name }, field)
+        });
+        columns.collect()
     }
 
     /// Bytes of a row in a batch: its slots, and an estimate of its other columns.

@@ -1,0 +1,314 @@
+//! Lists of numbers in rows of one length: padded at the end, or cut off.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ColumnCodec, GatheredRows, Noun};
+use crate::arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, FixedSizeListArray,
+    LargeListArray, make_array,
+};
+use crate::arrow::buffer::Buffer;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::{Fill, Selection, gather, value_bytes};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+const NOUN: Noun = Noun { one: "a list", several: "lists" };
+
+/// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
+///
+/// A shorter list is filled up at its end. A longer one is a bad row, or is [cut off](Pad::truncate). A null in a list, or in
+/// the place of one, is a bad row, unless `fill_null` gives a value: then a list that is null is an empty one.
+///
+/// ```
+/// use forebay::Pad;
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// let tokens = Pad::new(2_048).value(-1.0).truncate(true).mask(true);
+/// // Delivers "tokens" and, as booleans, "tokens.mask".
+/// dataset.loader().pad("tokens", tokens).build()
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pad {
+    length: usize,
+    #[serde(default)]
+    value: f64,
+    #[serde(default)]
+    truncate: bool,
+    #[serde(default)]
+    mask: bool,
+}
+
+impl Pad {
+    /// Rows of `length` values, filled up with 0.
+    pub fn new(length: usize) -> Pad {
+        Pad { length, value: 0.0, truncate: false, mask: false }
+    }
+
+    /// The number after the end of a list, which the column's type must have. Default: 0.
+    #[must_use]
+    pub fn value(self, value: f64) -> Pad {
+        Pad { value, ..self }
+    }
+
+    /// Whether longer lists are cut off after `length` values. Default: false, they are bad rows.
+    #[must_use]
+    pub fn truncate(self, truncate: bool) -> Pad {
+        Pad { truncate, ..self }
+    }
+
+    /// Whether a second column says which values are those of the list: `<name>.mask`, booleans of the same shape. It comes
+    /// after the stored columns. Default: false.
+    #[must_use]
+    pub fn mask(self, mask: bool) -> Pad {
+        Pad { mask, ..self }
+    }
+
+    /// Whether there is a column for the mask.
+    pub(crate) fn has_mask(&self) -> bool {
+        self.mask
+    }
+
+    /// The name of that column.
+    pub(crate) fn mask_name(column: &str) -> String {
+        format!("{column}.mask")
+    }
+
+    /// The type of the rows, for items of a type.
+    fn delivered(&self, item: &DataType) -> Result<DataType> {
+        let length = i32::try_from(self.length).ok().filter(|length| *length > 0);
+        let length = length.ok_or_else(|| {
+            Error::invalid(format!("rows of {} values", self.length)).hint("the length is from 1 to 2^31 - 1")
+        })?;
+        Ok(DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length))
+    }
+
+    /// How many values of each list are delivered, and the lists that are too long.
+    fn lengths(&self, lists: &LargeListArray) -> (Vec<usize>, Vec<(usize, Error)>) {
+        let mut refused = Vec::new();
+        let lengths = lists.offsets().lengths().enumerate().map(|(row, length)| {
+            if length > self.length && !self.truncate {
+                let cause = format!("a list of {length} values, which is padded to {}", self.length);
+                let hint = "pad to more values, or cut lists off with `truncate`";
+                refused.push((row, Error::new(ErrorKind::BadRow, cause).hint(hint)));
+            }
+            length.min(self.length)
+        });
+        (lengths.collect(), refused)
+    }
+}
+
+/// The type of the values of a list; `None` for any other type, and for lists of anything but numbers.
+fn item_of(stored: &DataType) -> Option<&DataType> {
+    let (DataType::List(item) | DataType::LargeList(item)) = stored else { return None };
+    Some(item.data_type()).filter(|item| item.primitive_width().is_some())
+}
+
+/// Delivers padded lists.
+#[derive(Debug)]
+pub(crate) struct PadCodec {
+    pub(crate) pad: Pad,
+    pub(crate) fill: Option<Fill>,
+    /// The bytes of a row.
+    bytes: u64,
+}
+
+impl PadCodec {
+    /// Fails with `Invalid` for a column of anything but lists of numbers.
+    pub(crate) fn new(pad: &Pad, stored: &Field, fill: Option<&Fill>) -> Result<Self> {
+        let Some(item) = item_of(stored.data_type()) else {
+            return Err(Error::invalid(format!("holds {}, which is not padded", stored.data_type()))
+                .hint("lists of numbers are padded; those of one length need not be"));
+        };
+        value_bytes(item, pad.value)
+            .map_err(|_| Error::invalid(format!("lists of {item} cannot be padded with {}", pad.value)))?;
+        if let Some(fill) = fill {
+            fill.check(stored.data_type())?;
+        }
+        let bytes = pad.length.saturating_mul(item.primitive_width().unwrap_or(0)) as u64;
+        Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
+    }
+
+    /// The rows of lists whose numbers have `WIDTH` bytes each.
+    fn padded(&self, lists: &LargeListArray, lengths: &[usize], item: &DataType) -> Result<Buffer> {
+        let filler = value_bytes(item, self.pad.value)?;
+        let width = filler.len();
+        let values = lists.values().to_data();
+        let stored = &values.buffers()[0].as_slice()[values.offset() * width..];
+        let mut rows = filler.repeat(lengths.len() * self.pad.length);
+        let each = rows.chunks_exact_mut(self.pad.length * width).zip(lists.value_offsets()).zip(lengths);
+        for ((row, start), length) in each {
+            let start = *start as usize * width;
+            row[..length * width].copy_from_slice(&stored[start..start + length * width]);
+        }
+        Ok(Buffer::from_vec(rows))
+    }
+}
+
+impl ColumnCodec for PadCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        let item = item_of(stored.data_type()).unwrap_or(&DataType::Null);
+        Ok(Arc::new(Field::new(stored.name(), self.pad.delivered(item)?, false)))
+    }
+
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = gather(sources, selection, self.fill.as_ref())?;
+        let lists = gathered.as_list::<i64>();
+        let item = lists.value_type();
+        let (lengths, mut refused) = self.pad.lengths(lists);
+        let data = ArrayData::builder(item.clone())
+            .len(lists.len() * self.pad.length)
+            .add_buffer(self.padded(lists, &lengths, &item)?)
+            // Allocators align large buffers for every number type, but do not promise it for bytes.
+            .align_buffers(true)
+            .build()
+            .or_fail()?;
+        refused.extend(nulls(lists, &lengths));
+        refused.sort_by_key(|(row, _)| *row);
+        refused.dedup_by_key(|(row, _)| *row);
+        let DataType::FixedSizeList(field, length) = self.pad.delivered(&item)? else {
+            return Err(Error::new(ErrorKind::Internal, "rows of another type"));
+        };
+        let rows = FixedSizeListArray::try_new(field, length, make_array(data), None).or_fail()?;
+        Ok((Arc::new(rows), refused))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        Some(self.bytes)
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}
+
+/// The lists that are null, or have a null among the values that are delivered.
+fn nulls(lists: &LargeListArray, lengths: &[usize]) -> Vec<(usize, Error)> {
+    let bad = |cause: &str| Error::new(ErrorKind::BadRow, cause).hint("give a value with `fill_null`");
+    let offsets = lists.value_offsets();
+    let values = lists.values().nulls();
+    let each = lengths.iter().enumerate().filter_map(|(row, length)| {
+        if lists.is_null(row) {
+            return Some((row, bad("null where a list is padded")));
+        }
+        let has_null =
+            values.is_some_and(|nulls| nulls.slice(offsets[row] as usize, *length).null_count() > 0);
+        has_null.then(|| (row, bad("null in a list that is padded")))
+    });
+    each.collect()
+}
+
+/// Delivers which values of padded lists are their own, in a column that is not stored.
+#[derive(Debug)]
+pub(crate) struct PadMaskCodec {
+    pub(crate) pad: Pad,
+    /// The place of the column of lists.
+    pub(crate) column: usize,
+    pub(crate) name: String,
+}
+
+impl ColumnCodec for PadMaskCodec {
+    fn delivered(&self, _: &Field) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(&self.name, self.pad.delivered(&DataType::Boolean)?, false)))
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.column)
+    }
+
+    /// Lists that are bad rows are those of the column itself.
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let gathered = gather(sources, selection, None)?;
+        let lists = gathered.as_list::<i64>();
+        let (lengths, _) = self.pad.lengths(lists);
+        let mut own = BooleanBufferBuilder::new(lengths.len() * self.pad.length);
+        for (row, length) in lengths.into_iter().enumerate() {
+            let length = if lists.is_null(row) { 0 } else { length };
+            own.append_n(length, true);
+            own.append_n(self.pad.length - length, false);
+        }
+        let values: ArrayRef = Arc::new(BooleanArray::new(own.finish(), None));
+        let DataType::FixedSizeList(field, length) = self.pad.delivered(&DataType::Boolean)? else {
+            return Err(Error::new(ErrorKind::Internal, "rows of another type"));
+        };
+        Ok((Arc::new(FixedSizeListArray::try_new(field, length, values, None).or_fail()?), Vec::new()))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        Some(self.pad.length as u64)
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{Int16Array, ListArray};
+    use crate::arrow::datatypes::Int16Type;
+
+    type Lists = Vec<Option<Vec<Option<i16>>>>;
+
+    fn delivered(pad: &Pad, fill: Option<Fill>, lists: Lists) -> (Vec<i16>, Vec<bool>, Vec<(usize, String)>) {
+        let column = ListArray::from_iter_primitive::<Int16Type, _, _>(lists);
+        let field = Field::new("t", column.data_type().clone(), true);
+        let codec = PadCodec::new(pad, &field, fill.as_ref()).unwrap();
+        let rows = Selection::new((0..column.len() as u32).map(|row| (0, row)).collect());
+        let (array, refused) = codec.gather_rows(&[&column], &rows).unwrap();
+        assert_eq!(array.data_type(), codec.delivered(&field).unwrap().data_type());
+        let values = array.as_fixed_size_list().values().clone();
+        let values: &Int16Array = values.as_primitive();
+        let mask = PadMaskCodec { pad: pad.clone(), column: 0, name: Pad::mask_name("t") };
+        let (own, _) = mask.gather_rows(&[&column], &rows).unwrap();
+        assert_eq!(own.data_type(), mask.delivered(&field).unwrap().data_type());
+        let own = own.as_fixed_size_list().values().as_boolean().values().iter().collect();
+        let refused = refused.into_iter().map(|(row, error)| (row, error.to_string())).collect();
+        (values.values().to_vec(), own, refused)
+    }
+
+    #[test]
+    fn lists_are_filled_up_and_cut_off() {
+        let lists = || vec![Some(vec![Some(1), Some(2), Some(3)]), Some(vec![]), Some(vec![Some(4)])];
+        let (values, own, refused) = delivered(&Pad::new(2).value(-1.0).truncate(true), None, lists());
+        assert_eq!(values, [1, 2, -1, -1, 4, -1]);
+        assert_eq!(own, [true, true, false, false, true, false]);
+        assert!(refused.is_empty());
+        let (values, _, refused) = delivered(&Pad::new(2), None, lists());
+        assert_eq!(&values[2..], [0, 0, 4, 0]);
+        assert_eq!(refused.len(), 1);
+        assert!(refused[0].1.contains("a list of 3 values, which is padded to 2"), "{refused:?}");
+    }
+
+    #[test]
+    fn nulls_are_bad_rows_unless_they_are_cut_off_or_filled() {
+        let lists = || vec![None, Some(vec![Some(1), None]), Some(vec![Some(1), Some(2), None])];
+        let pad = Pad::new(2).truncate(true);
+        let (_, own, refused) = delivered(&pad, None, lists());
+        assert_eq!(refused.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [0, 1]);
+        assert!(refused.iter().all(|(_, error)| error.contains("fill_null")), "{refused:?}");
+        assert_eq!(own[..2], [false, false]);
+        let (values, _, refused) = delivered(&pad, Some(7.0.into()), lists());
+        assert_eq!((values, refused.len()), (vec![0, 0, 1, 7, 1, 2], 0));
+    }
+
+    #[test]
+    fn what_can_never_be_padded_is_refused() {
+        let list =
+            |item: DataType| Field::new("t", DataType::List(Arc::new(Field::new("item", item, true))), true);
+        let refused = |pad: Pad, field: &Field| {
+            let codec = PadCodec::new(&pad, field, None).and_then(|codec| codec.delivered(field));
+            codec.unwrap_err().to_string()
+        };
+        assert!(refused(Pad::new(0), &list(DataType::Int16)).contains("from 1 to"));
+        assert!(refused(Pad::new(2).value(0.5), &list(DataType::Int16)).contains("0.5"));
+        assert!(refused(Pad::new(2).value(-1.0), &list(DataType::UInt8)).contains("-1"));
+        assert!(refused(Pad::new(2), &list(DataType::Utf8View)).contains("lists of numbers are padded"));
+        assert!(refused(Pad::new(2), &list(DataType::Boolean)).contains("lists of numbers are padded"));
+        assert!(refused(Pad::new(2), &Field::new("t", DataType::Int16, true)).contains("not padded"));
+    }
+}
