@@ -231,8 +231,8 @@ fn what_can_never_work_is_refused_before_anything_is_read() {
         (build("id", Arc::new(RunLength)), "column \"id\": holds Int64, not cells to decode"),
         (build("text", Arc::new(RunLength)), "not among the columns to read"),
         (runs().fill_null("runs", vec![0]), "fill_null gives a value for cells to decode, which have none"),
-        (runs().decode("runs", Image::resize(2, 2)), "a second decoder for one column"),
-        (runs().decode_with("runs", Arc::new(RunLength)), "a second decoder for one column"),
+        (runs().decode("runs", Image::resize(2, 2)), "two options say how the column is delivered"),
+        (runs().decode_with("runs", Arc::new(RunLength)), "two options say how the column is delivered"),
     ] {
         let error = builder.build().map(drop).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");

@@ -309,5 +309,5 @@ def test_a_loader_keeps_its_encodings(data: Path) -> None:
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(data, columns=["text", "i64"], encode=wrong)  # type: ignore[arg-type]
-    with pytest.raises(fb.InvalidError, match="both decoded and encoded"):
+    with pytest.raises(fb.InvalidError, match="two options say how"):
         fb.Loader(data, decode={"bytes": fb.Tensor("int8", 3)}, encode={"bytes": fb.Hash(3)})

@@ -384,7 +384,7 @@ def test_what_can_never_work_is_refused(data: Path) -> None:
     refused("not encoded masks", {"image": crop, "boxes": fb.Mask(of="image")})
     refused("a list with an item", {"image": crop, "boxes": fb.Boxes(of="image", min_visible=0.1, along=["id"])})
     refused(
-        "second decoder",
+        "goes along with boxes",
         {"image": crop, "mask": fb.Boxes(of="image", min_visible=0.1)}
         | {
             "boxes": fb.Boxes(of="image", min_visible=0.1, along=["fixed"]),

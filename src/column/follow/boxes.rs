@@ -13,6 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// Numbers of a box.
 const NUMBERS: usize = 4;
 
+/// The part of the asked share that may be lacking: a side that was rounded to a float32 can lie beyond the border of its
+/// image.
+const ROUNDING: f64 = 1e-4;
+
 /// The four numbers of a box.
 ///
 /// ```
@@ -178,8 +182,9 @@ impl Boxes {
             }
             let whole = drawn.corners(corners);
             let seen = drawn.clipped(whole);
+            let least = self.min_visible * (1.0 - ROUNDING);
             let is_dropped =
-                self.min_visible > 0.0 && (area(whole) == 0.0 || area(seen) / area(whole) < self.min_visible);
+                self.min_visible > 0.0 && (area(whole) == 0.0 || area(seen) / area(whole) < least);
             Ok((!is_dropped).then(|| self.format.of_corners(seen)))
         })
     }
@@ -294,6 +299,9 @@ mod tests {
         assert_eq!(kept(1e-9), [true, false, false]);
         assert_eq!(kept(0.5), [true, false, false]);
         assert_eq!(kept(0.51), [false, false, false]);
+        // Its right side was the image's.
+        let boxes = Boxes::of("image").min_visible(1.0);
+        assert!(made(&boxes, &[20.0, 10.0, 30.000_002, 20.0])[0].is_some());
     }
 
     #[test]

@@ -64,6 +64,14 @@ impl Follow {
             Follow::Mask(mask) => &mask.of,
         }
     }
+
+    /// Whether a column goes along with it.
+    pub(crate) fn takes_along(&self, column: &str) -> bool {
+        match self {
+            Follow::Boxes(boxes) => boxes.columns_along().iter().any(|along| along == column),
+            Follow::Keypoints(_) | Follow::Mask(_) => false,
+        }
+    }
 }
 
 impl From<Boxes> for Follow {

@@ -57,6 +57,9 @@ pub(super) struct Tuples<'a> {
     width: usize,
 }
 
+/// The largest coordinate that is read: far beyond any image, and the crop of one in pixels is still a float32.
+const LARGEST: f64 = 1e30;
+
 /// Where the numbers of each item are.
 enum Items<'a> {
     Lists(&'a LargeListArray),
@@ -81,7 +84,7 @@ impl<'a> Tuples<'a> {
     /// The numbers of a row's items, one item after the other.
     ///
     /// # Errors
-    /// Something is missing, an item has another number of numbers, or one is not finite.
+    /// Something is missing, an item has another number of numbers, or one is not finite or beyond 1e30.
     pub(super) fn row(&self, row: usize, noun: &str) -> Result<&[f64]> {
         let bad = |cause: String| Error::new(ErrorKind::BadRow, cause);
         if self.lists.is_null(row) {
@@ -117,7 +120,7 @@ impl<'a> Tuples<'a> {
         let range = start(first)..start(end);
         for at in range.clone() {
             let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
-            if missing || !self.numbers[at].is_finite() {
+            if missing || !(self.numbers[at].abs() <= LARGEST) {
                 let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
                 let item = (at - range.start) / self.width;
                 return Err(bad(format!("{what} as a coordinate, in number {item} of the {noun}")));

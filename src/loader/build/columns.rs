@@ -55,20 +55,20 @@ impl LoaderBuilder {
         }
         for (name, codec) in self.following(projection)? {
             if codecs.insert(name, codec).is_some() {
-                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+                return Err(self.twice(name));
             }
         }
         for (name, decoder) in &self.decoders {
             let field = self.read_column(projection, name, "decode_with")?;
             if codecs.insert(name, delivered(DecoderCodec::new(decoder.clone()), field)?).is_some() {
-                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+                return Err(self.twice(name));
             }
         }
         for (name, tensor) in &self.spec.tensors {
             let field = self.read_column(projection, name, "decode")?;
             let codec = tensor.codec(field).map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered_by(codec, field)?).is_some() {
-                return Err(Error::invalid("a second decoder for one column").at(of_column(name)));
+                return Err(self.twice(name));
             }
         }
         for (name, encoding) in &self.spec.encode {
@@ -76,7 +76,7 @@ impl LoaderBuilder {
             let codec = encoding.codec(field, self.spec.fill_null.get(name));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered_by(codec, field)?).is_some() {
-                return Err(Error::invalid("is both decoded and encoded").at(of_column(name)));
+                return Err(self.twice(name));
             }
         }
         for (name, pad) in &self.spec.pad {
@@ -84,7 +84,7 @@ impl LoaderBuilder {
             let codec = PadCodec::new(pad, field, self.spec.fill_null.get(name));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered(codec, field)?).is_some() {
-                return Err(Error::invalid("is both padded and decoded or encoded").at(of_column(name)));
+                return Err(self.twice(name));
             }
         }
         let declared = Declared::of(&self.dataset.catalog.schema);
@@ -110,6 +110,18 @@ impl LoaderBuilder {
         each.extend(self.pad_masks(projection)?);
         let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
+    }
+
+    /// A column for which two options say how it is delivered.
+    fn twice(&self, name: &str) -> Error {
+        let goes_along = self.spec.follow.values().any(|follow| follow.takes_along(name));
+        let error = match goes_along {
+            true => Error::invalid("goes along with boxes, and another option says how it is delivered")
+                .hint("a column goes along with one column of boxes, as it is stored"),
+            false => Error::invalid("two options say how the column is delivered")
+                .hint("decode, encode or pad it, one of these"),
+        };
+        error.at(of_column(name))
     }
 
     /// The columns that say which values of padded lists are their own.
