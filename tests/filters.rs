@@ -50,8 +50,8 @@ fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
     let order = |value: &Value| match (cell, value) {
         (Cell::Bool(a), Value::Bool(b)) => Some(a.cmp(b)),
         (Cell::Int(a), Value::Int(b)) => Some(a.cmp(b)),
-        (Cell::Int(a), Value::Float(b)) => (*a as f64).partial_cmp(b),
-        (Cell::Float(a), Value::Int(b)) => a.partial_cmp(&(*b as f64)),
+        (Cell::Int(a), Value::Float(b)) => exactly(*a, *b),
+        (Cell::Float(a), Value::Int(b)) => exactly(*b, *a).map(std::cmp::Ordering::reverse),
         (Cell::Float(a), Value::Float(b)) => a.partial_cmp(b),
         (Cell::Text(a), Value::Text(b)) => Some(a.as_bytes().cmp(b.as_bytes())),
         other => panic!("{other:?}"),
@@ -69,6 +69,13 @@ fn holds(cell: &Cell, op: Op, value: &Value) -> bool {
         Op::Greater => order(value) == Some(Greater),
         Op::GreaterEq => matches!(order(value), Some(Greater | Equal)),
     }
+}
+
+/// How an integer compares with a float: in 64 bits, and of those that round to the same float by what was rounded off.
+fn exactly(whole: i64, float: f64) -> Option<std::cmp::Ordering> {
+    let rounded = whole as f64;
+    let order = rounded.partial_cmp(&float)?;
+    Some(order.then_with(|| i128::from(whole).cmp(&(rounded as i128))))
 }
 
 /// Every way to fill a row group with values of `alphabet`.

@@ -85,7 +85,9 @@ class Dataset:
         self._merge_schema = merge_schema
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._storage_options = options(storage_options)
-        self._native = _forebay.Dataset(locations(self._urls), store_options(self._storage_options), filter, merge_schema)
+        self._native = _forebay.Dataset(
+            locations(self._urls), store_options(self._storage_options), filter, merge_schema
+        )
 
     @property
     def schema(self) -> _forebay.Schema:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from ._forebay import CategoryCounts
 from .errors import InvalidError
 from .values import named, whole
 
@@ -106,7 +107,7 @@ class Vocabulary:
         filter : list of tuple or list of list of tuple, optional
             As in :class:`Loader`: the rows to count.
         fill_null : str, bytes or int, optional
-            Value that nulls count as. Default: nulls are left out, and raise in columns of integers and lists.
+            Value that nulls count as. Default: nulls are left out.
         storage_options : mapping of str, optional
             As in :class:`Loader`.
 
@@ -119,8 +120,6 @@ class Vocabulary:
         ------
         InvalidError
             A number is out of range, the column is of another type, or no value is left.
-        NullError
-            A null in a column of integers or lists, without ``fill_null``.
 
         Examples
         --------
@@ -133,7 +132,7 @@ class Vocabulary:
         least = whole(min_count, "min_count", 1)
         most = None if max_size is None else whole(max_size, "max_size", 1)
         named(unknown, "unknown", _UNKNOWN)
-        counts: Counter[Any] = Counter()
+        counts = CategoryCounts(column)
         fills = None if fill_null is None else {column: fill_null}
         with Loader(
             urls,
@@ -145,11 +144,8 @@ class Vocabulary:
             storage_options=storage_options,
         ) as loader:
             for batch in loader:
-                _count(batch[column], column, counts)
-        kept = sorted((-count, value) for value, count in counts.items() if count >= least)
-        if not kept:
-            raise InvalidError(f"column {column!r} has no value that is counted {least} times or more")
-        return cls(tuple(value for _, value in kept[:most]), unknown=unknown)
+                counts.add(batch)
+        return cls(counts.values(least, most), unknown=unknown)
 
     @property
     def size(self) -> int:
@@ -229,26 +225,3 @@ _KINDS: dict[type, str] = {str: "texts", bytes: "bytes", int: "numbers"}
 def _plain(value: Any) -> Any:
     """A numpy scalar as Python has it."""
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _count(values: Any, column: str, counts: Counter[Any]) -> None:
-    """Adds the values of a batch."""
-    items = values
-    if not isinstance(values, np.ndarray):
-        # A Ragged: the items of its rows.
-        items = getattr(values, "values", None)
-    if isinstance(items, np.ndarray) and items.ndim == 1 and items.dtype.kind in "iu":
-        found, times = np.unique(items, return_counts=True)
-        counts.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
-        return
-    if isinstance(items, np.ndarray) and items.ndim == 2 and items.dtype == np.uint8:
-        # Binary of one length.
-        items = np.array([row.tobytes() for row in items], dtype=object)
-    if not isinstance(items, np.ndarray) or items.ndim != 1 or items.dtype != object:
-        raise InvalidError(f"column {column!r} holds no text, binary or integers, nor lists of these")
-    for value, count in Counter(items.tolist()).items():
-        if value is None:
-            continue
-        if not isinstance(value, (str, bytes)):
-            raise InvalidError(f"column {column!r} holds {type(value).__qualname__}, not text, binary or integers")
-        counts[value] += count

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from .errors import InvalidError
 from .sizes import given
 from .values import whole
+
+if TYPE_CHECKING:
+    from typing import Self
 
 __all__ = ["ColumnExpression", "Expression", "col", "row_fraction"]
 
@@ -20,9 +23,17 @@ class _Node:
     __slots__ = ("_node", "_text")
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, node: Any, text: str) -> None:
-        self._node = node
-        self._text = text
+    _node: Any
+    _text: str
+
+    def __init__(self) -> None:
+        raise InvalidError("expressions are made of columns: fb.col('x') > 0")
+
+    @classmethod
+    def _of(cls, node: Any, text: str) -> Self:
+        made = object.__new__(cls)
+        made._node, made._text = node, text
+        return made
 
     def __bool__(self) -> NoReturn:
         raise InvalidError(f"a condition on rows is neither true nor false ({_COMBINE})")
@@ -64,7 +75,7 @@ class Expression(_Node):
         return _combined("or", "|", self, other)
 
     def __invert__(self) -> Expression:
-        return Expression({"not": self._node}, f"~{_inside(self)}")
+        return Expression._of({"not": self._node}, f"~{_inside(self)}")
 
 
 class ColumnExpression(_Node):
@@ -127,7 +138,7 @@ class ColumnExpression(_Node):
         if isinstance(values, (set, frozenset)):
             # A set has no order of its own, and the filter is part of what identifies an order.
             found.sort(key=repr)
-        return Expression({"compare": [self._node, "in", {"literal": found}]}, f"{_inside(self)}.is_in({found!r})")
+        return Expression._of({"compare": [self._node, "in", {"literal": found}]}, f"{_inside(self)}.is_in({found!r})")
 
     def is_null(self) -> Expression:
         """Whether it is null. A column may have any type.
@@ -143,7 +154,7 @@ class ColumnExpression(_Node):
         >>> fb.Loader("data/train/", columns=["id"], filter=~fb.col("label").is_null()).num_rows
         256
         """
-        return Expression({"is_null": self._node}, f"{_inside(self)}.is_null()")
+        return Expression._of({"is_null": self._node}, f"{_inside(self)}.is_null()")
 
     def starts_with(self, prefix: str | bytes) -> Expression:
         """Whether a text, or binary, begins with a prefix. Of columns alone.
@@ -167,7 +178,7 @@ class ColumnExpression(_Node):
         if not isinstance(prefix, (str, bytes)):
             raise InvalidError(f"starts_with needs a str or bytes, got {prefix!r}")
         text = value_of(prefix, repr(self))
-        return Expression({"starts_with": [self._node, text]}, f"{_inside(self)}.starts_with({text!r})")
+        return Expression._of({"starts_with": [self._node, text]}, f"{_inside(self)}.starts_with({text!r})")
 
     def __add__(self, other: Any) -> ColumnExpression:
         return self._computed("+", other)
@@ -219,11 +230,13 @@ class ColumnExpression(_Node):
 
     def _compared(self, op: str, sign: str, other: Any) -> Expression:
         right = operand(other, self)
-        return Expression({"compare": [self._node, op, right._node]}, f"{_inside(self)} {sign} {_inside(right)}")
+        return Expression._of({"compare": [self._node, op, right._node]}, f"{_inside(self)} {sign} {_inside(right)}")
 
     def _computed(self, op: str, other: Any) -> ColumnExpression:
         right = operand(other, self)
-        return ColumnExpression({"arithmetic": [self._node, op, right._node]}, f"{_inside(self)} {op} {_inside(right)}")
+        return ColumnExpression._of(
+            {"arithmetic": [self._node, op, right._node]}, f"{_inside(self)} {op} {_inside(right)}"
+        )
 
 
 def col(name: str) -> ColumnExpression:
@@ -248,7 +261,7 @@ def col(name: str) -> ColumnExpression:
     """
     if not isinstance(name, str):
         raise InvalidError(f"col needs the name of a column, got {name!r}")
-    return ColumnExpression({"column": name}, f"fb.col({name!r})")
+    return ColumnExpression._of({"column": name}, f"fb.col({name!r})")
 
 
 def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expression:
@@ -289,7 +302,7 @@ def row_fraction(fraction: float, *, seed: int, by: str | None = None) -> Expres
     if by is not None:
         sample["by"] = by
         text += f", by={by!r}"
-    return Expression({"sample": sample}, text + ")")
+    return Expression._of({"sample": sample}, text + ")")
 
 
 def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
@@ -303,7 +316,7 @@ def operand(value: Any, beside: ColumnExpression) -> ColumnExpression:
     if isinstance(value, (list, tuple, set, frozenset)):
         raise InvalidError(f"{beside!r} was compared with {value!r} (use is_in for a list of values)")
     found = value_of(value, repr(beside))
-    return ColumnExpression({"literal": found}, repr(found))
+    return ColumnExpression._of({"literal": found}, repr(found))
 
 
 def value_of(value: Any, beside: str) -> bool | int | float | str:
@@ -320,11 +333,12 @@ def _combined(name: str, sign: str, left: Expression, right: Any) -> Expression:
     # Long chains stay flat.
     parts = [part for one in (left, right) for part in one._node.get(name, [one._node])]
     texts = [one._text if name in one._node else _inside(one) for one in (left, right)]
-    return Expression({name: parts}, f" {sign} ".join(texts))
+    return Expression._of({name: parts}, f" {sign} ".join(texts))
 
 
 def _inside(expression: _Node) -> str:
     """Its text as a part of another, in parentheses where it needs them."""
     kind = next(iter(expression._node))
-    simple = kind in ("column", "literal", "is_null", "starts_with", "sample", "not") or ".is_in(" in expression._text
+    is_call = kind == "compare" and expression._node[kind][1] in ("in", "not in")
+    simple = is_call or kind in ("column", "literal", "is_null", "starts_with", "sample", "not")
     return expression._text if simple else f"({expression._text})"

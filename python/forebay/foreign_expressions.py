@@ -156,7 +156,7 @@ def _is_in_or_null(column: ColumnExpression, values: list[Any]) -> Expression:
     """As ``is_in``, and null for null: ``not in`` is, unlike ``in``."""
     is_in = column.is_in(values)
     name, _, listed = is_in._node["compare"]
-    return Expression({"not": {"compare": [name, "not in", listed]}}, is_in._text)
+    return Expression._of({"not": {"compare": [name, "not in", listed]}}, is_in._text)
 
 
 class _CSchema(ctypes.Structure):

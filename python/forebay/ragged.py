@@ -172,7 +172,9 @@ class Ragged:
         return _cut(self.values, self.offsets[0], self.offsets[-1])
 
     def __repr__(self) -> str:
-        return f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"
+        return (
+            f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"
+        )
 
 
 def _cut(items: Any, start: int, end: int) -> Any:

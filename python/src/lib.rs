@@ -8,6 +8,7 @@
 mod arguments;
 mod batch;
 mod capsule;
+mod categories;
 mod column;
 mod dataset;
 mod dense;
@@ -46,6 +47,7 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
     lists::add(module)?;
     module.add_class::<batch::Batch>()?;
+    module.add_class::<categories::Counts>()?;
     module.add_class::<column::Column>()?;
     module.add_class::<dataset::Dataset>()?;
     module.add_class::<epoch::Epoch>()?;

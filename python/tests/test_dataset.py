@@ -109,7 +109,7 @@ def test_a_data_set_is_copied_as_itself_and_pickles_by_its_arguments(plain: Path
 
 
 def test_storage_options_belong_to_the_data_set(plain: Path) -> None:
-    with pytest.raises(fb.InvalidError, match=r"pass the options to forebay\.Dataset"):
+    with pytest.raises(fb.InvalidError, match=r"pass storage_options to forebay\.Dataset"):
         fb.Loader(fb.Dataset(plain), storage_options={"key": "hunter2"})
 
 

@@ -241,14 +241,19 @@ def test_a_vocabulary_of_a_column_is_sorted_by_count(data: Path, columns: dict[s
 def test_a_vocabulary_leaves_out_nulls_or_counts_them_as_a_value(tmp_path: Path) -> None:
     table = pa.table({"text": ["a", None, "b", "b"], "number": [1, None, 2, 2], "float": [0.5] * 4})
     pq.write_table(table, tmp_path / "a.parquet")
-    assert fb.Vocabulary.of(tmp_path, column="text").values == ("b", "a")
-    assert fb.Vocabulary.of(tmp_path, column="number", fill_null=-1).values == (2, -1, 1)
-    with pytest.raises(fb.NullError):
-        fb.Vocabulary.of(tmp_path, column="number")
-    with pytest.raises(fb.InvalidError, match="'float' holds no text, binary or integers"):
-        fb.Vocabulary.of(tmp_path, column="float")
+    assert fb.Vocabulary.of(tmp_path / "a.parquet", column="text").values == ("b", "a")
+    assert fb.Vocabulary.of(tmp_path / "a.parquet", column="number", fill_null=-1).values == (2, -1, 1)
+    assert fb.Vocabulary.of(tmp_path / "a.parquet", column="number").values == (2, 1)
+    lists = pa.table(
+        {"tags": pa.array([["a", None], None, [], ["b", "b"]]), "ids": pa.array([[3], None, [None, 1, 3], []])}
+    )
+    pq.write_table(lists, tmp_path / "lists.parquet")
+    assert fb.Vocabulary.of(tmp_path / "lists.parquet", column="tags").values == ("b", "a")
+    assert fb.Vocabulary.of(tmp_path / "lists.parquet", column="ids").values == (3, 1)
+    with pytest.raises(fb.InvalidError, match='"float": holds Float64, which has no categories'):
+        fb.Vocabulary.of(tmp_path / "a.parquet", column="float")
     with pytest.raises(fb.UnknownColumnError):
-        fb.Vocabulary.of(tmp_path, column="txt")
+        fb.Vocabulary.of(tmp_path / "a.parquet", column="txt")
 
 
 def test_encodings_are_small_frozen_values() -> None:

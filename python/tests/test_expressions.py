@@ -258,6 +258,29 @@ def test_arithmetic_is_that_of_python(table: Path) -> None:
         data.loader(filter=a * 2**62 * 2**62 * 2**62 > 0)
 
 
+def test_numbers_are_compared_to_the_last_bit(tmp_path: Path) -> None:
+    draws = np.random.default_rng(1)
+    floats = np.unique(
+        np.concatenate([draws.standard_normal(400), draws.random(400) * 10.0 ** draws.integers(-300, 300, 400)])
+    )
+    pq.write_table(pa.table({"f": floats, "id": range(len(floats))}), tmp_path / "f.parquet", row_group_size=100)
+    data = fb.Dataset(tmp_path / "f.parquet")
+    for row in range(0, len(floats), 9):
+        value = float(floats[row])
+        assert ids(data, fb.col("f") == value) == ids(data, [("f", "=", value)]) == [row], value
+        assert ids(data, fb.col("f") * 1 == value) == [row]
+        assert ids(data, fb.col("f") < value) == list(range(row))
+    large = [2.0**53, 2.0**53 + 2, 2.0**63, -(2.0**53), float("nan"), float("inf")]
+    pq.write_table(pa.table({"f": large, "id": range(6)}), tmp_path / "large.parquet", row_group_size=2)
+    data = fb.Dataset(tmp_path / "large.parquet")
+    whole = 2**53 + 1
+    assert not any(ids(data, found) for found in (fb.col("f").is_in([whole]), [("f", "=", whole)]))
+    assert ids(data, fb.col("f") < whole) == [0, 3]
+    assert ids(data, fb.col("f") >= whole) == ids(data, fb.col("f") + 0 >= whole) == [1, 2, 5]
+    assert ids(data, fb.col("f") > 2**63 - 1) == [2, 5]
+    assert ids(data, fb.col("f") != whole) == list(range(6))
+
+
 def test_dates_are_compared_in_lists_of_terms_too(table: Path) -> None:
     data = fb.Dataset(table)
     day, time = datetime.date(2024, 5, 9), datetime.datetime(2024, 5, 1, 2, 30)
@@ -310,6 +333,28 @@ def test_an_expression_is_a_part_of_the_state_and_pickles(table: Path) -> None:
     other = fb.Loader(table, columns=["id"], filter=fb.col("id") >= 10, shuffle=fb.Shuffle(seed=1))
     with pytest.raises(fb.StateMismatchError):
         other.load_state_dict(state)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_expression_is_written_as_python_reads_it(seed: int) -> None:
+    draws = random.Random(seed)
+
+    def condition(depth: int) -> fb.Expression:
+        if depth == 0:
+            leaves = [
+                fb.col("a") < 1,
+                fb.col("b").is_in([2, 3]),
+                fb.col("c").is_null(),
+                fb.col("a") * 2 - 1 > fb.col("b"),
+            ]
+            return draws.choice([*leaves, fb.row_fraction(0.5, seed=1), fb.col("a").starts_with("x")])
+        one, other = condition(depth - 1), condition(draws.randrange(depth))
+        return draws.choice([lambda: one & other, lambda: one | other, lambda: ~one])()
+
+    for _ in range(200):
+        made = condition(draws.randrange(5))
+        again = eval(repr(made), {"fb": fb})
+        assert again._node == made._node and repr(again) == repr(made), made
 
 
 def test_what_python_would_make_of_a_slip_is_refused(table: Path) -> None:

@@ -17,7 +17,11 @@ import forebay as fb
 
 FILES: list[dict[str, Any]] = [
     {"id": pa.array(range(0, 50), pa.int32()), "x": pa.array(range(50), pa.int8()), "old": pa.array(["a"] * 50)},
-    {"new": pa.array([[1, 2], []] * 25), "x": pa.array(range(50), pa.uint16()), "id": pa.array(range(50, 100), pa.int64())},
+    {
+        "new": pa.array([[1, 2], []] * 25),
+        "x": pa.array(range(50), pa.uint16()),
+        "id": pa.array(range(50, 100), pa.int64()),
+    },
     {
         "id": pa.array(range(100, 150), pa.uint32()),
         "x": pa.array([None, -0.5] * 25, pa.float32()),
@@ -49,12 +53,16 @@ def test_columns_that_differ_are_merged_as_pyarrow_merges_them(folder: Path, tmp
     cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
     for extra in ({}, {"cache": cache}, {"cache": cache}, {"filter": fb.col("id") >= 0}):
         found = {}
-        with data.loader(columns=["id", "x", "old", "new"], **options, **extra, fill_null={"x": -9, "new": 0}) as loader:
+        with data.loader(
+            columns=["id", "x", "old", "new"], **options, **extra, fill_null={"x": -9, "new": 0}
+        ) as loader:
             assert str(pa.schema(loader.schema).field("x").type) == "float"
             for batch in loader:
                 assert batch["id"].dtype == np.int64 and batch["x"].dtype == np.float32
                 lists = batch["new"].tolist()
-                for row, x, old, new in zip(batch["id"].tolist(), batch["x"].tolist(), batch["old"], lists, strict=True):
+                for row, x, old, new in zip(
+                    batch["id"].tolist(), batch["x"].tolist(), batch["old"], lists, strict=True
+                ):
                     found[row] = (x, old, new)
         null = {row["id"]: (-9 if row["x"] is None else row["x"], row["old"], row["new"] or []) for row in want}
         assert found == null
@@ -125,3 +133,23 @@ def test_folders_and_a_merge_go_together(tmp_path: Path) -> None:
         assert batch["id"].tolist() == [20, 21, 22, 23, 24] and set(batch["extra"]) == {"e"}
         assert batch["day"].tolist() == [2] * 5
     assert ds.dataset(tmp_path / "t").count_rows() == 15
+
+
+def test_folders_that_are_left_out_take_no_columns_with_them(tmp_path: Path) -> None:
+    types = {1: pa.int32(), 2: pa.int32(), 3: pa.int64()}
+    for day, number in types.items():
+        folder = tmp_path / "t" / f"day={day}"
+        folder.mkdir(parents=True)
+        columns = {"id": pa.array(range(5), number)} | ({"late": pa.array([0.5] * 5)} if day == 3 else {})
+        pq.write_table(pa.table(columns), folder / "a.parquet")
+    filter = fb.col("day") < 3
+    data = fb.Dataset(tmp_path / "t", merge_schema=True)
+    alone = fb.Loader(tmp_path / "t", merge_schema=True, filter=filter)
+    shared = data.loader(filter=filter)
+    assert str(alone.schema) == str(shared.schema) and alone.state_dict() == shared.state_dict()
+    assert pa.schema(alone.schema).field("id").type == pa.int64()
+    for loader in (alone, shared):
+        (batch,) = loader
+        assert batch.to_arrow()["late"].null_count == 10
+    with pytest.raises(fb.InvalidError, match="matches no folder"):
+        fb.Loader(tmp_path / "t", merge_schema=True, filter=fb.col("day") > 9)

@@ -88,7 +88,9 @@ def test_resume_ranks_and_copies_have_the_same_rows(tokens: Path) -> None:
         return fb.Loader(tokens, columns=["id", "i16"], pad=pad, batch_size=25, shuffle=shuffle, **options)
 
     with loader() as whole:
-        want = {int(row): items.tolist() for batch in whole for row, items in zip(batch["id"], batch["i16"], strict=True)}
+        want = {
+            int(row): items.tolist() for batch in whole for row, items in zip(batch["id"], batch["i16"], strict=True)
+        }
         assert "pad={'i16': forebay.Pad(8, truncate=True, mask=True)}" in repr(whole)
         assert whole.spec["pad"] == {"i16": {"length": 8, "value": 0.0, "truncate": True, "mask": True}}
     found = {}

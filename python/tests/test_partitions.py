@@ -178,6 +178,21 @@ def test_a_stored_column_comes_before_a_key(tmp_path: Path) -> None:
     assert batch["n"].tolist() == [5, 6]
 
 
+@pytest.mark.parametrize("merge", [False, True])
+@pytest.mark.parametrize("stored", [(1,), (2,), (1, 2)])
+def test_a_key_that_only_some_files_store_is_refused(tmp_path: Path, stored: tuple[int, ...], merge: bool) -> None:
+    for key in (1, 2, 3):
+        folder = tmp_path / "t" / f"k={key}"
+        folder.mkdir(parents=True)
+        columns = {"id": [key]} | ({"k": [key * 100]} if key in stored else {})
+        pq.write_table(pa.table(columns), folder / "a.parquet")
+    with pytest.raises(fb.UnsupportedError, match=r'a\.parquet, column "k": a key of its folder'):
+        fb.Dataset(tmp_path / "t", merge_schema=merge)
+    both = fb.Dataset([tmp_path / "t" / f"k={key}" for key in stored], merge_schema=merge)
+    (batch,) = both.loader()
+    assert sorted(batch["k"].tolist()) == [key * 100 for key in stored]
+
+
 def test_a_file_beside_the_folders_is_refused(table: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), table / "beside.parquet")
     with pytest.raises(fb.UnsupportedError, match="year"):

@@ -29,7 +29,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
-pub use encoding::{Categories, Encoding, Hash, Vocabulary};
+pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
 pub(crate) use follow::{AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec};
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};

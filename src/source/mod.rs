@@ -71,7 +71,8 @@ pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> R
     open_with(locations, options, None, Differences::Refused).await
 }
 
-/// As [`open`], of the `key=value` folders that a filter keeps, and with what is to be done where columns differ.
+/// As [`open`], of the `key=value` folders that a filter keeps, and with what is to be done where columns differ. The footers
+/// of the others are read only where all columns are merged.
 ///
 /// Fails with `Invalid` if no folder is kept.
 pub(crate) async fn open_with(
@@ -112,10 +113,23 @@ pub(crate) async fn open_with(
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
     let store = Store::new(volumes, traffic, options.metadata_cache()?);
     let mut snapshot = list::find(&store, targets).await?;
-    if let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) {
-        snapshot.files = footer::kept_files(&store, snapshot.files, &folders).await?;
+    let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
+        return catalogue(store, snapshot, differences).await;
+    };
+    match differences {
+        Differences::Refused => {
+            snapshot.files = footer::kept_files(&store, snapshot.files, &folders).await?;
+            catalogue(store, snapshot, differences).await
+        }
+        // The columns are those of all files, whatever folders are kept.
+        Differences::Merged => {
+            let (store, catalog) = catalogue(store, snapshot, differences).await?;
+            match catalog.of_folders(&folders.keeps)? {
+                Some(kept) if kept.files.is_empty() => Err(no_folder()),
+                kept => Ok((store, kept.unwrap_or(catalog))),
+            }
+        }
     }
-    catalogue(store, snapshot, differences).await
 }
 
 /// As [`open`], for `prefix` (a key, a folder or a glob) of a store that is already connected.

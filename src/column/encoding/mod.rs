@@ -1,6 +1,7 @@
 //! Columns of categories, delivered as integer codes.
 
 mod codec;
+mod counts;
 mod items;
 mod vocabulary;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use counts::CategoryCounts;
 pub use vocabulary::{Categories, Vocabulary};
 
 use super::ColumnCodec;

@@ -120,7 +120,8 @@ impl<'a> Tuples<'a> {
         let range = start(first)..start(end);
         for at in range.clone() {
             let missing = self.missing.as_ref().is_some_and(|present| present.is_null(at));
-            if missing || !(self.numbers[at].abs() <= LARGEST) {
+            let is_read = (-LARGEST..=LARGEST).contains(&self.numbers[at]);
+            if missing || !is_read {
                 let what = if missing { "null".to_owned() } else { self.numbers[at].to_string() };
                 let item = (at - range.start) / self.width;
                 return Err(bad(format!("{what} as a coordinate, in number {item} of the {noun}")));

@@ -172,8 +172,7 @@ pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
 
 pub(super) fn float(stored: f64, value: &Value) -> Option<Ordering> {
     match value {
-        // As pyarrow does, and as statistics are compared: in the column's own number type.
-        Value::Int(value) => stored.partial_cmp(&(*value as f64)),
+        Value::Int(value) => whole_with_float((*value).into(), stored).map(Ordering::reverse),
         Value::Float(value) => stored.partial_cmp(value),
         _ => None,
     }

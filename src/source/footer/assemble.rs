@@ -28,6 +28,7 @@ pub(in crate::source) fn assemble(
     settle(opened.iter_mut().map(|opened| &mut opened.file), |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
+    check_keys(&opened)?;
     let mut delivered = DeliveredColumns::default();
     let schemas = opened.iter().map(|opened| Ok((opened.file.shown.clone(), delivered.of(opened)?)));
     let schemas: Vec<_> = schemas.collect::<Result<_>>()?;
@@ -79,6 +80,34 @@ pub(in crate::source) fn assemble(
         });
     }
     Catalog::new(files, common, known, identities.into())
+}
+
+/// Holds the keys of folders against the columns of their files: a key is a column of all files or of none.
+fn check_keys(opened: &[Opened]) -> Result<()> {
+    let mut checked: Option<(&SchemaRef, &Constants)> = None;
+    for Opened { file, footer, .. } in opened.iter().filter(|opened| !opened.file.keys.is_empty()) {
+        let Some(stored) = footer.as_ref().map(|footer| &footer.columns.schema) else { continue };
+        let is_next = |(schema, constants): (&SchemaRef, &Constants)| {
+            Arc::ptr_eq(schema, stored) && Arc::ptr_eq(constants, &file.constants)
+        };
+        if checked.is_some_and(is_next) {
+            continue;
+        }
+        checked = Some((stored, &file.constants));
+        let is_stored = |name: &str| stored.column_with_name(name).is_some();
+        let is_constant = |name: &str| file.constants.iter().any(|constant| constant.field.name() == name);
+        let in_doubt = file.keys.iter().find(|key| is_stored(&key.name) == is_constant(&key.name));
+        if let Some(key) = in_doubt {
+            let cause = match is_stored(&key.name) {
+                true => "a key of its folder that the file stores, and files before it do not",
+                false => "a key of its folder that the file does not store, and files before it do",
+            };
+            return Err(Error::new(ErrorKind::Unsupported, cause)
+                .at(file.place().column(key.name.as_str()))
+                .hint("write the column to all files or to none, or open the files that agree"));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the footer of a file to the catalogue that the file is in already, if it is as it was declared.

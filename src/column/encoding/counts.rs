@@ -1,0 +1,216 @@
+//! How often each value occurs, for the vocabulary of a column.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash};
+
+use super::Vocabulary;
+use super::items::{Item, Items};
+use super::vocabulary::Xxh64;
+use crate::arrow::array::{Array, AsArray};
+use crate::arrow::datatypes::DataType;
+use crate::error::{Error, Result};
+
+/// Counts the values of a column, to make a [`Vocabulary`] of them.
+///
+/// Nulls are not counted. Holds each different value once.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use forebay::CategoryCounts;
+/// use forebay::arrow::array::StringViewArray;
+///
+/// let mut counts = CategoryCounts::new();
+/// counts.add(&StringViewArray::from(vec![Some("Rome"), None, Some("Paris"), Some("Rome")]))?;
+/// let cities = counts.vocabulary(1, None)?;
+/// assert_eq!(cities, forebay::Vocabulary::texts(["Rome", "Paris"]));
+/// # Ok::<(), forebay::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct CategoryCounts(Option<Counts>);
+
+#[derive(Clone, Debug)]
+enum Counts {
+    Texts(Each<Box<[u8]>>),
+    Bytes(Each<Box<[u8]>>),
+    Numbers(Each<i64>),
+}
+
+type Each<V> = HashMap<V, u64, BuildHasherDefault<Xxh64>>;
+
+impl CategoryCounts {
+    /// Of no values yet.
+    #[must_use]
+    pub fn new() -> Self {
+        CategoryCounts::default()
+    }
+
+    /// Counts the values of an array, as a batch has it: texts, binary values or integers, or lists of these, whose items are
+    /// counted.
+    ///
+    /// # Errors
+    /// `Invalid` for an array of other values, or of another kind than those before it, and for an integer of 2^63 and more.
+    pub fn add(&mut self, array: &dyn Array) -> Result<()> {
+        match array.data_type() {
+            DataType::List(_) => {
+                let lists = array.as_list::<i32>();
+                self.add_lists(array, lists.values(), |row| lists.value_offsets()[row] as usize)
+            }
+            DataType::LargeList(_) => {
+                let lists = array.as_list::<i64>();
+                self.add_lists(array, lists.values(), |row| lists.value_offsets()[row] as usize)
+            }
+            DataType::FixedSizeList(_, length) => {
+                let length = usize::try_from(*length).unwrap_or(0);
+                self.add_lists(array, array.as_fixed_size_list().values(), |row| row * length)
+            }
+            _ => self.add_items(array, std::iter::once(0..array.len())),
+        }
+    }
+
+    /// The items of all lists but those that are null, which may have some, too.
+    fn add_lists(
+        &mut self,
+        lists: &dyn Array,
+        items: &dyn Array,
+        starts: impl Fn(usize) -> usize,
+    ) -> Result<()> {
+        let rows = (0..lists.len()).filter(|row| lists.is_valid(*row));
+        self.add_items(items, rows.map(|row| starts(row)..starts(row + 1)))
+    }
+
+    fn add_items(
+        &mut self,
+        array: &dyn Array,
+        ranges: impl Iterator<Item = std::ops::Range<usize>>,
+    ) -> Result<()> {
+        let items = Items::of(array).map_err(|_| {
+            let cause = format!("holds {}, which has no categories", array.data_type());
+            Error::invalid(cause).hint("texts, binary values and integers have, and lists of these")
+        })?;
+        let counts = self.0.get_or_insert_with(|| match array.data_type() {
+            DataType::Utf8View | DataType::LargeUtf8 => Counts::Texts(Each::default()),
+            other if other.is_integer() => Counts::Numbers(Each::default()),
+            _ => Counts::Bytes(Each::default()),
+        });
+        for item in ranges.flatten().filter_map(|at| items.get(at)) {
+            let is_text = matches!(array.data_type(), DataType::Utf8View | DataType::LargeUtf8);
+            match (&mut *counts, item) {
+                (Counts::Texts(each), Item::Bytes(value)) if is_text => count(each, value),
+                (Counts::Bytes(each), Item::Bytes(value)) if !is_text => count(each, value),
+                (Counts::Numbers(each), Item::Signed(value)) => *each.entry(value).or_default() += 1,
+                (Counts::Numbers(each), Item::Unsigned(value)) => {
+                    let value = i64::try_from(value).map_err(|_| {
+                        Error::invalid(format!("{value} is beyond 2^63 - 1, the largest category"))
+                    })?;
+                    *each.entry(value).or_default() += 1;
+                }
+                _ => return Err(Error::invalid("values of another kind than those before them")),
+            }
+        }
+        Ok(())
+    }
+
+    /// The values that were counted `at_least` times or more, and of these the first `at_most`: the most frequent one first, and
+    /// of equally frequent ones the smallest.
+    ///
+    /// # Errors
+    /// `Invalid` if there is none.
+    pub fn vocabulary(self, at_least: u64, at_most: Option<usize>) -> Result<Vocabulary> {
+        let text = |value: Box<[u8]>| {
+            String::from_utf8(value.into_vec()).map_err(|_| Error::invalid("a text that is not UTF-8"))
+        };
+        let vocabulary = match self.0 {
+            Some(Counts::Texts(each)) => {
+                let values = frequent(each, at_least, at_most).into_iter().map(text);
+                Vocabulary::texts(values.collect::<Result<Vec<_>>>()?)
+            }
+            Some(Counts::Bytes(each)) => Vocabulary::bytes(frequent(each, at_least, at_most)),
+            Some(Counts::Numbers(each)) => Vocabulary::numbers(frequent(each, at_least, at_most)),
+            None => Vocabulary::numbers([]),
+        };
+        match vocabulary.codes() {
+            0 => Err(Error::invalid(format!("no value is counted {at_least} times or more"))),
+            _ => Ok(vocabulary),
+        }
+    }
+}
+
+/// Without a copy of a value that is known.
+fn count(each: &mut Each<Box<[u8]>>, value: &[u8]) {
+    match each.get_mut(value) {
+        Some(count) => *count += 1,
+        None => {
+            each.insert(value.into(), 1);
+        }
+    }
+}
+
+fn frequent<V: Ord + Hash + Clone>(each: Each<V>, at_least: u64, at_most: Option<usize>) -> Vec<V> {
+    let mut values: Vec<(Reverse<u64>, V)> = each
+        .into_iter()
+        .filter(|(_, count)| *count >= at_least)
+        .map(|(value, count)| (Reverse(count), value))
+        .collect();
+    values.sort_unstable();
+    values.truncate(at_most.unwrap_or(usize::MAX));
+    values.into_iter().map(|(_, value)| value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::arrow::array::{
+        ArrayRef, BinaryViewArray, Float64Array, Int32Array, LargeListArray, LargeStringArray, UInt64Array,
+    };
+    use crate::arrow::datatypes::Int32Type;
+
+    fn counted(arrays: &[&dyn Array]) -> CategoryCounts {
+        let mut counts = CategoryCounts::new();
+        arrays.iter().for_each(|array| counts.add(*array).unwrap());
+        counts
+    }
+
+    #[test]
+    fn the_most_frequent_come_first_and_nulls_do_not_count() {
+        let numbers = Int32Array::from(vec![Some(2), None, Some(-1), Some(2), None, None, Some(7)]);
+        assert_eq!(counted(&[&numbers]).vocabulary(1, None).unwrap(), Vocabulary::numbers([2, -1, 7]));
+        assert_eq!(counted(&[&numbers, &numbers]).vocabulary(3, None).unwrap(), Vocabulary::numbers([2]));
+        assert_eq!(counted(&[&numbers]).vocabulary(1, Some(2)).unwrap(), Vocabulary::numbers([2, -1]));
+        let texts = LargeStringArray::from(vec!["b", "a", "é"]);
+        assert_eq!(counted(&[&texts]).vocabulary(1, None).unwrap(), Vocabulary::texts(["a", "b", "é"]));
+        let bytes = BinaryViewArray::from(vec![Some(&b"\xff"[..]), None]);
+        assert_eq!(counted(&[&bytes]).vocabulary(1, None).unwrap(), Vocabulary::bytes([b"\xff"]));
+    }
+
+    #[test]
+    fn the_items_of_lists_count() {
+        let lists = LargeListArray::from_iter_primitive::<Int32Type, _, _>([
+            Some(vec![Some(3), None, Some(3)]),
+            None,
+            Some(vec![]),
+            Some(vec![Some(1)]),
+        ]);
+        assert_eq!(counted(&[&lists]).vocabulary(1, None).unwrap(), Vocabulary::numbers([3, 1]));
+        assert_eq!(counted(&[&lists.slice(3, 1)]).vocabulary(1, None).unwrap(), Vocabulary::numbers([1]));
+    }
+
+    #[test]
+    fn what_has_no_categories_is_refused() {
+        let arrays: [(ArrayRef, &str); 3] = [
+            (Arc::new(Float64Array::from(vec![0.5])), "holds Float64, which has no categories"),
+            (Arc::new(UInt64Array::from(vec![u64::MAX])), "beyond 2^63 - 1"),
+            (Arc::new(LargeStringArray::from(vec!["a"])), "another kind"),
+        ];
+        for (array, said) in arrays {
+            let mut counts = counted(&[&Int32Array::from(vec![1])]);
+            let error = counts.add(&array).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        let error = CategoryCounts::new().vocabulary(2, None).unwrap_err().to_string();
+        assert!(error.contains("no value is counted 2 times or more"), "{error}");
+    }
+}
