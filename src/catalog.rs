@@ -10,6 +10,7 @@ mod cost;
 mod file_columns;
 mod fingerprint;
 mod footer;
+pub(crate) mod pages;
 pub(crate) mod thrift;
 mod types;
 

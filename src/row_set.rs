@@ -12,6 +12,7 @@
 
 mod bitmap;
 mod runs;
+mod stored;
 #[cfg(test)]
 mod tests;
 
@@ -146,6 +147,31 @@ impl RowSet {
         }
         builder.push(from..self.rows);
         builder.finish()
+    }
+
+    /// The rows that are in both sets, which are of as many rows.
+    pub(crate) fn intersection(&self, other: &RowSet) -> Self {
+        debug_assert_eq!(self.rows, other.rows);
+        match (&self.form, &other.form) {
+            (_, Form::All) => self.clone(),
+            (Form::All, _) => other.clone(),
+            _ => {
+                let of_other = |run: Range<u32>| {
+                    let rows = other.rank(run.start)..other.rank(run.end);
+                    other.runs(rows)
+                };
+                RowSet::from_runs(self.rows, self.runs(0..self.count()).flat_map(of_other))
+            }
+        }
+    }
+
+    /// The rows that are in either set, of as many rows.
+    pub(crate) fn union(&self, other: &RowSet) -> Self {
+        match (self.count(), other.count()) {
+            (_, 0) => self.clone(),
+            (0, _) => other.clone(),
+            _ => self.complement().intersection(&other.complement()).complement(),
+        }
     }
 
     /// The rows of this set whose ordinals are in `inner`: one choice, then another among the rest.

@@ -49,10 +49,11 @@ const EXCUSED: [(&str, &str); 1] = [
 ];
 
 /// Where `tokio` may be named.
-const ASYNC: [&str; 7] = [
+const ASYNC: [&str; 8] = [
     "source",
     "reader/fetch.rs",
     "reader/budget.rs",
+    "reader/select.rs",
     "loader/threads.rs",
     "loader/prefetch.rs",
     "loader/row_groups.rs",

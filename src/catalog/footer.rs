@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use parquet::basic::{Compression, CompressionCodec, Encoding};
 use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
-use parquet::schema::types::ColumnDescPtr;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
 use super::FileColumns;
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -145,14 +145,27 @@ impl Footer {
     /// ascend. The crate looks at each column of a file for each row group, be it read or not.
     pub(crate) fn row_group(&self, group: usize, roots: &[usize]) -> Result<ParquetMetaData> {
         let parquet = self.columns.parquet_of(roots)?;
-        let rows = Numbers(self.of_group(group)).next().cast_signed();
+        let rows = Numbers(self.of_group(group)).next();
         let chunks = self.chunks_at(group, self.columns.leaves_of(roots)).zip(parquet.columns());
-        let chunks = chunks.map(|((_, chunk), column)| ColumnChunk { column, ..chunk }.to_parquet());
-        let chunks = chunks.collect::<Result<Vec<_>>>()?;
-        let group = RowGroupMetaData::builder(parquet.clone()).set_num_rows(rows).set_column_metadata(chunks);
-        // The decoder stops where the file's rows are said to end.
-        let file = FileMetaData::new(1, rows, None, None, parquet.clone(), None);
-        Ok(ParquetMetaData::new(file, vec![group.build().or_fail()?]))
+        let chunks = chunks.map(|((_, chunk), column)| ColumnChunk { column, ..chunk });
+        to_parquet(&parquet, rows, chunks)
+    }
+
+    /// As [`row_group`](Self::row_group), of a flat column alone and `rows` rows of it: those of the pages that are in `length`
+    /// bytes from `start` on.
+    pub(crate) fn row_group_of_pages(
+        &self,
+        group: usize,
+        leaf: usize,
+        start: u64,
+        length: u64,
+        rows: u64,
+    ) -> Result<ParquetMetaData> {
+        let parquet = self.columns.parquet_of(&[self.columns.parquet.get_column_root_idx(leaf)])?;
+        let chunk = self.chunks_at(group, [leaf]).zip(parquet.columns());
+        let chunk =
+            chunk.map(|((_, chunk), column)| ColumnChunk { column, ..chunk.of_pages(start, length, rows) });
+        to_parquet(&parquet, rows, chunk)
     }
 
     /// Memory that it takes, without the columns, which files share.
@@ -166,7 +179,26 @@ impl Footer {
     }
 }
 
+/// A row group of a file that has nothing else.
+fn to_parquet<'a>(
+    schema: &SchemaDescPtr,
+    rows: u64,
+    chunks: impl Iterator<Item = ColumnChunk<'a>>,
+) -> Result<ParquetMetaData> {
+    let rows = rows.cast_signed();
+    let chunks = chunks.map(ColumnChunk::to_parquet).collect::<Result<Vec<_>>>()?;
+    let group = RowGroupMetaData::builder(schema.clone()).set_num_rows(rows).set_column_metadata(chunks);
+    // The decoder stops where the file's rows are said to end.
+    let file = FileMetaData::new(1, rows, None, None, schema.clone(), None);
+    Ok(ParquetMetaData::new(file, vec![group.build().or_fail()?]))
+}
+
 impl<'a> ColumnChunk<'a> {
+    /// A chunk of some of its pages, which were put together: `rows` values in `length` bytes from `start` on.
+    pub(crate) fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
+        ColumnChunk { start, length, values: rows, ..self }
+    }
+
     /// What is kept of a footer's entry. What is less than zero, which no checked footer has, counts as zero.
     pub(crate) fn of(column: &'a ColumnDescPtr, about: &ColumnChunkMetaData) -> Self {
         let repeats = |encoding| {

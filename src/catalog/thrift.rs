@@ -85,6 +85,27 @@ impl<'a> Compact<'a> {
         (kind == I32).then(|| i32::try_from(self.int()?).ok())?
     }
 
+    /// Reads the value of a field that is declared as a 64-bit integer, from the type that is written.
+    pub(crate) fn i64(&mut self, kind: u8) -> Option<i64> {
+        (kind == I64).then(|| self.int())?
+    }
+
+    /// Reads the header of a field that is declared as a list, and then its elements, each with its type. Takes memory for as
+    /// many as there are bytes, at most.
+    pub(crate) fn list_of<T>(
+        &mut self,
+        kind: u8,
+        mut element: impl FnMut(&mut Self, u8) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let (count, kind) = (kind == LIST).then(|| self.list())??;
+        (0..count).map(|_| element(self, kind)).collect()
+    }
+
+    /// Reads a boolean in a list, which takes a byte.
+    pub(crate) fn bool_element(&mut self, kind: u8) -> Option<bool> {
+        matches!(kind, BOOL_TRUE | BOOL_FALSE).then(|| Some(self.byte()? == BOOL_TRUE))?
+    }
+
     /// The value of a boolean field, which is in the type that is written.
     pub(crate) fn bool(kind: u8) -> Option<bool> {
         matches!(kind, BOOL_TRUE | BOOL_FALSE).then_some(kind == BOOL_TRUE)
@@ -92,9 +113,15 @@ impl<'a> Compact<'a> {
 
     /// Reads a text or bytes, and returns their length.
     pub(crate) fn binary(&mut self, kind: u8) -> Option<u64> {
+        Some(self.bytes(kind)?.len() as u64)
+    }
+
+    /// Reads a text or bytes.
+    pub(crate) fn bytes(&mut self, kind: u8) -> Option<&'a [u8]> {
         let length = (kind == BINARY).then(|| self.varint())??;
+        let rest = self.rest;
         self.take(length)?;
-        Some(length)
+        Some(&rest[..rest.len() - self.rest.len()])
     }
 
     /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.

@@ -3,6 +3,7 @@
 mod columns;
 mod following;
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
@@ -410,8 +411,9 @@ impl LoaderBuilder {
             lenient: matches!(spec.on_bad_row, OnBadRow::Skip { .. }),
             row_cache: None,
             costs: KnownCosts::default(),
+            pages: None,
         };
-        let selected = self.select(io, &fetcher, sizing.row_groups)?;
+        let selected = self.select(io, &mut fetcher, sizing.row_groups)?;
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
         let sizing = sizing.beside(selected.bytes().saturating_add(counted));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
@@ -507,7 +509,8 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    fn select(&self, io: &IoRuntime, fetcher: &Fetcher, limit: u64) -> Result<SampleIndex> {
+    /// The rows that are read. Of row groups with few of them `fetcher` reads the pages that hold these from then on.
+    fn select(&self, io: &IoRuntime, fetcher: &mut Fetcher, limit: u64) -> Result<SampleIndex> {
         let catalog = &fetcher.catalog;
         let live = select::live_rows(catalog)?;
         let Some(filter) = &self.spec.filter else {
@@ -518,9 +521,19 @@ impl LoaderBuilder {
         let projection = Arc::new(catalog.project(&names)?);
         // The rows must be known with certainty, so no row group may be skipped.
         let costs = KnownCosts::default();
-        let fetcher = Fetcher { projection, lenient: false, costs, ..fetcher.clone() };
+        let of_filter = Fetcher { projection, lenient: false, costs, ..fetcher.clone() };
         let filter = filter.clone();
-        let matching = async move { select::matching(&filter, live, &fetcher, limit).await };
-        Ok(SampleIndex::new(Arc::new(SingleRows), io.wait_for(matching)??))
+        let of_rows = (self.spec.cache.is_none() && self.cache.is_none()).then(|| fetcher.clone());
+        let selecting = async move {
+            let selected = select::matching(&filter, live, &of_filter, limit).await?;
+            let pages = match of_rows {
+                Some(of_rows) => select::pages(&of_rows, &selected).await?,
+                None => HashMap::new(),
+            };
+            Ok::<_, Error>((selected, pages))
+        };
+        let (selected, pages) = io.wait_for(selecting)??;
+        fetcher.pages = (!pages.is_empty()).then(|| Arc::new(pages));
+        Ok(SampleIndex::new(Arc::new(SingleRows), selected))
     }
 }

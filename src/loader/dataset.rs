@@ -335,6 +335,7 @@ impl Dataset {
             lenient: false,
             row_cache: None,
             costs: KnownCosts::default(),
+            pages: None,
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

@@ -135,7 +135,9 @@ impl RowGroupDecoder {
     ) -> std::result::Result<Vec<Resident>, Bunch> {
         let Source { fetcher, selected, collator, monitor, limit, tiers, .. } = &self.source;
         let parts = bunch.iter().map(|fetched| match &fetched.found {
-            FetchOutcome::Bytes(chunks, None) => Some((fetched.part, chunks.clone())),
+            FetchOutcome::Bytes(chunks, None) if fetcher.pages_of(fetched.part.group as usize).is_none() => {
+                Some((fetched.part, chunks.clone()))
+            }
             _ => None,
         });
         let parts = (bunch.len() > 1).then(|| parts.collect::<Option<Vec<_>>>()).flatten();

@@ -9,6 +9,7 @@
 //! A footer that was not read yet is read before the permit is taken, which is for what it says; and some parts ahead, or
 //! each file would cost a round trip more.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
@@ -23,6 +24,7 @@ use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
 use super::bunches::bunches;
+use super::chunk_pages::GroupPages;
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
@@ -57,6 +59,8 @@ pub(crate) struct Fetcher {
     pub(crate) row_cache: Option<RowCache>,
     /// Of the projection.
     pub(crate) costs: KnownCosts,
+    /// The row groups of which some pages are read.
+    pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
@@ -326,6 +330,20 @@ impl Fetcher {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
+    /// The pages that are read of a row group, where these are not all: of what a cache keeps they are.
+    pub(crate) fn pages_of(&self, group: usize) -> Option<&GroupPages> {
+        self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&group)
+    }
+
+    /// The bytes to read of a row group, whose footer was read.
+    fn ranges(&self, group: usize, pages: Option<&GroupPages>) -> Result<Vec<Range<u64>>> {
+        let whole = self.catalog.byte_ranges(&self.catalog.groups[group], &self.projection)?;
+        Ok(match pages {
+            Some(pages) => pages.ranges(whole),
+            None => whole,
+        })
+    }
+
     /// Reads the footer of a row group's file, unless it was read before.
     async fn read_footer(&self, group: usize) -> Result<()> {
         let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
@@ -338,8 +356,8 @@ impl Fetcher {
             return join_all(groups.iter().map(|group| self.read(*group))).await;
         }
         let ranges = groups.iter().map(|group| {
-            let group = &self.catalog.groups[*group];
-            Ok((&self.catalog.files[group.file], self.catalog.byte_ranges(group, &self.projection)?))
+            let file = self.catalog.groups[*group].file;
+            Ok((&self.catalog.files[file], self.ranges(*group, self.pages_of(*group))?))
         });
         let Ok(ranges) = ranges.collect::<Result<Vec<_>>>() else {
             // One by one it shows which it was.
@@ -355,9 +373,14 @@ impl Fetcher {
 
     /// Reads the column chunks of a row group, without a permit.
     pub(crate) async fn read(&self, group: usize) -> Result<Chunks> {
+        self.read_pages(group, self.pages_of(group)).await
+    }
+
+    /// Reads all pages of a row group's column chunks, or some, without a permit.
+    pub(crate) async fn read_pages(&self, group: usize, pages: Option<&GroupPages>) -> Result<Chunks> {
         self.read_footer(group).await?;
+        let ranges = self.ranges(group, pages)?;
         let group = &self.catalog.groups[group];
-        let ranges = self.catalog.byte_ranges(group, &self.projection)?;
         let file = &self.catalog.files[group.file];
         // The store may be the user's own.
         let read = caught_future(self.store.read_ranges(file, &ranges)).await;

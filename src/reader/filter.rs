@@ -10,12 +10,13 @@
 //! | `check` | whether a filter makes sense for a data set |
 //! | `truth` | three truth values: of rows, and those that are possible in a row group |
 //! | `evaluate`, `times` | terms over rows; dates and times |
-//! | `prune` | terms over statistics |
+//! | `prune`, `index` | terms over statistics: of row groups, and of pages; Bloom filters |
 
 mod arithmetic;
 mod check;
 mod evaluate;
 mod expr;
+pub(super) mod index;
 mod op;
 mod prune;
 mod sample;
@@ -40,6 +41,9 @@ pub use op::Op;
 pub use term::{Term, Value};
 
 use expr::Node;
+use index::GroupIndex;
+use prune::SeenGroup;
+use term::Test;
 use truth::{Outcomes, Truth};
 
 /// Which rows are read: those for which all terms of at least one of several lists hold, or for which an
@@ -79,6 +83,14 @@ pub enum RowGroupMatch {
     All,
     /// Some may: the rows must be checked.
     Some,
+}
+
+/// The rows of a row group that statistics of its pages do not rule out.
+pub(crate) struct PrunedRows {
+    /// They match.
+    pub(crate) all: RowSet,
+    /// They have to be checked.
+    pub(crate) some: RowSet,
 }
 
 impl Filter {
@@ -132,8 +144,53 @@ impl Filter {
         let Some(group) = catalog.groups.get(group) else {
             return RowGroupMatch::Some;
         };
-        let constants = &catalog.files[group.file].constants;
-        self.outcomes(&prune::Seen { constants, stored: Some((catalog, group, footer)) }).rows()
+        self.decide(SeenGroup { catalog, group, footer, index: None, row: None })
+    }
+
+    /// The rows of a row group that match, and those that may, as far as its index says: neither is to be read where it is
+    /// empty. As [`prune`](Self::prune).
+    pub(crate) fn prune_rows(
+        &self,
+        catalog: &Catalog,
+        group: usize,
+        footer: &ParquetMetaData,
+        index: &GroupIndex,
+    ) -> Option<PrunedRows> {
+        let group = catalog.groups.get(group)?;
+        let rows = u32::try_from(group.rows).ok()?;
+        let seen = SeenGroup { catalog, group, footer: Some(footer), index: Some(index), row: None };
+        let starts = match self.decide(seen) {
+            RowGroupMatch::None => {
+                return Some(PrunedRows { all: RowSet::none(rows), some: RowSet::none(rows) });
+            }
+            RowGroupMatch::All => {
+                return Some(PrunedRows { all: RowSet::all(rows), some: RowSet::none(rows) });
+            }
+            RowGroupMatch::Some if !index.has_pages() => return None,
+            RowGroupMatch::Some => index.starts(),
+        };
+        let decided = starts.iter().map(|start| self.decide(SeenGroup { row: Some(*start), ..seen }));
+        let decided: Vec<RowGroupMatch> = decided.collect();
+        let ends = starts.iter().skip(1).copied().chain([rows]);
+        let runs: Vec<_> = starts.iter().zip(ends).map(|(start, end)| *start..end).collect();
+        let of = |wanted: RowGroupMatch| {
+            let wanted = runs.iter().zip(&decided).filter(move |(_, decided)| **decided == wanted);
+            RowSet::from_runs(rows, wanted.map(|(run, _)| run.clone()))
+        };
+        Some(PrunedRows { all: of(RowGroupMatch::All), some: of(RowGroupMatch::Some) })
+    }
+
+    fn decide(&self, stored: SeenGroup<'_>) -> RowGroupMatch {
+        let constants = &stored.catalog.files[stored.group.file].constants;
+        self.outcomes(&prune::Seen { constants, stored: Some(stored) }).rows()
+    }
+
+    /// Every comparison of a column with a value.
+    fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
+        match &self.0 {
+            Form::AnyOf(lists) => lists.iter().flatten().for_each(|term| each(term.test())),
+            Form::Expr(Expr(node)) => node.terms(each),
+        }
     }
 
     /// Whether rows of a file with these constants may match, as far as the constants say.

@@ -11,6 +11,7 @@
 
 pub(crate) mod budget;
 mod bunches;
+pub(crate) mod chunk_pages;
 pub(crate) mod fetch;
 pub mod filter;
 mod numbers;
@@ -117,8 +118,10 @@ pub(crate) fn read(
 ) -> Result<RecordBatch> {
     let Fetcher { catalog, projection, .. } = fetcher;
     let selection = samples.rows_of(part).selection();
-    let limit = limit_for(limit);
-    rows::read_part(catalog, projection, part.group as usize, selection.as_ref(), chunks, limit)
+    let group = part.group as usize;
+    let pages = fetcher.pages_of(group);
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
 
 /// The same for several parts, whose rows follow each other. Where one of them cannot be decoded, this does not say which.
@@ -134,6 +137,7 @@ pub(crate) fn read_together(
         group: part.group as usize,
         selection: selection.as_ref(),
         chunks,
+        pages: fetcher.pages_of(part.group as usize),
     });
     rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
 }

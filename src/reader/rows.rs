@@ -8,7 +8,9 @@ use parquet::DecodeResult;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::{LogicalType, Type};
+use parquet::file::metadata::ParquetMetaData;
 
+use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked};
 use crate::arrow::array::{
@@ -33,8 +35,10 @@ pub(super) struct FetchedRows<'a> {
     pub(super) group: usize,
     /// Rows outside of it are not decoded; `None` takes all.
     pub(super) selection: Option<&'a RowSelection>,
-    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection.
+    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, or of [`GroupPages::ranges`].
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
+    /// The pages that were fetched, where these are not all. They hold the selection.
+    pub(super) pages: Option<&'a GroupPages>,
 }
 
 /// Decodes one row group to one batch with the projected columns, in the projection's order.
@@ -53,7 +57,17 @@ pub fn read_part(
     chunks: Vec<(Range<u64>, Bytes)>,
     limit_bytes: u64,
 ) -> Result<RecordBatch> {
-    let reader = RowGroupReader::new(catalog, projection, FetchedRows { group, selection, chunks })?;
+    read_fetched(catalog, projection, FetchedRows { group, selection, chunks, pages: None }, limit_bytes)
+}
+
+/// As [`read_part`], of all pages or some.
+pub(super) fn read_fetched(
+    catalog: &Catalog,
+    projection: &Projection,
+    rows: FetchedRows<'_>,
+    limit_bytes: u64,
+) -> Result<RecordBatch> {
+    let reader = RowGroupReader::new(catalog, projection, rows)?;
     let place = catalog.place(reader.group);
     read(vec![reader], limit_bytes).map_err(|error| error.at(place))
 }
@@ -105,6 +119,11 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     for reader in &mut readers {
         steps.push(guarded(|| reader.check(&leaves, limit, &mut numbers))?);
     }
+    // Of row groups whose pages were read one by one no other is read with them.
+    let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
+    if by_pages.is_none() && readers.iter().any(|reader| reader.pages.is_some()) {
+        return Err(Error::new(ErrorKind::Internal, "row groups of some pages are read together"));
+    }
     if rows == 0 || projection.columns().is_empty() {
         return empty(projection, rows);
     }
@@ -113,6 +132,16 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         let root = columns.parquet.get_column_root_idx(*leaf);
         let (Ok(at), Some(column)) = (roots.binary_search(&root), column) else { continue };
         arrays[at] = guarded(|| Ok(column.finish()))?;
+    }
+    for (chunk, leaf) in leaves.iter().enumerate() {
+        let root = columns.parquet.get_column_root_idx(*leaf);
+        let Some((pages, Ok(at))) =
+            by_pages.and_then(|pages| pages.chunk(chunk)).zip(Some(roots.binary_search(&root)))
+        else {
+            continue;
+        };
+        let array = readers[0].pages_of(*leaf, pages, steps[0], limit);
+        arrays[at] = Some(array.map_err(|error| error.at(readers[0].column_place(*leaf)))?);
     }
     let left = roots.iter().zip(&arrays).filter(|(_, array)| array.is_none());
     let left: Vec<usize> = left.map(|(root, _)| *root).collect();
@@ -139,19 +168,21 @@ struct RowGroupReader<'a> {
     file: &'a File,
     footer: &'a Footer,
     selection: Option<&'a RowSelection>,
+    /// Those that were read by pages have all of their pages under the range of the first.
     chunks: Vec<(Range<u64>, Bytes)>,
+    pages: Option<&'a GroupPages>,
 }
 
 impl<'a> RowGroupReader<'a> {
     fn new(catalog: &'a Catalog, projection: &'a Projection, rows: FetchedRows<'a>) -> Result<Self> {
-        let FetchedRows { group, selection, mut chunks } = rows;
+        let FetchedRows { group, selection, mut chunks, pages } = rows;
         let group = catalog.groups.get(group).ok_or_else(|| {
             Error::new(ErrorKind::Internal, format!("row group {group} of {}", catalog.groups.len()))
         })?;
         let file = &catalog.files[group.file];
         let footer = file.footer()?;
         chunks.sort_by_key(|(range, _)| range.start);
-        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks })
+        Ok(RowGroupReader { catalog, projection, group, file, footer, selection, chunks, pages })
     }
 
     /// The rows to decode.
@@ -173,21 +204,34 @@ impl<'a> RowGroupReader<'a> {
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
-        for ((leaf, about), column) in
-            self.footer.chunks_at(self.group.index, leaves.iter().copied()).zip(numbers)
-        {
-            let range = about.range();
-            let bytes = self.bytes(&range)?;
+        let chunks = self.footer.chunks_at(self.group.index, leaves.iter().copied());
+        for (at, ((leaf, about), column)) in chunks.zip(numbers).enumerate() {
+            let some = self.pages.and_then(|pages| pages.chunk(at));
+            let (about, range, bytes) = match some {
+                Some(some) => {
+                    let bytes = self.joined(some)?;
+                    let first = some.pieces()[0].clone();
+                    (about.of_pages(first.start, bytes.len() as u64, some.row_count()), first, bytes)
+                }
+                None => (about, about.range(), self.bytes(&about.range())?),
+            };
             let chunk = pages::Chunk {
                 about: &about,
                 bytes: &bytes,
-                group_rows: self.group.rows,
+                group_rows: some.map_or(self.group.rows, ChunkPages::row_count),
                 created_by: self.footer.columns.created_by.as_deref(),
                 skips: self.selection.is_some(),
             };
             let checked = chunk.check(rows as u64, limit, &mut pages);
-            let Checked { demand, mended: bytes_mended } =
+            let checked = checked.and_then(|checked| {
+                some.map_or(Ok(()), |some| some.check(&pages))?;
+                Ok(checked)
+            });
+            let Checked { demand, mended: mut bytes_mended } =
                 checked.map_err(|error| error.at(self.column_place(leaf)))?;
+            if some.is_some() {
+                bytes_mended.get_or_insert_with(|| bytes.clone());
+            }
             total = total.saturating_add(demand.bytes);
             if total > limit {
                 return Err(pages::too_large(total, limit).at(self.column_place(leaf)));
@@ -211,6 +255,48 @@ impl<'a> RowGroupReader<'a> {
         Ok(step)
     }
 
+    /// The fetched pages of a chunk as one.
+    fn joined(&self, pages: &ChunkPages) -> Result<Bytes> {
+        let pieces = pages.pieces().iter().map(|piece| self.bytes(piece));
+        let mut pieces = pieces.collect::<Result<Vec<_>>>()?;
+        match pieces.len() {
+            1 => Ok(pieces.remove(0)),
+            _ => Ok(pieces.concat().into()),
+        }
+    }
+
+    /// Decodes the pages of a column that were read by themselves, with the Parquet crate.
+    fn pages_of(&self, leaf: usize, pages: &ChunkPages, step: usize, limit: u64) -> Result<ArrayRef> {
+        let columns = &self.footer.columns;
+        let root = columns.parquet.get_column_root_idx(leaf);
+        let first = pages.pieces()[0].start;
+        let bytes = self.chunks.iter().find(|(range, _)| range.start == first);
+        let bytes = bytes.map(|(_, bytes)| bytes.clone()).unwrap_or_default();
+        let rows = self.rows()?;
+        let decode = || {
+            let row_group = self.footer.row_group_of_pages(
+                self.group.index,
+                leaf,
+                first,
+                bytes.len() as u64,
+                pages.row_count(),
+            )?;
+            let selection = self.selection.map(|rows| pages.selection(rows));
+            let bytes = |range: &Range<u64>| {
+                let at = |byte: u64| usize::try_from(byte.checked_sub(first)?).ok();
+                let found = at(range.start).zip(at(range.end)).filter(|(_, to)| *to <= bytes.len());
+                found.map(|(from, to)| bytes.slice(from..to)).ok_or_else(|| not_fetched(range))
+            };
+            decode(row_group, &columns.schema, &[root], selection, (rows, step, limit), bytes)
+        };
+        let batch = guarded(decode)?;
+        if batch.num_rows() != rows {
+            let cause = format!("the pages hold {} of {rows} rows", batch.num_rows());
+            return Err(Error::new(ErrorKind::Corrupt, cause));
+        }
+        Ok(batch.column(0).clone())
+    }
+
     /// Decodes the columns at `roots` with the Parquet crate.
     fn others(&self, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let rows = self.rows()?;
@@ -229,39 +315,9 @@ impl<'a> RowGroupReader<'a> {
     }
 
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
-        let options = ArrowReaderOptions::new().with_schema(Arc::new(schema.project(roots).or_fail()?));
         let row_group = self.footer.row_group(self.group.index, roots)?;
-        let metadata = ArrowReaderMetadata::try_new(Arc::new(row_group), options).or_fail()?;
-        let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata).with_batch_size(step);
-        if let Some(selection) = self.selection {
-            builder = builder.with_row_selection(selection.clone());
-        }
-        let mut decoder = builder.build().or_fail()?;
-        let mut batches = Vec::with_capacity(1);
-        let mut held = 0u64;
-        loop {
-            match decoder.try_decode().or_fail()? {
-                DecodeResult::NeedsData(ranges) => {
-                    let bytes = ranges.iter().map(|range| self.bytes(range)).collect::<Result<_>>()?;
-                    decoder.push_ranges(ranges, bytes).or_fail()?;
-                }
-                DecodeResult::Data(batch) => {
-                    if step < self.group.rows as usize {
-                        held = held.saturating_add(batch.get_array_memory_size() as u64);
-                        if held > limit {
-                            return Err(pages::too_large(held, limit));
-                        }
-                    }
-                    batches.push(batch);
-                }
-                DecodeResult::Finished => break,
-            }
-        }
-        match batches.len() {
-            1 => Ok(batches.remove(0)),
-            0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
-            _ => Ok(concat_batches(&batches[0].schema(), &batches).or_fail()?),
-        }
+        let limits = (self.group.rows as usize, step, limit);
+        decode(row_group, schema, roots, self.selection.cloned(), limits, |range| self.bytes(range))
     }
 
     /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps them
@@ -317,10 +373,7 @@ impl<'a> RowGroupReader<'a> {
         // The last that begins early enough, or, where chunks overlap, one before it.
         let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
         let found = self.chunks[..after].iter().rev().find_map(part);
-        found.ok_or_else(|| {
-            let cause = format!("bytes {}..{} were not fetched", range.start, range.end);
-            Error::new(ErrorKind::Internal, cause)
-        })
+        found.ok_or_else(|| not_fetched(range))
     }
 
     /// The same failure with the column that it comes from: the first that cannot be decoded by itself.
@@ -360,6 +413,54 @@ impl<'a> RowGroupReader<'a> {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
+}
+
+/// Decodes the only row group of `metadata`, which has the columns at `roots` of `schema` alone: its selected rows, of all
+/// `rows` so many at a time, to at most `limit` bytes if these are fewer.
+fn decode(
+    metadata: ParquetMetaData,
+    schema: &SchemaRef,
+    roots: &[usize],
+    selection: Option<RowSelection>,
+    (rows, step, limit): (usize, usize, u64),
+    bytes: impl Fn(&Range<u64>) -> Result<Bytes>,
+) -> Result<RecordBatch> {
+    let options = ArrowReaderOptions::new().with_schema(Arc::new(schema.project(roots).or_fail()?));
+    let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).or_fail()?;
+    let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata).with_batch_size(step);
+    if let Some(selection) = selection {
+        builder = builder.with_row_selection(selection);
+    }
+    let mut decoder = builder.build().or_fail()?;
+    let mut batches = Vec::with_capacity(1);
+    let mut held = 0u64;
+    loop {
+        match decoder.try_decode().or_fail()? {
+            DecodeResult::NeedsData(ranges) => {
+                let bytes = ranges.iter().map(&bytes).collect::<Result<_>>()?;
+                decoder.push_ranges(ranges, bytes).or_fail()?;
+            }
+            DecodeResult::Data(batch) => {
+                if step < rows {
+                    held = held.saturating_add(batch.get_array_memory_size() as u64);
+                    if held > limit {
+                        return Err(pages::too_large(held, limit));
+                    }
+                }
+                batches.push(batch);
+            }
+            DecodeResult::Finished => break,
+        }
+    }
+    match batches.len() {
+        1 => Ok(batches.remove(0)),
+        0 => Err(Error::new(ErrorKind::Corrupt, "the pages hold no rows")),
+        _ => Ok(concat_batches(&batches[0].schema(), &batches).or_fail()?),
+    }
+}
+
+fn not_fetched(range: &Range<u64>) -> Error {
+    Error::new(ErrorKind::Internal, format!("bytes {}..{} were not fetched", range.start, range.end))
 }
 
 /// A field with times in whole seconds in place of nanoseconds.

@@ -1,25 +1,38 @@
 //! Selects the rows of each row group: those that are not deleted, and of them those that a filter selects.
 //!
 //! Known before the first epoch begins, because the number of selected rows decides the plan: with it `len()` is exact
-//! and all ranks have equally many steps, whatever the filter. Row groups that statistics decide are not read; of the
-//! others the filter's columns are, once. Statistics are not kept: the footers of files that their constants do not decide
+//! and all ranks have equally many steps, whatever the filter. Row groups, and pages, that statistics decide are not read; of the
+//! others the filter's columns are, once, and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not decide
 //! are read again for them.
+
+mod pages;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use futures::{FutureExt, StreamExt, TryFutureExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use parquet::file::metadata::ParquetMetaData;
 
+use super::chunk_pages::GroupPages;
 use super::fetch::Fetcher;
-use super::filter::{Filter, RowGroupMatch, Rows};
-use super::rows;
+use super::filter::index::{self, GroupIndex, IndexPart};
+use super::filter::{Filter, PrunedRows, RowGroupMatch, Rows};
+use super::rows::{FetchedRows, read_fetched};
 use crate::arrow::array::{RecordBatch, RecordBatchOptions};
 use crate::arrow::datatypes::Schema;
 use crate::catalog::Catalog;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::row_set::RowSet;
 use crate::shard::Part;
-use crate::source::{FOOTERS_AT_ONCE, Footers};
+use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
+
+pub(crate) use pages::pages;
+
+/// Bytes of local columns for which a scan is dear enough that its result is kept.
+const DEAR_LOCAL: u64 = 4 << 20;
+
+/// Bytes of indexes that are read at once, of one file.
+const INDEX_BYTES_AT_ONCE: u64 = 16 << 20;
 
 /// The rows of each row group that are not deleted.
 pub(crate) fn live_rows(catalog: &Catalog) -> Result<Vec<RowSet>> {
@@ -52,43 +65,171 @@ pub(crate) async fn matching(
     fetcher: &Fetcher,
     limit: u64,
 ) -> Result<Vec<RowSet>> {
-    let matches = prune(filter, fetcher).await?;
-    stream::iter(live.into_iter().zip(matches).enumerate())
-        .map(|(group, (live, matches))| async move {
-            match matches {
-                RowGroupMatch::None => Ok(RowSet::none(live.rows())),
-                RowGroupMatch::All => Ok(live),
-                RowGroupMatch::Some => scan(filter, fetcher, group, live, limit).await,
+    let Fetcher { catalog, store, .. } = fetcher;
+    let keeper = {
+        let (store, catalog, filter) = (store.clone(), catalog.clone(), filter.canonical());
+        waiting(move || KeptRows::of(&store, &catalog, &filter)).await.map(Arc::new)
+    };
+    if let Some(kept) = keeper.clone() {
+        let live = live.clone();
+        if let Some(selected) = waiting(move || kept.load(&live)).await {
+            return Ok(selected);
+        }
+    }
+    let decided = prune(filter, fetcher).await?;
+    let cost = decided.iter().enumerate().map(|(group, decided)| match decided {
+        Decided::None | Decided::All => 0,
+        Decided::Open => fetcher.stored(group),
+        Decided::Rows(rows, _) => {
+            let (some, all) = (u64::from(rows.some.count()), u64::from(rows.some.rows()));
+            fetcher.stored(group) / all.max(1) * some
+        }
+    });
+    let is_dear = cost.sum::<u64>() >= if store.is_local() { DEAR_LOCAL } else { 1 };
+    let selected: Vec<RowSet> = stream::iter(live.into_iter().zip(decided).enumerate())
+        .map(|(group, (live, decided))| async move {
+            match decided {
+                Decided::None => Ok(RowSet::none(live.rows())),
+                Decided::All => Ok(live),
+                Decided::Open => scan(filter, fetcher, group, live, None, limit).await,
+                Decided::Rows(rows, pages) => {
+                    let open = live.intersection(&rows.some);
+                    let sure = live.intersection(&rows.all);
+                    match open.count() {
+                        0 => Ok(sure),
+                        _ => {
+                            let found = scan(filter, fetcher, group, open, pages.as_ref(), limit).await?;
+                            Ok(found.union(&sure))
+                        }
+                    }
+                }
             }
         })
         .buffered(fetcher.store.row_groups_at_once())
         .try_collect()
-        .await
+        .await?;
+    if let Some(keeper) = keeper.filter(|_| is_dear) {
+        let selected = selected.clone();
+        let keep = move || {
+            keeper.keep(&selected);
+            Some(())
+        };
+        waiting(keep).await;
+    }
+    Ok(selected)
 }
 
-/// Decides row groups without their rows, as far as that goes: by the constants of their files, then by their statistics.
-async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<RowGroupMatch>> {
-    let Fetcher { catalog, store, .. } = fetcher;
-    let groups = 0..catalog.groups.len();
-    let mut matches: Vec<_> = groups.map(|group| filter.prune(catalog, group, None)).collect();
-    let open = catalog.groups.iter().zip(&matches).filter(|(_, matches)| **matches == RowGroupMatch::Some);
-    let files: BTreeSet<usize> = open.map(|(group, _)| group.file).collect();
-    if files.is_empty() || filter.columns().is_empty() {
-        return Ok(matches);
-    }
-    let footers = Footers::open(store, catalog).await?;
-    let reads = files.into_iter().map(|file| footers.read(file).map_ok(move |footer| (file, footer)).boxed());
-    let mut read = stream::iter(reads).buffered(FOOTERS_AT_ONCE);
-    while let Some((file, footer)) = read.try_next().await? {
-        for group in catalog.groups_of(file) {
-            matches[group] = filter.prune(catalog, group, Some(&footer));
+/// Runs work that waits for the local disk, and may come to nothing.
+async fn waiting<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 'static) -> Option<T> {
+    tokio::task::spawn_blocking(work).await.ok()?
+}
+
+/// What is known of a row group's rows before they are read.
+enum Decided {
+    None,
+    All,
+    /// Nothing.
+    Open,
+    /// Of some of its rows, and the pages that hold those to be read, if these are not all.
+    Rows(PrunedRows, Option<GroupPages>),
+}
+
+impl From<RowGroupMatch> for Decided {
+    fn from(matches: RowGroupMatch) -> Self {
+        match matches {
+            RowGroupMatch::None => Decided::None,
+            RowGroupMatch::All => Decided::All,
+            RowGroupMatch::Some => Decided::Open,
         }
     }
-    Ok(matches)
 }
 
-/// Decides one row group by its rows.
-async fn scan(filter: &Filter, fetcher: &Fetcher, group: usize, live: RowSet, limit: u64) -> Result<RowSet> {
+/// Decides row groups without their rows, as far as that goes: by the constants of their files, then by their statistics, then
+/// by the indexes of their pages.
+async fn prune(filter: &Filter, fetcher: &Fetcher) -> Result<Vec<Decided>> {
+    let Fetcher { catalog, store, .. } = fetcher;
+    let groups = 0..catalog.groups.len();
+    let mut decided: Vec<Decided> = groups.map(|group| filter.prune(catalog, group, None).into()).collect();
+    let open = catalog.groups.iter().zip(&decided).filter(|(_, decided)| matches!(decided, Decided::Open));
+    let files: BTreeSet<usize> = open.map(|(group, _)| group.file).collect();
+    if files.is_empty() || filter.columns().is_empty() {
+        return Ok(decided);
+    }
+    let footers = &Footers::open(store, catalog).await?;
+    let reads = files.into_iter().map(|file| {
+        async move {
+            let footer = footers.read(file).await?;
+            prune_file(filter, fetcher, file, &footer).await
+        }
+        .boxed()
+    });
+    let mut read = stream::iter(reads).buffered(FOOTERS_AT_ONCE);
+    while let Some(of_file) = read.try_next().await? {
+        of_file.into_iter().for_each(|(group, known)| decided[group] = known);
+    }
+    Ok(decided)
+}
+
+/// Decides the row groups of a file.
+async fn prune_file(
+    filter: &Filter,
+    fetcher: &Fetcher,
+    file: usize,
+    footer: &ParquetMetaData,
+) -> Result<Vec<(usize, Decided)>> {
+    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let mut decided = Vec::new();
+    let mut open: Vec<(usize, Vec<IndexPart>)> = Vec::new();
+    for group in catalog.groups_of(file) {
+        let matches = filter.prune(catalog, group, Some(footer));
+        decided.push((group, Decided::from(matches)));
+        if matches == RowGroupMatch::Some {
+            let parts = index::parts(filter, catalog, &catalog.groups[group], footer);
+            open.extend((!parts.is_empty()).then_some((group, parts)));
+        }
+    }
+    let first = catalog.groups_of(file).start;
+    // As many as take little memory.
+    let length =
+        |parts: &[IndexPart]| parts.iter().map(|part| part.range.end - part.range.start).sum::<u64>();
+    let mut rest = &open[..];
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let some = rest.iter().take_while(|(_, parts)| {
+            bytes += length(parts);
+            bytes <= INDEX_BYTES_AT_ONCE
+        });
+        let (now, later) = rest.split_at(some.count().max(1));
+        rest = later;
+        let ranges: Vec<_> = now.iter().flat_map(|(_, parts)| parts).map(|part| part.range.clone()).collect();
+        let mut bytes = &store.read_ranges(&catalog.files[file], &ranges).await?[..];
+        for (group, parts) in now {
+            let (own, others) = bytes.split_at(parts.len());
+            bytes = others;
+            let at = &catalog.groups[*group];
+            let index = GroupIndex::read(parts, own, at, footer);
+            // Where nothing is left out, nothing depends on the index.
+            if let Some(rows) =
+                filter.prune_rows(catalog, *group, footer, &index).filter(|it| !it.some.is_all())
+            {
+                let locations = |leaf| index.locations(leaf);
+                let pages = GroupPages::of(catalog, projection, at, &rows.some, locations, true)?;
+                decided[group - first].1 = Decided::Rows(rows, pages);
+            }
+        }
+    }
+    Ok(decided)
+}
+
+/// Decides the `live` rows of one row group by their values.
+async fn scan(
+    filter: &Filter,
+    fetcher: &Fetcher,
+    group: usize,
+    live: RowSet,
+    pages: Option<&GroupPages>,
+    limit: u64,
+) -> Result<RowSet> {
     let catalog = &fetcher.catalog;
     let (_permit, batch);
     if fetcher.projection.columns().is_empty() {
@@ -99,10 +240,10 @@ async fn scan(filter: &Filter, fetcher: &Fetcher, group: usize, live: RowSet, li
         // A budget of twice the bytes is enough: batches take little of it.
         fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
         _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
-        let chunks = fetcher.read(group).await?;
+        let chunks = fetcher.read_pages(group, pages).await?;
         let selection = live.selection(0..live.count());
-        let limit = super::limit_for(limit);
-        batch = rows::read_part(catalog, &fetcher.projection, group, selection.as_ref(), chunks, limit)?;
+        let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+        batch = read_fetched(catalog, &fetcher.projection, rows, super::limit_for(limit))?;
     }
     let at = &catalog.groups[group];
     let before = at.first_row - catalog.groups[catalog.groups_of(at.file).start].first_row;

@@ -29,6 +29,30 @@ fn set(chosen: &[bool]) -> RowSet {
 
 proptest! {
     #[test]
+    fn a_set_is_read_as_it_was_written(chosen in chosen(), cut in 0usize..64) {
+        let set = set(&chosen);
+        let mut bytes = Vec::new();
+        set.write(&mut bytes);
+        let length = bytes.len();
+        bytes.push(7);
+        let mut rest = &bytes[..];
+        prop_assert_eq!(RowSet::read(&mut rest, set.rows()), Some(set.clone()));
+        prop_assert_eq!(rest, &[7]);
+        let mut short = &bytes[..cut.min(length - 1)];
+        prop_assert!(RowSet::read(&mut short, set.rows()).is_none());
+    }
+
+    #[test]
+    fn sets_are_intersected_and_united_as_their_lists_are(one in chosen(), other in chosen()) {
+        let rows = one.len().min(other.len());
+        let (one, other) = (&one[..rows], &other[..rows]);
+        let both: Vec<bool> = one.iter().zip(other).map(|(one, other)| *one && *other).collect();
+        let either: Vec<bool> = one.iter().zip(other).map(|(one, other)| *one || *other).collect();
+        prop_assert_eq!(set(one).intersection(&set(other)), set(&both));
+        prop_assert_eq!(set(one).union(&set(other)), set(&either));
+    }
+
+    #[test]
     fn a_set_holds_the_rows_of_its_list(chosen in chosen()) {
         let (set, list) = (set(&chosen), list(&chosen));
         prop_assert_eq!(set.count() as usize, list.len());

@@ -16,6 +16,7 @@ use bytes::Bytes;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::clouds::MetadataCache as Choice;
+use super::kept_rows;
 use crate::snapshot::Pin;
 
 /// The first bytes of a file, which name its format.
@@ -44,16 +45,8 @@ impl MetadataCache {
     /// Reads what is kept for a data set, of which `whole` is the first file's address and `relative` its path; `None` where
     /// nothing is to be kept.
     pub(super) fn load(choice: Option<Choice>, whole: &str, relative: &str) -> Option<Self> {
-        let folder = match choice {
-            Some(Choice::Off) => return None,
-            Some(Choice::Folder(folder)) => folder,
-            None => user_folder()?.join(FOLDER),
-        };
-        if !is_private(&folder) {
-            return None;
-        }
         let root = whole.strip_suffix(relative)?;
-        let path = folder.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
+        let path = folder(choice)?.join(format!("{:032x}.{SUFFIX}", xxh3_128(root.as_bytes())));
         let known = fs::read(&path).map(|bytes| entries(bytes.into())).unwrap_or_default();
         Some(MetadataCache { path, known })
     }
@@ -68,20 +61,14 @@ impl MetadataCache {
         if keys.all(|key| self.known.contains_key(&key)) {
             return None;
         }
-        let writing = self.path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
-        let _ = fs::remove_file(&writing);
-        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&writing).ok()?;
-        let mut file = BufWriter::new(file);
-        file.write_all(MAGIC).ok()?;
-        Some(Renewal { file: Some(file), writing, path: self.path.clone(), bytes: 0 })
+        let mut writing = Writing::begin(&self.path)?;
+        writing.write(MAGIC).then_some(Renewal { writing, bytes: 0 })
     }
 }
 
 /// A file of footers in the making. Dropped before it is kept, it leaves nothing.
 pub(super) struct Renewal {
-    file: Option<BufWriter<File>>,
-    writing: PathBuf,
-    path: PathBuf,
+    writing: Writing,
     bytes: u64,
 }
 
@@ -89,24 +76,58 @@ impl Renewal {
     /// Adds a footer.
     pub(super) fn add(&mut self, key: u64, footer: &[u8]) {
         self.bytes += footer.len() as u64;
-        let Some(file) = &mut self.file else { return };
-        let written = entry(file, key, footer);
-        // A full disk is no reason to fail: the footers kept so far stay.
-        if written.is_err() || self.bytes > MAX_BYTES {
-            self.file = None;
+        if self.bytes > MAX_BYTES {
+            self.writing.fail();
         }
+        entry(&mut self.writing, key, footer);
     }
 
     /// Replaces the footers that were kept before.
-    pub(super) fn keep(mut self) {
-        let Some(file) = self.file.take() else { return };
-        if file.into_inner().is_ok() && fs::rename(&self.writing, &self.path).is_ok() {
-            make_room(&self.path);
+    pub(super) fn keep(self) {
+        let path = self.writing.path.clone();
+        if self.writing.keep() {
+            make_room(&path);
         }
     }
 }
 
-impl Drop for Renewal {
+/// A file that is written under another name, until it is whole. Dropped before, it leaves nothing. A full disk is no reason to
+/// fail: what was kept so far stays.
+pub(super) struct Writing {
+    file: Option<BufWriter<File>>,
+    writing: PathBuf,
+    path: PathBuf,
+}
+
+impl Writing {
+    /// Begins to write what is to replace the file at `path`, for this user alone.
+    pub(super) fn begin(path: &Path) -> Option<Self> {
+        let writing = path.with_extension(format!("{}.{SUFFIX_WRITING}", std::process::id()));
+        let _ = fs::remove_file(&writing);
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&writing).ok()?;
+        Some(Writing { file: Some(BufWriter::new(file)), writing, path: path.to_owned() })
+    }
+
+    /// Writes on, unless that failed before; returns whether it did not.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> bool {
+        if self.file.as_mut().is_some_and(|file| file.write_all(bytes).is_err()) {
+            self.fail();
+        }
+        self.file.is_some()
+    }
+
+    fn fail(&mut self) {
+        self.file = None;
+    }
+
+    /// Gives the file its name, if all of it was written; returns whether it was.
+    pub(super) fn keep(mut self) -> bool {
+        let Some(file) = self.file.take() else { return false };
+        file.into_inner().is_ok() && fs::rename(&self.writing, &self.path).is_ok()
+    }
+}
+
+impl Drop for Writing {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.writing);
     }
@@ -117,11 +138,11 @@ pub(super) fn key(whole: &str, pin: &Pin) -> u64 {
     xxh3_64(format!("{whole}\0{}\0{}", pin.size, pin.version).as_bytes())
 }
 
-fn entry(file: &mut impl Write, key: u64, footer: &[u8]) -> std::io::Result<()> {
-    file.write_all(&key.to_le_bytes())?;
-    file.write_all(&(footer.len() as u64).to_le_bytes())?;
-    file.write_all(&proof(key, footer).to_le_bytes())?;
-    file.write_all(footer)
+fn entry(writing: &mut Writing, key: u64, footer: &[u8]) {
+    writing.write(&key.to_le_bytes());
+    writing.write(&(footer.len() as u64).to_le_bytes());
+    writing.write(&proof(key, footer).to_le_bytes());
+    writing.write(footer);
 }
 
 fn proof(key: u64, footer: &[u8]) -> u64 {
@@ -150,6 +171,16 @@ fn entries(mut bytes: Bytes) -> HashMap<u64, Bytes> {
     known
 }
 
+/// The folder of what is kept; `None` where nothing is to be.
+pub(super) fn folder(choice: Option<Choice>) -> Option<PathBuf> {
+    let folder = match choice {
+        Some(Choice::Off) => return None,
+        Some(Choice::Folder(folder)) => folder,
+        None => user_folder()?.join(FOLDER),
+    };
+    is_private(&folder).then_some(folder)
+}
+
 fn user_folder() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let folder = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
@@ -168,7 +199,7 @@ fn is_private(folder: &Path) -> bool {
 }
 
 /// Removes the oldest files of the folder until the rest is small enough, and the orphans of dead processes.
-fn make_room(kept: &Path) {
+pub(super) fn make_room(kept: &Path) {
     let Some(items) = kept.parent().and_then(|folder| fs::read_dir(folder).ok()) else { return };
     let now = SystemTime::now();
     let mut files = Vec::new();
@@ -177,7 +208,7 @@ fn make_room(kept: &Path) {
         let Ok(modified) = about.modified() else { continue };
         let suffix = path.extension().and_then(|suffix| suffix.to_str());
         match suffix {
-            Some(SUFFIX) => files.push((modified, about.len(), path)),
+            Some(SUFFIX | kept_rows::SUFFIX) => files.push((modified, about.len(), path)),
             Some(SUFFIX_WRITING) if now.duration_since(modified).is_ok_and(|age| age > ABANDONED_AFTER) => {
                 let _ = fs::remove_file(path);
             }

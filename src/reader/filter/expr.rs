@@ -240,6 +240,15 @@ impl Node {
         }
     }
 
+    /// Every comparison of a column with a value.
+    pub(super) fn terms<'a>(&'a self, each: &mut dyn FnMut(Test<'a>)) {
+        match self {
+            Node::And(parts) | Node::Or(parts) => parts.iter().for_each(|part| part.terms(each)),
+            Node::Not(part) => part.terms(each),
+            other => other.test().into_iter().for_each(each),
+        }
+    }
+
     /// A comparison of a column with a value as a term, whichever is on the left.
     pub(super) fn test(&self) -> Option<Test<'_>> {
         match self {

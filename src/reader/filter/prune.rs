@@ -3,24 +3,37 @@
 use std::cmp::Ordering;
 
 use parquet::basic::{ColumnOrder, ConvertedType, LogicalType, TimeUnit as StoredUnit};
+use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use super::expr::{Node, Operand};
+use super::index::GroupIndex;
 use super::term::Test;
 use super::truth::Outcomes;
-use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, times};
+use super::{Op, RowGroupMatch, Rows, Value, check, evaluate, index, times};
 use crate::arrow::array::RecordBatch;
 use crate::arrow::datatypes::{DataType, TimeUnit};
 use crate::catalog::{Catalog, Group, Origin};
 use crate::snapshot::Constant;
 
-/// What is known of rows without reading them: the constants of their file, and the statistics of their row group.
+/// What is known of rows without reading them: the constants of their file, and what is stored beside their values.
 pub(super) struct Seen<'a> {
     pub(super) constants: &'a [Constant],
-    /// The row group, and the whole footer of its file once it is read.
-    pub(super) stored: Option<(&'a Catalog, &'a Group, Option<&'a ParquetMetaData>)>,
+    pub(super) stored: Option<SeenGroup<'a>>,
+}
+
+/// A row group, as far as it was looked at.
+#[derive(Clone, Copy)]
+pub(super) struct SeenGroup<'a> {
+    pub(super) catalog: &'a Catalog,
+    pub(super) group: &'a Group,
+    /// The whole footer of its file.
+    pub(super) footer: Option<&'a ParquetMetaData>,
+    pub(super) index: Option<&'a GroupIndex>,
+    /// Of pages, those that have this row.
+    pub(super) row: Option<u32>,
 }
 
 impl Seen<'_> {
@@ -61,22 +74,17 @@ impl Seen<'_> {
             }
             Some(Column::Stored(stored)) => stored,
         };
-        let Some(statistics) = stored.chunk.statistics() else {
-            return Outcomes::ANY;
-        };
         let nulls = stored.nulls();
         if nulls == Some(stored.rows) {
             return Outcomes::UNKNOWN;
         }
-        let Some(bounds) = stored.bounds(statistics, stored.data_type) else {
-            return Outcomes::ANY;
+        let bounds = stored.bounds(stored.data_type);
+        let mut outcomes = match bounds.as_ref().map(|bounds| bounds.matching(term)) {
+            Some(RowGroupMatch::All) => Outcomes::YES,
+            Some(RowGroupMatch::None) => Outcomes::NO,
+            Some(RowGroupMatch::Some) | None => stored.by_bloom(term),
         };
-        let mut outcomes = match bounds.matching(term) {
-            RowGroupMatch::All => Outcomes::YES,
-            RowGroupMatch::None => Outcomes::NO,
-            RowGroupMatch::Some => Outcomes::EITHER,
-        };
-        if matches!(bounds, Bounds::Float(..)) {
+        if matches!(bounds, Some(Bounds::Float(..))) {
             // NaN is in no bounds.
             let of_nan = matches!(term.op, Op::NotEq | Op::NotIn);
             outcomes = outcomes.with(if of_nan { Outcomes::YES } else { Outcomes::NO });
@@ -100,7 +108,7 @@ impl Seen<'_> {
                 _ => Outcomes::EITHER,
             };
         };
-        let bounds = stored.chunk.statistics().and_then(|of| stored.bounds(of, &DataType::Utf8View));
+        let bounds = stored.bounds(&DataType::Utf8View);
         let outcomes = match bounds {
             Some(bounds) => bounds.starting_with(prefix.as_bytes()),
             None => Outcomes::EITHER,
@@ -125,22 +133,30 @@ impl Seen<'_> {
         if let Some(constant) = self.constants.iter().find(|constant| constant.field.name() == name) {
             return Some(Column::Constant(constant));
         }
-        let (catalog, group, footer) = self.stored?;
+        let SeenGroup { catalog, group, footer, index, row } = self.stored?;
         let column = catalog.column(name).ok()?;
         let kept = catalog.files[group.file].footer().ok()?;
         // Its own type: the catalogue's may be wider.
         let Origin::Stored(root) = kept.columns.origin(column) else { return None };
         let &leaf = kept.columns.leaves_of(&[root]).first()?;
+        let chunk = footer?.row_group(group.index).column(leaf);
+        let page = index.zip(row).and_then(|(index, row)| index.page(leaf, row));
+        let (statistics, rows) = match page {
+            Some((statistics, rows)) => (Some(statistics), rows),
+            None => (chunk.statistics(), group.rows),
+        };
         Some(Column::Stored(Stored {
-            chunk: footer?.row_group(group.index).column(leaf),
+            chunk,
+            statistics,
             order: footer?.file_metadata().column_order(leaf),
             data_type: kept.columns.schema.field(root).data_type(),
-            rows: group.rows,
+            rows,
+            bloom: index.and_then(|index| index.bloom(leaf)),
         }))
     }
 }
 
-/// A column of a row group.
+/// A column of a row group, or of some of its rows.
 enum Column<'a> {
     Constant(&'a Constant),
     Stored(Stored<'a>),
@@ -148,10 +164,12 @@ enum Column<'a> {
 
 struct Stored<'a> {
     chunk: &'a ColumnChunkMetaData,
+    statistics: Option<&'a Statistics>,
     order: ColumnOrder,
     data_type: &'a DataType,
-    /// Rows of the row group.
+    /// The rows that the statistics are of.
     rows: u64,
+    bloom: Option<&'a Sbbf>,
 }
 
 impl Stored<'_> {
@@ -163,11 +181,24 @@ impl Stored<'_> {
         }
         // Statistics of a nested column count nulls of its items, too.
         let is_flat = descriptor.path().parts().len() == 1;
-        self.chunk.statistics().filter(|_| is_flat)?.null_count_opt()
+        self.statistics.filter(|_| is_flat)?.null_count_opt()
     }
 
-    fn bounds(&self, statistics: &Statistics, data_type: &DataType) -> Option<Bounds> {
-        Bounds::of(statistics, self.order, self.chunk.column_descr(), data_type)
+    fn bounds(&self, data_type: &DataType) -> Option<Bounds> {
+        Bounds::of(self.statistics?, self.order, self.chunk.column_descr(), data_type)
+    }
+
+    /// What a Bloom filter tells where bounds tell nothing. A value that it has not is none of the column's.
+    fn by_bloom(&self, term: Test<'_>) -> Outcomes {
+        let is_absent = |bloom| {
+            let physical = self.chunk.column_type();
+            index::rules_out(bloom, physical, self.data_type, term.values())
+        };
+        match term.op {
+            Op::Eq | Op::In if self.bloom.is_some_and(is_absent) => Outcomes::NO,
+            Op::NotEq | Op::NotIn if self.bloom.is_some_and(is_absent) => Outcomes::YES,
+            _ => Outcomes::EITHER,
+        }
     }
 }
 

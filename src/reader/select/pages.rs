@@ -1,0 +1,120 @@
+//! Which pages of row groups hold the selected rows, where these are few.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use parquet::file::metadata::ParquetMetaData;
+
+use super::super::chunk_pages::{GroupPages, is_read_by_pages};
+use super::super::fetch::Fetcher;
+use crate::catalog::pages::{self, PageLocations};
+use crate::catalog::{ColumnChunk, chunks};
+use crate::error::Result;
+use crate::row_set::RowSet;
+use crate::source::{FOOTERS_AT_ONCE, Footers};
+
+/// Column chunks of fewer bytes are read whole.
+const WORTH: u64 = 64 << 10;
+
+/// An offset index is read if the column takes this many times its bytes.
+const TIMES: u64 = 16;
+
+/// Rows for which a page is looked up: those that writers put into a page take more, often far more.
+const BLOCK: u32 = 1024;
+
+/// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for it, and the footers
+/// that tell where these are.
+pub(crate) async fn pages(fetcher: &Fetcher, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
+    let Fetcher { catalog, store, .. } = fetcher;
+    let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let sparse = selected.iter().enumerate().filter(|(_, rows)| is_sparse(rows));
+    for (group, _) in sparse.filter(|(group, _)| fetcher.stored(*group) >= WORTH) {
+        files.entry(catalog.groups[group].file).or_default().push(group);
+    }
+    if files.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let footers = &Footers::open(store, catalog).await?;
+    let reads = files.into_iter().map(|(file, groups)| {
+        async move {
+            let footer = footers.read(file).await?;
+            of_file(fetcher, &footer, file, &groups, selected).await
+        }
+        .boxed()
+    });
+    let found: Vec<Vec<(usize, GroupPages)>> =
+        stream::iter(reads).buffered(FOOTERS_AT_ONCE).try_collect().await?;
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Whether whole pages may have none of the rows: at least half of the blocks have none.
+fn is_sparse(rows: &RowSet) -> bool {
+    if rows.is_all() || rows.count() == 0 {
+        return false;
+    }
+    let (mut touched, mut next) = (0, 0);
+    for run in rows.runs(0..rows.count()) {
+        let first = (run.start / BLOCK).max(next);
+        next = ((run.end - 1) / BLOCK + 1).max(next);
+        touched += next - first.min(next);
+    }
+    touched * 2 <= rows.rows().div_ceil(BLOCK)
+}
+
+async fn of_file(
+    fetcher: &Fetcher,
+    footer: &ParquetMetaData,
+    file: usize,
+    groups: &[usize],
+    selected: &[RowSet],
+) -> Result<Vec<(usize, GroupPages)>> {
+    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let about = &catalog.files[file];
+    let mut wanted: Vec<(usize, usize, Range<u64>)> = Vec::new();
+    for &group in groups {
+        let at = &catalog.groups[group];
+        let stored = footer.row_group(at.index);
+        let worth = chunks(about.footer()?, at, projection)
+            .filter(|(_, chunk)| is_read_by_pages(chunk) && chunk.length >= WORTH);
+        wanted.extend(worth.filter_map(|(leaf, chunk)| {
+            let range = pages::offset_index(stored.column(leaf), about.size)?;
+            ((range.end - range.start) * TIMES <= chunk.length).then_some((group, leaf, range))
+        }));
+    }
+    let ranges: Vec<Range<u64>> = wanted.iter().map(|(.., range)| range.clone()).collect();
+    let bytes = store.read_ranges(about, &ranges).await?;
+    let mut locations: HashMap<(usize, usize), PageLocations> = HashMap::new();
+    for ((group, leaf, _), bytes) in wanted.into_iter().zip(bytes) {
+        let at = &catalog.groups[group];
+        let column = footer.row_group(at.index).column(leaf);
+        let descriptor = column.column_descr_ptr();
+        let chunk = ColumnChunk::of(&descriptor, column);
+        locations.extend(PageLocations::read(&bytes, &chunk, at.rows).map(|pages| ((group, leaf), pages)));
+    }
+    let of = |&group: &usize| {
+        let of_leaf = |leaf: usize| locations.get(&(group, leaf));
+        let at = &catalog.groups[group];
+        let pages = GroupPages::of(catalog, projection, at, &selected[group], of_leaf, false).transpose()?;
+        Some(pages.map(|pages| (group, pages)))
+    };
+    groups.iter().filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_are_spread_over_all_blocks_are_not_sparse() {
+        let first = |rows: u32| RowSet::from_runs(10 * BLOCK, std::iter::once(0..rows));
+        assert!(is_sparse(&first(1)));
+        assert!(is_sparse(&first(5 * BLOCK)));
+        assert!(!is_sparse(&first(5 * BLOCK + 1)));
+        let of = |runs: &[Range<u32>]| RowSet::from_runs(10 * BLOCK, runs.iter().cloned());
+        assert!(is_sparse(&of(&[5..6, 7..8, BLOCK..BLOCK + 1, 3 * BLOCK..4 * BLOCK])));
+        let spread: Vec<Range<u32>> = (0..10).map(|block| block * BLOCK + 9..block * BLOCK + 10).collect();
+        assert!(!is_sparse(&of(&spread)));
+        assert!(!is_sparse(&RowSet::all(3)) && !is_sparse(&RowSet::none(3)));
+    }
+}
