@@ -541,7 +541,12 @@ class Dataset:
     """The data set as the library has it."""
 
     def __init__(
-        self, urls: list[str], storage_options: dict[str, str], filter: str | None = None, merge_schema: bool = False
+        self,
+        urls: list[str],
+        storage_options: dict[str, str],
+        filter: str | None = None,
+        merge_schema: bool = False,
+        partition_types: dict[str, str] = ...,
     ) -> None: ...
     def locations(self) -> list[str]: ...
     def rows(self) -> int: ...

@@ -40,6 +40,10 @@ class Dataset:
     merge_schema : bool, default False
         Read files whose columns differ: a column that a file lacks is null there, and numbers are read in the narrowest
         type that holds those of all files. By default such files are refused. Columns may be in any order either way.
+    partition_types : mapping from str to str, optional
+        Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
+        ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and pyarrow as well. Default:
+        ``int64`` if all values of a key are whole numbers, else text.
 
     Raises
     ------
@@ -74,19 +78,30 @@ class Dataset:
         *,
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
+        partition_types: Mapping[str, Any] | None = None,
     ) -> None:
-        self._open(urls, storage_options, merge_schema, None)
+        self._open(urls, storage_options, merge_schema, partition_types, None)
 
     def _open(
-        self, urls: Any, storage_options: Mapping[str, Any] | None, merge_schema: bool, filter: str | None
+        self,
+        urls: Any,
+        storage_options: Mapping[str, Any] | None,
+        merge_schema: bool,
+        partition_types: Mapping[str, Any] | None,
+        filter: str | None,
     ) -> None:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
         self._merge_schema = merge_schema
+        self._partition_types = key_types(partition_types)
         self._urls = urls if isinstance(urls, (str, os.PathLike)) else locations(urls)
         self._storage_options = options(storage_options)
         self._native = _forebay.Dataset(
-            locations(self._urls), store_options(self._storage_options), filter, merge_schema
+            locations(self._urls),
+            store_options(self._storage_options),
+            filter,
+            merge_schema,
+            self._partition_types,
         )
 
     @property
@@ -184,7 +199,8 @@ class Dataset:
         Parameters
         ----------
         **options
-            Keyword arguments of :class:`Loader`, except ``storage_options`` and ``merge_schema``.
+            Keyword arguments of :class:`Loader`, except ``storage_options``, ``merge_schema`` and
+            ``partition_types``.
 
         Returns
         -------
@@ -213,7 +229,8 @@ class Dataset:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema)
+        types = self._partition_types
+        return opened, (self._absolute(), self._storage_options, self.fingerprint, self._merge_schema, types)
 
     def _absolute(self) -> Any:
         """Its locations for a process that works in another folder."""
@@ -239,14 +256,24 @@ def opened(
     storage_options: dict[str, Any] | None,
     fingerprint: str | None,
     merge_schema: bool = False,
+    partition_types: Mapping[str, Any] | None = None,
     filter: str | None = None,
 ) -> Dataset:
     """A data set, which has to have a given fingerprint if it was pickled; of the folders that a filter keeps."""
     dataset = Dataset.__new__(Dataset)
-    dataset._open(urls, storage_options, merge_schema, filter)
+    dataset._open(urls, storage_options, merge_schema, partition_types, filter)
     if fingerprint not in (None, dataset.fingerprint):
         raise StateMismatchError(
             f"the files of {dataset!r} have changed since it was pickled "
             "(make a new forebay.Dataset or forebay.Loader, or put the old files back)"
         )
     return dataset
+
+
+def key_types(given: Mapping[str, Any] | None) -> dict[str, str]:
+    """Types of folders' keys, by the names that numpy and pyarrow give them."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidError(f"partition_types must be a dict such as {{'day': 'date'}}, got {given!r}")
+    return {name: kind.__name__ if isinstance(kind, type) else str(kind) for name, kind in given.items()}

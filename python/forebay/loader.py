@@ -95,6 +95,8 @@ class Loader:
         which has its own.
     merge_schema : bool, default False
         Read files whose columns differ, as :class:`Dataset`. Not with one.
+    partition_types : mapping from str to str, optional
+        Types of the keys of folders, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to float, str or bytes, optional
@@ -163,6 +165,7 @@ class Loader:
         threads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
+        partition_types: Mapping[str, Any] | None = None,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         trace: str | os.PathLike[str] | None = None,
@@ -186,11 +189,17 @@ class Loader:
             "threads": threads,
             "storage_options": options(storage_options),
             "merge_schema": merge_schema,
+            "partition_types": partition_types,
             "on_bad_row": on_bad_row,
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "trace": None if trace is None else local(trace, "trace"),
         }
-        for name, given in (("storage_options", storage_options is not None), ("merge_schema", bool(merge_schema))):
+        of_data_set = {
+            "storage_options": storage_options is not None,
+            "merge_schema": bool(merge_schema),
+            "partition_types": partition_types is not None,
+        }
+        for name, given in of_data_set.items():
             if isinstance(urls, Dataset) and given:
                 raise InvalidError(f"{name} and a Dataset were given (pass {name} to forebay.Dataset)")
         self._build()
@@ -202,8 +211,10 @@ class Loader:
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
         self._source: tuple[Any, str | None] = (dataset, None)
         if not isinstance(dataset, Dataset):
-            options, merge = self._arguments["storage_options"], self._arguments["merge_schema"]
-            dataset = opened(dataset, options, fingerprint, merge, arguments[1])
+            options, merge, types = (
+                self._arguments[name] for name in ("storage_options", "merge_schema", "partition_types")
+            )
+            dataset = opened(dataset, options, fingerprint, merge, types, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
         self._transform = self._arguments["transform"]
         self._batch_size: int = arguments[0]["batch_size"]

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use forebay::arrow::datatypes::{DataType, TimeUnit};
 use forebay::internals::source;
-use forebay::{Dataset as Inner, OpenOptions};
+use forebay::{Dataset as Inner, Error, OpenOptions};
 use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
@@ -29,20 +30,26 @@ impl Dataset {
     /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
     /// as JSON, matches no row are left out.
     #[new]
-    #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false))]
+    #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new()))]
     fn new(
         py: Python<'_>,
         urls: Vec<String>,
         storage_options: BTreeMap<String, String>,
         filter: Option<&str>,
         merge_schema: bool,
+        partition_types: BTreeMap<String, String>,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
+        let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
+        let types: Vec<(String, DataType)> = types.collect::<forebay::Result<_>>().or_raise(py)?;
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
             if let Some(filter) = filter {
                 options = options.folders(filter);
+            }
+            for (key, data_type) in types {
+                options = options.partition_type(key, data_type);
             }
             Ok(Dataset { dataset: options.open(urls)?, locations })
         })
@@ -83,4 +90,28 @@ impl Dataset {
     fn fingerprint(&self) -> String {
         self.dataset.catalog().fingerprint.to_string()
     }
+}
+
+/// A type by the name that numpy or pyarrow gives it.
+fn partition_type(name: &str) -> forebay::Result<DataType> {
+    Ok(match name {
+        "string" | "large_string" | "string_view" | "str" => DataType::Utf8View,
+        "int8" => DataType::Int8,
+        "int16" => DataType::Int16,
+        "int32" => DataType::Int32,
+        "int64" => DataType::Int64,
+        "uint8" => DataType::UInt8,
+        "uint16" => DataType::UInt16,
+        "uint32" => DataType::UInt32,
+        "uint64" => DataType::UInt64,
+        "float" | "float32" => DataType::Float32,
+        "double" | "float64" => DataType::Float64,
+        "bool" => DataType::Boolean,
+        "date" | "date32" | "date32[day]" => DataType::Date32,
+        "timestamp" | "timestamp[us]" => DataType::Timestamp(TimeUnit::Microsecond, None),
+        other => {
+            let error = Error::invalid(format!("a folder's key has no type {other:?}"));
+            return Err(error.hint("write string, int8 to uint64, float32, float64, bool, date or timestamp"));
+        }
+    })
 }

@@ -170,6 +170,38 @@ def test_the_type_is_that_of_all_values(tmp_path: Path) -> None:
     assert found == ["-9", "07", "8", "x"]
 
 
+def test_keys_have_the_types_that_are_declared(tmp_path: Path) -> None:
+    days = ("2024-05-01", "2024-05-02", NULL)
+    for number, day in enumerate(days):
+        folder = tmp_path / "t" / f"day={day}" / f"code=0{number}" / f"share={number / 4}"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [number]}), folder / "a.parquet")
+    declared = {"day": pa.date32(), "code": "string", "share": np.float32}
+    schema = pa.schema([("day", pa.date32()), ("code", pa.string()), ("share", pa.float32())])
+    want = ds.dataset(tmp_path / "t", partitioning=ds.partitioning(schema, flavor="hive")).to_table().sort_by("id")
+    data = fb.Dataset(tmp_path / "t", partition_types=declared)
+    for loader in (data.loader(), fb.Loader(tmp_path / "t", partition_types=declared), pickle.loads(pickle.dumps(data)).loader()):
+        (batch,) = loader
+        table = pa.table(pa.record_batch(batch))
+        assert table["day"].to_pylist() == want["day"].to_pylist() and table["day"].type == pa.date32()
+        assert table["code"].to_pylist() == want["code"].to_pylist() == ["00", "01", "02"]
+        assert table["share"].to_pylist() == want["share"].to_pylist() and table["share"].type == pa.float32()
+    with fb.Loader(tmp_path / "t", partition_types=declared, filter=fb.col("day") > "2024-05-01") as loader:
+        assert [row for batch in loader for row in batch["id"].tolist()] == [1]
+        copy = pickle.loads(pickle.dumps(loader))
+        assert copy.num_rows == 1 and str(copy.schema) == str(loader.schema)
+    for wrong, said in (
+        ({"day": "int32"}, "in its folder's name is no Int32"),
+        ({"days": "date"}, "a key that no folder has"),
+        ({"day": "decimal"}, "has no type"),
+        ([("day", "date")], "must be a dict"),
+    ):
+        with pytest.raises(fb.InvalidError, match=said):
+            fb.Dataset(tmp_path / "t", partition_types=wrong)  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="partition_types and a Dataset"):
+        fb.Loader(data, partition_types=declared)
+
+
 def test_a_stored_column_comes_before_a_key(tmp_path: Path) -> None:
     (tmp_path / "n=1").mkdir()
     pq.write_table(pa.table({"n": pa.array([5, 6], pa.int16())}), tmp_path / "n=1" / "a.parquet")

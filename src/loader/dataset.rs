@@ -14,7 +14,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::stats::StageStats;
 use super::threads::IoRuntime;
-use crate::arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::catalog::{Catalog, Differences, Projection};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
@@ -23,7 +23,7 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
 use crate::shard::Part;
-use crate::source::{self, FOOTERS_AT_ONCE, FolderFilter, Footers, Store, TrafficStats};
+use crate::source::{self, FOOTERS_AT_ONCE, FolderFilter, Footers, KeyTypes, Opening, Store, TrafficStats};
 
 /// A Parquet data set whose files were found and whose footers were read.
 ///
@@ -144,6 +144,7 @@ pub struct OpenOptions {
     storage: BTreeMap<String, String>,
     folders: Option<Filter>,
     differences: Differences,
+    partition_types: BTreeMap<String, DataType>,
 }
 
 impl OpenOptions {
@@ -175,21 +176,31 @@ impl OpenOptions {
         self
     }
 
+    /// The type of the column for a key of `key=value` folders: text, integers, 32-bit or 64-bit floats, booleans, dates, or
+    /// times in microseconds without a zone. Default: 64-bit integers if all of its values are whole numbers, else text.
+    pub fn partition_type(mut self, key: impl Into<String>, data_type: DataType) -> Self {
+        self.partition_types.insert(key.into(), data_type);
+        self
+    }
+
     /// Finds the files and reads their footers, as [`Dataset::open`].
     ///
     /// # Errors
-    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, and if no folder is left.
+    /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if no folder is left, and for
+    /// keys that are not there or not of the type that was declared.
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders, differences } = self;
+        let OpenOptions { storage, folders, differences, partition_types } = self;
+        let key_types = KeyTypes::new(partition_types)?;
         let folders = folders.map(|filter| FolderFilter {
             columns: filter.columns(),
             keeps: Box::new(move |constants| filter.keeps(constants)),
         });
-        Dataset::opened(async move { source::open_with(&locations, &storage, folders, differences).await })
+        let opening = Opening { folders, differences, key_types };
+        Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
     }
 }
 

@@ -17,7 +17,7 @@ use parquet::file::metadata::{
 use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::list::{FolderFilter, settle};
+use super::list::{FolderFilter, KeyTypes, settle};
 use super::metadata_cache::{self, MetadataCache};
 use super::store::Store;
 use crate::catalog::{FileColumns, Footer, KnownColumns};
@@ -79,11 +79,12 @@ pub(super) async fn kept_files(
     store: &Store,
     mut files: Vec<DataFile>,
     folders: &FolderFilter,
+    types: &KeyTypes,
 ) -> Result<Vec<DataFile>> {
     let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
     let first = read_all(store, first, &Arc::new(KnownColumns::default())).await?;
     let stored = first.iter().find_map(|first| Some(first.footer.as_ref()?.columns.schema.clone()));
-    settle(files.iter_mut(), |key| {
+    settle(files.iter_mut(), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
     files.retain(|file| file.constants.is_empty() || (folders.keeps)(&file.constants));

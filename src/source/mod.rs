@@ -44,7 +44,7 @@ pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};
 pub(crate) use kept_rows::KeptRows;
-pub(crate) use list::FolderFilter;
+pub(crate) use list::{FolderFilter, KeyTypes};
 pub use shown::shown;
 pub use store::Store;
 pub use traffic::TrafficStats;
@@ -70,19 +70,29 @@ pub use url::absolute;
 /// differ in their columns or partition keys, and the folder of a Delta, Iceberg, Hudi or Lance table;
 /// `Corrupt` for a file that is damaged or not Parquet; `Io` for a store that is out of reach.
 pub async fn open(locations: &[String], options: &BTreeMap<String, String>) -> Result<(Store, Catalog)> {
-    open_with(locations, options, None, Differences::Refused).await
+    open_with(locations, options, Opening::default()).await
 }
 
-/// As [`open`], of the `key=value` folders that a filter keeps, and with what is to be done where columns differ. The footers
-/// of the others are read only where all columns are merged.
+/// How a data set is opened, where it is not as [`open`] does it.
+#[derive(Default)]
+pub(crate) struct Opening {
+    /// The `key=value` folders that are read; all by default.
+    pub(crate) folders: Option<FolderFilter>,
+    /// What is to be done where columns differ.
+    pub(crate) differences: Differences,
+    /// The types of folders' keys that are not to be inferred.
+    pub(crate) key_types: KeyTypes,
+}
+
+/// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
 ///
-/// Fails with `Invalid` if no folder is kept.
+/// Fails with `Invalid` if no folder is kept, and for a key that is not of its declared type.
 pub(crate) async fn open_with(
     locations: &[String],
     options: &BTreeMap<String, String>,
-    folders: Option<FolderFilter>,
-    differences: Differences,
+    opening: Opening,
 ) -> Result<(Store, Catalog)> {
+    let Opening { folders, differences, key_types } = opening;
     let options = Options::new(options);
     options.check()?;
     let traffic = Arc::default();
@@ -115,17 +125,18 @@ pub(crate) async fn open_with(
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
     let store = Store::new(volumes, traffic, options.metadata_cache()?);
     let mut snapshot = list::find(&store, targets).await?;
+    key_types.check(&snapshot.files)?;
     let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
-        return catalogue(store, snapshot, differences).await;
+        return catalogue(store, snapshot, differences, &key_types).await;
     };
     match differences {
         Differences::Refused => {
-            snapshot.files = footer::kept_files(&store, snapshot.files, &folders).await?;
-            catalogue(store, snapshot, differences).await
+            snapshot.files = footer::kept_files(&store, snapshot.files, &folders, &key_types).await?;
+            catalogue(store, snapshot, differences, &key_types).await
         }
         // The columns are those of all files, whatever folders are kept.
         Differences::Merged => {
-            let (store, catalog) = catalogue(store, snapshot, differences).await?;
+            let (store, catalog) = catalogue(store, snapshot, differences, &key_types).await?;
             match catalog.of_folders(&folders.keeps)? {
                 Some(kept) if kept.files.is_empty() => Err(no_folder()),
                 kept => Ok((store, kept.unwrap_or(catalog))),
@@ -141,12 +152,17 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
     // Without a URL there is nothing to know the store by the next time.
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
     let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
-    catalogue(store, snapshot, Differences::Refused).await
+    catalogue(store, snapshot, Differences::Refused, &KeyTypes::default()).await
 }
 
-async fn catalogue(store: Store, snapshot: Snapshot, differences: Differences) -> Result<(Store, Catalog)> {
+async fn catalogue(
+    store: Store,
+    snapshot: Snapshot,
+    differences: Differences,
+    types: &KeyTypes,
+) -> Result<(Store, Catalog)> {
     let known = Arc::new(KnownColumns::default());
     let files = footer::read_all(&store, snapshot.files, &known).await?;
-    let catalog = footer::assemble(files, known, &snapshot.identities, differences)?;
+    let catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
     Ok((store, catalog))
 }

@@ -15,7 +15,7 @@ use crate::catalog::{
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, DataFile};
-use crate::source::list::settle;
+use crate::source::list::{KeyTypes, settle};
 
 /// Puts the files into a catalogue. Fails with `Unsupported` where their columns differ.
 pub(in crate::source) fn assemble(
@@ -23,9 +23,10 @@ pub(in crate::source) fn assemble(
     known: Arc<KnownColumns>,
     identities: &[Arc<str>],
     differences: Differences,
+    types: &KeyTypes,
 ) -> Result<Catalog> {
     let stored = opened.iter().find_map(|opened| Some(opened.footer.as_ref()?.columns.schema.clone()));
-    settle(opened.iter_mut().map(|opened| &mut opened.file), |key| {
+    settle(opened.iter_mut().map(|opened| &mut opened.file), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
     })?;
     check_keys(&opened)?;

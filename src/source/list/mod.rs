@@ -1,5 +1,6 @@
 //! The files of a data set, and their order: the same on every kind of store.
 
+mod key_types;
 mod local;
 mod partition;
 mod remote;
@@ -16,6 +17,7 @@ use super::url::Target;
 use crate::error::{Error, ErrorKind, Place, Result};
 use crate::snapshot::{DataFile, Snapshot};
 
+pub(crate) use key_types::KeyTypes;
 pub(crate) use partition::FolderFilter;
 pub(super) use partition::settle;
 

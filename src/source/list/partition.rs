@@ -4,12 +4,14 @@
 //! the location (`t/day=2024-01-01/`, `t/day=*/`) gets the files alone.
 //!
 //! Names and values are percent-decoded. Numbers are columns of 64-bit integers if all values of a key are; everything else is
-//! text, dates and times too, which have the same order as texts. A type of which the folders know nothing is not guessed.
+//! text, dates and times too, which have the same order as texts. A type of which the folders know nothing is not guessed, but
+//! the user may declare it.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use crate::arrow::array::{ArrayRef, Int64Array, StringViewArray};
+use super::key_types::{KeyTypes, value};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Error, Place, Result};
 use crate::snapshot::{Constant, DataFile, PartitionKey};
@@ -56,11 +58,13 @@ pub(super) fn note_keys<'a>(
     }
 }
 
-/// Makes constants of the keys of `files` that `is_stored` does not hold for: those are columns of the files.
+/// Makes constants of the keys of `files` that `is_stored` does not hold for: those are columns of the files. `types` are
+/// those that are not to be inferred.
 ///
-/// Fails with `Invalid` for a file whose path has a key twice.
+/// Fails with `Invalid` for a file whose path has a key twice, and for a value that is not of its key's declared type.
 pub(in crate::source) fn settle<'a>(
     files: impl Iterator<Item = &'a mut DataFile>,
+    types: &KeyTypes,
     is_stored: impl Fn(&str) -> bool,
 ) -> Result<()> {
     // Those that have constants were settled before, among more files.
@@ -72,7 +76,7 @@ pub(in crate::source) fn settle<'a>(
         values.entry(&key.name).or_default().insert(key.value.as_deref());
     }
     let fields: HashMap<&str, Arc<Field>> =
-        values.iter().map(|(name, values)| (*name, Arc::new(field(name, values)))).collect();
+        values.iter().map(|(name, values)| (*name, Arc::new(field(name, values, types)))).collect();
     let mut known: HashMap<*const PartitionKey, Arc<[Constant]>> = HashMap::new();
     for (file, keys) in files.into_iter().zip(&keys) {
         if let Some(at) = (1..keys.len()).find(|at| keys[..*at].iter().any(|key| key.name == keys[*at].name))
@@ -80,11 +84,17 @@ pub(in crate::source) fn settle<'a>(
             let cause = format!("two folders of its path have the key {:?}", keys[at].name);
             return Err(Error::invalid(cause).at(Place::file(file.shown.clone())).hint("rename one of them"));
         }
-        let constants = known.entry(keys.as_ptr()).or_insert_with(|| {
-            let of_key =
-                |key: &PartitionKey| Some(constant(fields.get(key.name.as_str())?, key.value.as_deref()));
-            keys.iter().filter_map(of_key).collect()
-        });
+        let constants = match known.entry(keys.as_ptr()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let of_key = |key: &PartitionKey| {
+                    let place = || Place::file(file.shown.clone()).column(key.name.as_str());
+                    let made = constant(fields.get(key.name.as_str())?, key.value.as_deref());
+                    Some(made.map_err(|error| error.at(place())))
+                };
+                unknown.insert(keys.iter().filter_map(of_key).collect::<Result<_>>()?)
+            }
+        };
         if !constants.is_empty() {
             file.constants = constants.clone();
         }
@@ -93,19 +103,18 @@ pub(in crate::source) fn settle<'a>(
 }
 
 /// The column of a key that has these values.
-fn field(name: &str, values: &BTreeSet<Option<&str>>) -> Field {
+fn field(name: &str, values: &BTreeSet<Option<&str>>, types: &KeyTypes) -> Field {
+    if let Some(declared) = types.get(name) {
+        return Field::new(name, declared.clone(), values.contains(&None));
+    }
     let mut there = values.iter().flatten().peekable();
     let are_numbers = there.peek().is_some() && there.all(|value| number(value).is_some());
     let data_type = if are_numbers { DataType::Int64 } else { DataType::Utf8View };
     Field::new(name, data_type, values.contains(&None))
 }
 
-fn constant(field: &Arc<Field>, value: Option<&str>) -> Constant {
-    let value: ArrayRef = match field.data_type() {
-        DataType::Int64 => Arc::new(Int64Array::from(vec![value.and_then(number)])),
-        _ => Arc::new(StringViewArray::from(vec![value])),
-    };
-    Constant { field: field.clone(), value }
+fn constant(field: &Arc<Field>, text: Option<&str>) -> Result<Constant> {
+    Ok(Constant { field: field.clone(), value: value(field.data_type(), text)? })
 }
 
 /// A whole number, with or without zeros in front.
@@ -154,7 +163,7 @@ mod tests {
     use std::path::Path;
 
     use crate::arrow::array::AsArray;
-    use crate::arrow::datatypes::Int64Type;
+    use crate::arrow::datatypes::{Int64Type, TimeUnit};
     use crate::snapshot::{FileVersion, Pin};
 
     use super::*;
@@ -194,7 +203,7 @@ mod tests {
             "n=9223372036854775807/t=__HIVE_DEFAULT_PARTITION__/at=y/x=d/f",
         ];
         let mut files = files(None, &paths);
-        settle(files.iter_mut(), |name| name == "x").unwrap();
+        settle(files.iter_mut(), &KeyTypes::default(), |name| name == "x").unwrap();
         let column = |at: usize| files.iter().map(|file| file.constants[at].clone()).collect::<Vec<_>>();
         let numbers: Vec<Option<i64>> =
             column(0).iter().map(|n| n.value.as_primitive::<Int64Type>().iter().next().unwrap()).collect();
@@ -210,9 +219,73 @@ mod tests {
         assert_eq!(texts(2).into_iter().flatten().collect::<Vec<_>>(), ["12:00 %", "%zz%4", "%ff", "y"]);
         assert!(!column(2)[0].field.is_nullable() && files[0].constants.len() == 3);
         let mut beyond = self::files(None, &["n=9223372036854775808/f", "n=1/f"]);
-        settle(beyond.iter_mut(), |_| false).unwrap();
+        settle(beyond.iter_mut(), &KeyTypes::default(), |_| false).unwrap();
         assert_eq!(beyond[1].constants[0].field.data_type(), &DataType::Utf8View);
         let mut twice = self::files(None, &["n=1/n=2/f"]);
-        assert!(settle(twice.iter_mut(), |_| false).unwrap_err().to_string().contains("the key \"n\""));
+        assert!(
+            settle(twice.iter_mut(), &KeyTypes::default(), |_| false)
+                .unwrap_err()
+                .to_string()
+                .contains("the key \"n\"")
+        );
+    }
+
+    #[test]
+    fn declared_keys_have_their_types_or_are_refused() {
+        let paths = [
+            "d=2024-05-17/n=7/b=true/f=1e3/t=2024-05-17 01:02:03.5/x",
+            "d=__HIVE_DEFAULT_PARTITION__/n=-8/b=FALSE/f=-0/t=2024-05-17/x",
+        ];
+        let types = |types: &[(&str, DataType)]| {
+            KeyTypes::new(types.iter().map(|(name, of)| ((*name).to_owned(), of.clone())).collect())
+        };
+        let time = DataType::Timestamp(TimeUnit::Microsecond, None);
+        let all = [
+            ("d", DataType::Date32),
+            ("n", DataType::Int8),
+            ("b", DataType::Boolean),
+            ("f", DataType::Float32),
+            ("t", time),
+        ];
+        let mut files = files(None, &paths);
+        settle(files.iter_mut(), &types(&all).unwrap(), |_| false).unwrap();
+        let found: Vec<String> = files
+            .iter()
+            .flat_map(|file| file.constants.iter())
+            .map(|constant| format!("{:?}", constant.value).replace(char::is_whitespace, ""))
+            .collect();
+        for (at, shown) in [
+            "[2024-05-17,]",
+            "[7,]",
+            "[true,]",
+            "[1000.0,]",
+            "[2024-05-17T01:02:03.500,]",
+            "[null,]",
+            "[-8,]",
+            "[false,]",
+            "[-0.0,]",
+            "[2024-05-17T00:00:00,]",
+        ]
+        .iter()
+        .enumerate()
+        {
+            assert!(found[at].ends_with(shown), "{}", found[at]);
+        }
+        for (key, data_type) in [
+            ("n", DataType::UInt8),
+            ("d", DataType::Int32),
+            ("b", DataType::Date32),
+            ("f", DataType::Int64),
+            ("t", DataType::Date32),
+        ] {
+            let mut files = self::files(None, &paths);
+            let error =
+                settle(files.iter_mut(), &types(&[(key, data_type)]).unwrap(), |_| false).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains(&format!("column {key:?}")) && error.contains("is no"), "{error}");
+        }
+        assert!(types(&[("d", DataType::Date64)]).unwrap_err().to_string().contains("holds no Date64"));
+        let unknown = types(&[("e", DataType::Date32)]).unwrap().check(&files).unwrap_err().to_string();
+        assert!(unknown.contains("a key that no folder has"), "{unknown}");
     }
 }
