@@ -190,9 +190,10 @@ class Schema:
 class Image:
     """How an encoded image becomes pixels: a frozen value.
 
-    Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
-    of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
-    Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+    Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
+    methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
+    antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+    :meth:`normalize`.
 
     Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 
@@ -272,6 +273,41 @@ class Image:
         ------
         InvalidError
             A side is not an int from 1 to 65535, or ``size`` is larger than ``resize``.
+        """
+    @staticmethod
+    def fit(
+        size: int | tuple[int, int],
+        *,
+        resize: int | None = None,
+        fill: float | tuple[float, float, float] | None = None,
+    ) -> Image:
+        """The whole image in its own shape, in the upper left corner of a canvas of this size.
+
+        An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
+        otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+
+        Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
+        the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square canvas, or height and width, in pixels.
+        resize : int, optional
+            Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+        fill : float or tuple of float, optional
+            Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
+            that is delivered. Default: 0.
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
         """
     def flip(self, p: float = 0.5) -> Image:
         """Mirrors left to right at random.

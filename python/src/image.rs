@@ -14,9 +14,10 @@ type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// How an encoded image becomes pixels: a frozen value.
 ///
-/// Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
-/// of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
-/// Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+/// Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
+/// methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
+/// antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+/// :meth:`normalize`.
 ///
 /// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 ///
@@ -139,6 +140,51 @@ impl Image {
                 None => spec,
             },
         )
+    }
+
+    /// The whole image in its own shape, in the upper left corner of a canvas of this size.
+    ///
+    /// An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
+    /// otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+    ///
+    /// Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
+    /// the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square canvas, or height and width, in pixels.
+    /// resize : int, optional
+    ///     Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+    /// fill : float or tuple of float, optional
+    ///     Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
+    ///     that is delivered. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+    #[staticmethod]
+    #[pyo3(signature = (size, *, resize=None, fill=None))]
+    fn fit(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        resize: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec = Spec::fit(size);
+        if let Some(pixels) = resize {
+            spec = spec.resize_shorter(named_side(pixels, "resize")?);
+        }
+        if let Some(fill) = fill {
+            spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        Image::with(py, spec)
     }
 
     /// Mirrors left to right at random.
@@ -320,10 +366,7 @@ impl Image {
         let ratio = ratio.map_or(Ok(ERASED_RATIO), |ratio| range(ratio, "ratio"))?;
         let value = match value {
             None => [0.0; 3],
-            Some(value) => match float(value).filter(|number| (*number as f32).is_finite()) {
-                Some(number) => [number as f32; 3],
-                None => channels(value, "value", "a finite number or three of them", |_| true)?,
-            },
+            Some(value) => value_of_each(value, "value")?,
         };
         Image::with(py, self.spec().random_erasing_with(p, scale, ratio, value))
     }
@@ -509,6 +552,16 @@ impl Image {
                 }
                 code.push(')');
             }
+            Some("fit") => {
+                code.push_str(&format!("fit({size}"));
+                if !spec["shorter"].is_null() {
+                    code.push_str(&format!(", resize={}", spec["shorter"]));
+                }
+                if !spec["fill"].is_null() {
+                    code.push_str(&format!(", fill={}", triple(&spec["fill"])));
+                }
+                code.push(')');
+            }
             framing => {
                 code.push_str(&format!("{}({size}", framing.unwrap_or("?")));
                 for name in ["scale", "ratio"] {
@@ -621,6 +674,14 @@ fn channels(value: Argument, name: &str, wanted: &str, fits: impl Fn(f32) -> boo
     })
     .map(|numbers| numbers.map(|number| number as f32))
     .ok_or_else(|| refused(value, name, wanted))
+}
+
+/// The same, or one number for all of them.
+fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
+    match float(value).filter(|number| (*number as f32).is_finite()) {
+        Some(number) => Ok([number as f32; 3]),
+        None => channels(value, name, "a finite number or three of them", |_| true),
+    }
 }
 
 /// How much something may change; 0 if it is not given.

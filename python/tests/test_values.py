@@ -25,6 +25,9 @@ IMAGES = {
     'forebay.Image.center_crop(224, resize=240).dtype("float16").layout("NCHW")': fb.Image.center_crop(224, resize=240)
     .dtype("float16")
     .layout("NCHW"),
+    "forebay.Image.fit((4, 5), resize=3, fill=(0.5, 0.25, 114.0))": fb.Image.fit(
+        (4, 5), resize=3, fill=(0.5, 0.25, 114)
+    ),
     "forebay.Image.resize(4, 4).grayscale().exif_orientation()": fb.Image.resize(4, 4)
     .grayscale()
     .exif_orientation(True),

@@ -16,7 +16,7 @@ pub(crate) struct Drawn {
     pub(super) frame: Frame,
     /// The size of the image before it is cropped.
     seen: Size,
-    /// The size that is delivered.
+    /// The size in which it is delivered.
     target: Size,
 }
 
@@ -36,12 +36,17 @@ impl Drawn {
         };
         check_size(width, height, image.max_pixels)?;
         let frame = Frame::draw(image, width, height, key);
-        Ok(Drawn { frame, seen: Size { height, width }, target: image.size() })
+        Ok(Drawn { frame, seen: Size { height, width }, target: frame.target })
     }
 
     /// The size of the image before it is cropped.
     pub(crate) fn seen(&self) -> Size {
         self.seen
+    }
+
+    /// The size in which it is delivered: that of the result, or less of it where images keep their shape.
+    pub(crate) fn target(&self) -> Size {
+        self.target
     }
 
     /// A box (left, top, right, bottom) of the image in the pixels that are delivered. It may reach out of them.

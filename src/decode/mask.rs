@@ -6,6 +6,7 @@
 use image::metadata::Orientation;
 use serde::{Deserialize, Serialize};
 
+use super::canvas::spread;
 use super::drawn::Drawn;
 use super::geometry::{Mirror, Rect};
 use super::header::{Format, is_jpeg, sniff};
@@ -58,8 +59,8 @@ impl MaskType {
     }
 }
 
-/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order. `drawn` is the
-/// image's geometry.
+/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0 where the image
+/// does not cover its canvas. `drawn` is the image's geometry.
 ///
 /// # Errors
 /// It is not a PNG of one channel, has more bits than `dtype` or another size than the image, or is damaged.
@@ -105,9 +106,14 @@ pub(crate) fn decode_mask(
                 orient(pixels, Rect::whole(width, height), pixel, orientation, to);
                 pixels = to;
             }
+            let target = drawn.target();
+            let shown = &mut slot[..target.width as usize * target.height as usize * pixel];
             match dtype {
-                MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, image.size(), slot),
-                MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, image.size(), slot),
+                MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, target, shown),
+                MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, target, shown),
+            }
+            if target != image.size() {
+                spread(slot, target, image.size(), &[0; MaskType::U16.bytes()][..pixel]);
             }
             Ok(())
         })

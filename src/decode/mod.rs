@@ -14,6 +14,7 @@
 //! Nothing here knows about Parquet, threads or batches: the caller owns the pool and the slots, and adds the place (file,
 //! row, column) to an error.
 
+mod canvas;
 mod drawn;
 mod draws;
 mod effects;

@@ -2,6 +2,7 @@
 
 use image::metadata::Orientation;
 
+use super::canvas::spread_image;
 use super::effects::BlurScratch;
 use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
 use super::geometry::{Frame, FrameOf, Rect};
@@ -31,8 +32,26 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Samples `decoded` and writes it into the slot: directly where the slot is plain bytes, else in a second pass.
+    /// Samples `decoded` and writes it into the slot.
     pub(super) fn fill(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        frame.effects.check(frame.target)?;
+        if frame.target == image.size() {
+            return self.fill_all(image, decoded, frame, slot);
+        }
+        let shown = image.of_size(frame.target);
+        self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
+        spread_image(image, frame.target, slot);
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot that the image covers: directly where the slot is plain bytes, else in a second pass.
+    fn fill_all(
         &mut self,
         image: &Image,
         decoded: Decoded<'_>,
@@ -86,10 +105,10 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
 
 /// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
-    let Size { height, width } = image.size();
+    let Size { height, width } = frame.target;
     let target =
         if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
-    resampling_bytes(&frame.sampling, reduction, image.size(), image.channels())
+    resampling_bytes(&frame.sampling, reduction, frame.target, image.channels())
         .saturating_add(target)
         .saturating_add(image.blur_bytes())
 }
