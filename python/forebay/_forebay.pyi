@@ -11,6 +11,7 @@ from .types import (
     CacheTier,
     ColumnKind,
     FilterOperator,
+    Interpolation,
     MaskType,
     Mixing,
     PixelLayout,
@@ -24,6 +25,7 @@ __level__: str
 BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
+INTERPOLATIONS: tuple[Interpolation, ...]
 MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
@@ -345,6 +347,37 @@ class Image:
         InvalidError
             ``p`` is not a number from 0 to 1.
         """
+    def random_rotation(
+        self,
+        degrees: float | tuple[float, float],
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+
+        It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
+        not change the crops and flips that are drawn.
+
+        Parameters
+        ----------
+        degrees : float or tuple of float
+            The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels are made. Default: "nearest".
+        fill : int or tuple of int, optional
+            Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
+            interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
+        """
     def color_jitter(
         self,
         brightness: float | None = None,
@@ -554,7 +587,8 @@ class Image:
 
         It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
         the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-        the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+        the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
+        degrees by which they are, counter-clockwise. All are of the image as it is seen: with
         :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
 
         Returns

@@ -1,6 +1,6 @@
 //! `forebay.Image`: the library's value as a frozen Python object.
 
-use forebay::{Image as Spec, Layout, PixelType, Size};
+use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -227,6 +227,51 @@ impl Image {
     #[pyo3(signature = (p=0.5))]
     fn vertical_flip(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
         Image { spec: self.spec().vertical_flip_with(p) }
+    }
+
+    /// Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+    ///
+    /// It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
+    /// not change the crops and flips that are drawn.
+    ///
+    /// Parameters
+    /// ----------
+    /// degrees : float or tuple of float
+    ///     The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels are made. Default: "nearest".
+    /// fill : int or tuple of int, optional
+    ///     Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
+    ///     interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
+    #[pyo3(signature = (degrees, interpolation=None, fill=None))]
+    fn random_rotation(
+        &self,
+        py: Python<'_>,
+        degrees: Argument,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let both = || numbers(degrees, |[low, high]| low <= high && low.is_finite() && high.is_finite());
+        let angles = float(degrees)
+            .filter(|most| *most >= 0.0 && most.is_finite())
+            .map(|most| (-most, most))
+            .or_else(|| both().map(|[low, high]| (low, high)))
+            .ok_or_else(|| {
+                refused(degrees, "degrees", "a finite number of at least 0, or two, the smaller one first")
+            })?;
+        let interpolation = interpolation.map_or(Ok(Interpolation::default()), interpolation_of)?;
+        let fill = fill.map_or(Ok([0; 3]), levels)?;
+        Image::with(py, self.spec().random_rotation_with(angles, interpolation, fill))
     }
 
     /// Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
@@ -488,7 +533,8 @@ impl Image {
     ///
     /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
     /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-    /// the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+    /// the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
+    /// degrees by which they are, counter-clockwise. All are of the image as it is seen: with
     /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
     ///
     /// Returns
@@ -579,6 +625,12 @@ impl Image {
         }
         if !spec["vertical_flip"].is_null() {
             code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
+        }
+        let rotation = &spec["rotation"];
+        if !rotation.is_null() {
+            let (degrees, fill) = (pair(&rotation["degrees"]), &rotation["fill"]);
+            let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
+            code.push_str(&format!(".random_rotation({degrees}, {}, {fill})", rotation["interpolation"]));
         }
         let jitter = &spec["color_jitter"];
         if !jitter.is_null() {
@@ -720,6 +772,24 @@ fn numpy_type(value: Argument) -> Option<PixelType> {
     }
     let dtype = py.import(intern!(py, "numpy")).ok()?.call_method1(intern!(py, "dtype"), (value,)).ok()?;
     dtype.getattr(intern!(py, "name")).ok()?.extract::<String>().ok()?.parse().ok()
+}
+
+fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Interpolation>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "interpolation", &one_of(&Interpolation::ALL.map(Interpolation::name)))),
+    }
+}
+
+/// A level of each channel, or one for all of them.
+fn levels(value: Argument) -> PyResult<[u8; 3]> {
+    let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
+    let each = || {
+        let [red, green, blue] = items(value)?;
+        Some([level(&red)?, level(&green)?, level(&blue)?])
+    };
+    let fill = level(value).map(|level| [level; 3]).or_else(each);
+    fill.ok_or_else(|| refused(value, "fill", "an int from 0 to 255, or three of them"))
 }
 
 fn pixel_layout(value: Argument) -> PyResult<Layout> {

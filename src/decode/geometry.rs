@@ -2,6 +2,7 @@
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
+use super::rotation::Turn;
 use super::spec::{Framing, Image, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
@@ -41,13 +42,15 @@ pub(super) struct Sampling {
     pub(super) view: Rect,
 }
 
-/// What is drawn for one image: the part of it that is shown, how it is mirrored, and what happens to its pixels.
+/// What is drawn for one image: the part of it that is shown, how it is mirrored and turned, and what happens to its pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
     /// The size in which that part is shown: the whole result, or less of it where images keep their shape.
     pub(super) target: Size,
     pub(super) mirror: Mirror,
+    /// How it is turned after that.
+    pub(super) turn: Option<Turn>,
     pub(super) effects: Effects,
 }
 
@@ -69,7 +72,8 @@ impl Frame {
         let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
         let target = target(image, width, height);
         let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
-        Frame { sampling: Sampling::of(image, width, height, &mut draws), target, mirror, effects }
+        let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
+        Frame { sampling, target, mirror, turn, effects }
     }
 
     /// The same for an image that has the size already in which it is shown.

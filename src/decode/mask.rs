@@ -96,7 +96,8 @@ pub(crate) fn decode_mask(
             let pixel = dtype.bytes();
             let bytes = (width as usize * height as usize).saturating_mul(pixel);
             let copies = if orientation == Orientation::NoTransforms { 1 } else { 2 };
-            let needed = (copies * bytes as u64).saturating_add(classes.beside_bytes());
+            let still = if drawn.turn().is_some() { slot.len() as u64 } else { 0 };
+            let needed = (copies * bytes as u64).saturating_add(classes.beside_bytes()).saturating_add(still);
             let _taken = workspace.take(needed, || format!("a mask of {width}x{height} pixels"))?;
             let pixels = scratch.pixels.take(bytes);
             classes.read(pixels)?;
@@ -111,6 +112,14 @@ pub(crate) fn decode_mask(
             match dtype {
                 MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, target, shown),
                 MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, target, shown),
+            }
+            if let Some(turn) = drawn.turn() {
+                let still = scratch.second.take(shown.len());
+                still.copy_from_slice(shown);
+                match dtype {
+                    MaskType::U8 => turn.nearest(still, target, [0; MaskType::U8.bytes()], shown),
+                    MaskType::U16 => turn.nearest(still, target, [0; MaskType::U16.bytes()], shown),
+                }
             }
             if target != image.size() {
                 spread(slot, target, image.size(), &[0; MaskType::U16.bytes()][..pixel]);

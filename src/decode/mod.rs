@@ -33,6 +33,7 @@ mod pixels;
 mod png;
 mod raster;
 mod resample;
+mod rotation;
 mod scratch;
 mod spec;
 mod validate;
@@ -46,6 +47,7 @@ pub use kept::Form;
 pub use mask::MaskType;
 pub(crate) use mask::decode_mask;
 pub use pixel_type::{Layout, PixelType};
+pub use rotation::Interpolation;
 pub use spec::{Image, Size};
 pub(crate) use workspace::Workspace;
 

@@ -5,9 +5,10 @@ use image::metadata::Orientation;
 use super::canvas::spread_image;
 use super::effects::BlurScratch;
 use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
-use super::geometry::{Frame, FrameOf, Rect};
+use super::geometry::{Frame, FrameOf, Mirror, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
+use super::rotation::Turn;
 use super::scratch::{Buffer, Scratch};
 use super::spec::{Image, Size};
 use crate::error::Result;
@@ -28,6 +29,8 @@ pub(super) struct Output {
     table: ValueTable,
     /// Pixels at the target size, if the slot takes another form of them.
     target: Buffer,
+    /// The same, turned, if the slot takes another form.
+    turned: Buffer,
     blur: BlurScratch,
 }
 
@@ -59,7 +62,9 @@ impl Output {
         slot: &mut [u8],
     ) -> Result<()> {
         let size = image.size();
-        if is_plain(image) {
+        if let Some(turn) = &frame.turn {
+            self.fill_turned(image, decoded, (frame, turn), slot)?;
+        } else if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, size, slot)?;
             mirror_in_place(frame.mirror, slot, size, decoded.channels);
             frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
@@ -88,9 +93,34 @@ impl Output {
         Ok(())
     }
 
+    /// [`fill`](Self::fill) of a slot with a turned image.
+    fn fill_turned(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        (frame, turn): (&Frame, &Turn),
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let (size, channels) = (image.size(), decoded.channels);
+        let bytes = size.width as usize * size.height as usize * channels;
+        let target = self.target.take(bytes);
+        self.resampler.resample(decoded, &frame.sampling, size, target)?;
+        mirror_in_place(frame.mirror, target, size, channels);
+        if is_plain(image) {
+            turn.pixels(target, size, channels, slot);
+            frame.effects.apply(slot, size, channels, &mut self.blur);
+        } else {
+            let turned = self.turned.take(bytes);
+            turn.pixels(target, size, channels, turned);
+            frame.effects.apply(turned, size, channels, &mut self.blur);
+            finish(image, turned, Mirror::default(), &mut self.table, slot);
+        }
+        Ok(())
+    }
+
     /// Bytes that it holds between two images.
     pub(super) fn bytes(&self) -> u64 {
-        self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
+        self.resampler.bytes() + self.target.bytes() + self.turned.bytes() + self.blur.bytes()
     }
 }
 
@@ -106,8 +136,8 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
 /// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
     let Size { height, width } = frame.target;
-    let target =
-        if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
+    let copies = u64::from(!is_plain(image)) + u64::from(frame.turn.is_some());
+    let target = copies * u64::from(width) * u64::from(height) * image.channels() as u64;
     resampling_bytes(&frame.sampling, reduction, frame.target, image.channels())
         .saturating_add(target)
         .saturating_add(image.blur_bytes())

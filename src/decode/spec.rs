@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
 use super::pixel_type::{Layout, PixelType};
+use super::rotation::Rotation;
 
 /// Channels of a colour image.
 pub(super) const RGB: usize = 3;
@@ -101,6 +102,8 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "is_never")]
     pub(super) vertical_flip: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rotation: Option<Rotation>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<Normalize>,
     #[serde(default)]
     pub(super) dtype: PixelType,
@@ -157,6 +160,7 @@ impl Image {
             fill: None,
             flip: 0.0,
             vertical_flip: 0.0,
+            rotation: None,
             normalize: None,
             dtype: PixelType::default(),
             layout: Layout::default(),
@@ -308,7 +312,7 @@ impl Image {
     /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
     /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
     /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
-    /// mirrored.
+    /// mirrored. Where images are [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }
@@ -359,6 +363,7 @@ impl Image {
         self.framing == Framing::RandomResizedCrop
             || is_drawn(self.flip)
             || is_drawn(self.vertical_flip)
+            || self.draws_rotation()
             || self.draws_effects()
     }
 
@@ -425,6 +430,9 @@ impl fmt::Display for Image {
         }
         if self.vertical_flip > 0.0 {
             write!(f, ".vertical_flip({})", self.vertical_flip)?;
+        }
+        if let Some(rotation) = self.rotation {
+            write!(f, "{rotation}")?;
         }
         self.write_effects(f)?;
         if self.grayscale {

@@ -23,6 +23,7 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_rotation()?;
         self.validate_effects()?;
         self.validate_values()
     }

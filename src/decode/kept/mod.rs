@@ -160,7 +160,7 @@ impl Image {
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.dtype(PixelType::U8).layout(Layout::Nhwc);
-        (image.normalize, image.fill, image.emit_geometry) = (None, None, false);
+        (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
         }
