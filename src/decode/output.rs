@@ -27,10 +27,8 @@ pub(super) struct Whole {
 pub(super) struct Output {
     resampler: Resampler,
     table: ValueTable,
-    /// Pixels at the target size, if the slot takes another form of them.
+    /// Pixels at the target size, if the slot takes another form of them, or they are turned on the way.
     target: Buffer,
-    /// The same, turned, if the slot takes another form.
-    turned: Buffer,
     blur: BlurScratch,
 }
 
@@ -106,21 +104,19 @@ impl Output {
         let target = self.target.take(bytes);
         self.resampler.resample(decoded, &frame.sampling, size, target)?;
         mirror_in_place(frame.mirror, target, size, channels);
-        if is_plain(image) {
-            turn.pixels(target, size, channels, slot);
-            frame.effects.apply(slot, size, channels, &mut self.blur);
-        } else {
-            let turned = self.turned.take(bytes);
-            turn.pixels(target, size, channels, turned);
-            frame.effects.apply(turned, size, channels, &mut self.blur);
-            finish(image, turned, Mirror::default(), &mut self.table, slot);
+        // No form of pixels takes fewer bytes than these do.
+        turn.pixels(target, size, channels, &mut slot[..bytes]);
+        frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+        if !is_plain(image) {
+            target.copy_from_slice(&slot[..bytes]);
+            finish(image, target, Mirror::default(), &mut self.table, slot);
         }
         Ok(())
     }
 
     /// Bytes that it holds between two images.
     pub(super) fn bytes(&self) -> u64 {
-        self.resampler.bytes() + self.target.bytes() + self.turned.bytes() + self.blur.bytes()
+        self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
     }
 }
 
@@ -136,8 +132,10 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
 /// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
     let Size { height, width } = frame.target;
-    let copies = u64::from(!is_plain(image)) + u64::from(frame.turn.is_some());
-    let target = copies * u64::from(width) * u64::from(height) * image.channels() as u64;
+    let target = match is_plain(image) && frame.turn.is_none() {
+        true => 0,
+        false => u64::from(width) * u64::from(height) * image.channels() as u64,
+    };
     resampling_bytes(&frame.sampling, reduction, frame.target, image.channels())
         .saturating_add(target)
         .saturating_add(image.blur_bytes())
