@@ -11,6 +11,7 @@ from .types import (
     CacheTier,
     ColumnKind,
     FilterOperator,
+    Interpolation,
     MaskType,
     Mixing,
     PixelLayout,
@@ -24,6 +25,7 @@ __level__: str
 BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]
+INTERPOLATIONS: tuple[Interpolation, ...]
 MASK_TYPES: tuple[MaskType, ...]
 MIXINGS: tuple[Mixing, ...]
 PIXEL_LAYOUTS: tuple[PixelLayout, ...]
@@ -195,9 +197,10 @@ class Schema:
 class Image:
     """How an encoded image becomes pixels: a frozen value.
 
-    Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
-    of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
-    Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+    Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
+    methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
+    antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+    :meth:`normalize`.
 
     Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 
@@ -278,6 +281,41 @@ class Image:
         InvalidError
             A side is not an int from 1 to 65535, or ``size`` is larger than ``resize``.
         """
+    @staticmethod
+    def fit(
+        size: int | tuple[int, int],
+        *,
+        resize: int | None = None,
+        fill: float | tuple[float, float, float] | None = None,
+    ) -> Image:
+        """The whole image in its own shape, in the upper left corner of a canvas of this size.
+
+        An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
+        otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+
+        Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
+        the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+
+        Parameters
+        ----------
+        size : int or tuple of int
+            Side of a square canvas, or height and width, in pixels.
+        resize : int, optional
+            Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+        fill : float or tuple of float, optional
+            Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
+            that is delivered. Default: 0.
+
+        Returns
+        -------
+        Image
+            The value.
+
+        Raises
+        ------
+        InvalidError
+            A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+        """
     def flip(self, p: float = 0.5) -> Image:
         """Mirrors left to right at random.
 
@@ -313,6 +351,37 @@ class Image:
         ------
         InvalidError
             ``p`` is not a number from 0 to 1.
+        """
+    def random_rotation(
+        self,
+        degrees: float | tuple[float, float],
+        interpolation: Interpolation | None = None,
+        fill: int | tuple[int, int, int] | None = None,
+    ) -> Image:
+        """Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+
+        It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
+        not change the crops and flips that are drawn.
+
+        Parameters
+        ----------
+        degrees : float or tuple of float
+            The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+        interpolation : {"nearest", "bilinear"}, optional
+            How pixels are made. Default: "nearest".
+        fill : int or tuple of int, optional
+            Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
+            interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
         """
     def color_jitter(
         self,
@@ -523,7 +592,8 @@ class Image:
 
         It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
         the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-        the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+        the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
+        degrees by which they are, counter-clockwise. All are of the image as it is seen: with
         :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
 
         Returns

@@ -26,7 +26,8 @@ class Boxes:
     ``values`` have shape ``(boxes, 4)``: ``float32``, of the same format, in pixels of the image that is delivered.
     Each box is clipped to what is visible. A box that is not visible at all becomes an empty one at the border, as
     torchvision's ``ClampBoundingBoxes`` makes it, so that boxes and labels stay side by side; ``min_visible`` drops
-    such boxes instead.
+    such boxes instead. Where an image is rotated, the visible part of a box is rotated, and the box around it is clipped
+    again.
 
     Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, a box
     without four finite numbers, or one whose right or bottom side comes first is a bad row.
@@ -114,8 +115,8 @@ class Keypoints:
     Stored are lists of ``[x, y]`` or ``[x, y, v]``, of int32, int64, float32 or float64. Delivered is a :class:`Ragged`
     whose ``values`` have shape ``(points, 2)`` or ``(points, 3)``: ``float32``, in pixels of the image that is
     delivered. A third number, such as a visibility, is passed on. Points are not clipped: those outside of the crop get
-    coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision. Names such as "left
-    eye" are not exchanged when an image is mirrored.
+    coordinates outside of the result. A mirrored point is at ``width - 1 - x``, as in torchvision; one that is rotated
+    stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 
     Coordinates are those of the image as it is seen: with ``exif_orientation()``, after it was turned. A null, or a
     point without as many finite numbers, is a bad row.

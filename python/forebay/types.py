@@ -24,6 +24,7 @@ __all__ = [
     "Filter",
     "FilterOperator",
     "FilterTerm",
+    "Interpolation",
     "Location",
     "MaskType",
     "MemoryDict",
@@ -72,6 +73,9 @@ PixelLayout = Literal["NHWC", "NCHW"]
 
 BoxFormat = Literal["xyxy", "xywh", "cxcywh"]
 """The four numbers of a box: two corners; a corner and the size; the centre and the size."""
+
+Interpolation = Literal["nearest", "bilinear"]
+"""How the pixels of a turned image are made."""
 
 MaskType = Literal["uint8", "uint16"]
 """Type of the numbers of a mask."""

@@ -1,6 +1,6 @@
 //! `forebay.Image`: the library's value as a frozen Python object.
 
-use forebay::{Image as Spec, Layout, PixelType, Size};
+use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -14,9 +14,10 @@ type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
 
 /// How an encoded image becomes pixels: a frozen value.
 ///
-/// Made by :meth:`resize`, :meth:`random_resized_crop` or :meth:`center_crop` and adjusted by the other methods, each
-/// of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with antialiasing.
-/// Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without :meth:`normalize`.
+/// Made by :meth:`resize`, :meth:`random_resized_crop`, :meth:`center_crop` or :meth:`fit` and adjusted by the other
+/// methods, each of which returns a new value. Names and meanings follow torchvision; every resize is bilinear with
+/// antialiasing. Pixels are ``uint8`` in RGB and NHWC unless said otherwise; floats are in [0, 1] without
+/// :meth:`normalize`.
 ///
 /// Random operations depend on the seed of the shuffle, the epoch and the row, not on threads or ranks.
 ///
@@ -141,6 +142,51 @@ impl Image {
         )
     }
 
+    /// The whole image in its own shape, in the upper left corner of a canvas of this size.
+    ///
+    /// An image that is larger is shrunk until it fits; one that is smaller keeps its size, unless ``resize`` says
+    /// otherwise. With a square canvas, ``resize`` is torchvision's ``Resize(resize, max_size=size)``.
+    ///
+    /// Beside it, a column ``<column>.size`` is delivered after the stored ones: two ``int32`` numbers for each row,
+    /// the height and width of the image on its canvas in pixels. Boxes, points and masks follow.
+    ///
+    /// Parameters
+    /// ----------
+    /// size : int or tuple of int
+    ///     Side of a square canvas, or height and width, in pixels.
+    /// resize : int, optional
+    ///     Pixels of the shorter side, if that leaves room for the longer one. Default: the image's own.
+    /// fill : float or tuple of float, optional
+    ///     Value of the canvas where the image does not cover it, or one for each of three channels, in the number type
+    ///     that is delivered. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     The value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     A side is not an int from 1 to 65535, or ``fill`` is neither a finite number nor three of them.
+    #[staticmethod]
+    #[pyo3(signature = (size, *, resize=None, fill=None))]
+    fn fit(
+        py: Python<'_>,
+        #[pyo3(from_py_with = extent)] size: Size,
+        resize: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let mut spec = Spec::fit(size);
+        if let Some(pixels) = resize {
+            spec = spec.resize_shorter(named_side(pixels, "resize")?);
+        }
+        if let Some(fill) = fill {
+            spec = spec.fill(value_of_each(fill, "fill")?);
+        }
+        Image::with(py, spec)
+    }
+
     /// Mirrors left to right at random.
     ///
     /// Parameters
@@ -181,6 +227,51 @@ impl Image {
     #[pyo3(signature = (p=0.5))]
     fn vertical_flip(&self, #[pyo3(from_py_with = probability)] p: f64) -> Self {
         Image { spec: self.spec().vertical_flip_with(p) }
+    }
+
+    /// Turns about its centre at random, counter-clockwise, as torchvision's ``RandomRotation``.
+    ///
+    /// It comes after the flips. What no pixel is turned to is filled, and what is turned out of the image is lost. It does
+    /// not change the crops and flips that are drawn.
+    ///
+    /// Parameters
+    /// ----------
+    /// degrees : float or tuple of float
+    ///     The least and the most of the angle; one number is both, ``-degrees`` and ``degrees``.
+    /// interpolation : {"nearest", "bilinear"}, optional
+    ///     How pixels are made. Default: "nearest".
+    /// fill : int or tuple of int, optional
+    ///     Value of each channel, or of each of three, from 0 to 255: before :meth:`normalize`. Default: 0.
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     ``degrees`` is neither a finite number of at least 0 nor two, the smaller one first, there is no such
+    ///     interpolation, or ``fill`` is neither an int from 0 to 255 nor three of them.
+    #[pyo3(signature = (degrees, interpolation=None, fill=None))]
+    fn random_rotation(
+        &self,
+        py: Python<'_>,
+        degrees: Argument,
+        interpolation: Option<Argument>,
+        fill: Option<Argument>,
+    ) -> PyResult<Self> {
+        let both = || numbers(degrees, |[low, high]| low <= high && low.is_finite() && high.is_finite());
+        let angles = float(degrees)
+            .filter(|most| *most >= 0.0 && most.is_finite())
+            .map(|most| (-most, most))
+            .or_else(|| both().map(|[low, high]| (low, high)))
+            .ok_or_else(|| {
+                refused(degrees, "degrees", "a finite number of at least 0, or two, the smaller one first")
+            })?;
+        let interpolation = interpolation.map_or(Ok(Interpolation::default()), interpolation_of)?;
+        let fill = fill.map_or(Ok([0; 3]), levels)?;
+        Image::with(py, self.spec().random_rotation_with(angles, interpolation, fill))
     }
 
     /// Changes brightness, contrast, saturation and hue in random order, as torchvision's ``ColorJitter``.
@@ -320,10 +411,7 @@ impl Image {
         let ratio = ratio.map_or(Ok(ERASED_RATIO), |ratio| range(ratio, "ratio"))?;
         let value = match value {
             None => [0.0; 3],
-            Some(value) => match float(value).filter(|number| (*number as f32).is_finite()) {
-                Some(number) => [number as f32; 3],
-                None => channels(value, "value", "a finite number or three of them", |_| true)?,
-            },
+            Some(value) => value_of_each(value, "value")?,
         };
         Image::with(py, self.spec().random_erasing_with(p, scale, ratio, value))
     }
@@ -445,7 +533,8 @@ impl Image {
     ///
     /// It comes after the stored columns and has eight ``float32`` numbers for each row: top, left, height and width of
     /// the part that is shown, in pixels of the image before it is cropped; 1 if it is mirrored left to right, else 0;
-    /// the same top to bottom; and height and width of the whole image. All are of the image as it is seen: with
+    /// the same top to bottom; and height and width of the whole image. Where images are turned, a ninth number is the
+    /// degrees by which they are, counter-clockwise. All are of the image as it is seen: with
     /// :meth:`exif_orientation`, after it was turned. The part of a centre crop need not begin at a whole pixel.
     ///
     /// Returns
@@ -509,6 +598,16 @@ impl Image {
                 }
                 code.push(')');
             }
+            Some("fit") => {
+                code.push_str(&format!("fit({size}"));
+                if !spec["shorter"].is_null() {
+                    code.push_str(&format!(", resize={}", spec["shorter"]));
+                }
+                if !spec["fill"].is_null() {
+                    code.push_str(&format!(", fill={}", triple(&spec["fill"])));
+                }
+                code.push(')');
+            }
             framing => {
                 code.push_str(&format!("{}({size}", framing.unwrap_or("?")));
                 for name in ["scale", "ratio"] {
@@ -526,6 +625,12 @@ impl Image {
         }
         if !spec["vertical_flip"].is_null() {
             code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
+        }
+        let rotation = &spec["rotation"];
+        if !rotation.is_null() {
+            let (degrees, fill) = (pair(&rotation["degrees"]), &rotation["fill"]);
+            let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
+            code.push_str(&format!(".random_rotation({degrees}, {}, {fill})", rotation["interpolation"]));
         }
         let jitter = &spec["color_jitter"];
         if !jitter.is_null() {
@@ -623,6 +728,14 @@ fn channels(value: Argument, name: &str, wanted: &str, fits: impl Fn(f32) -> boo
     .ok_or_else(|| refused(value, name, wanted))
 }
 
+/// The same, or one number for all of them.
+fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
+    match float(value).filter(|number| (*number as f32).is_finite()) {
+        Some(number) => Ok([number as f32; 3]),
+        None => channels(value, name, "a finite number or three of them", |_| true),
+    }
+}
+
 /// How much something may change; 0 if it is not given.
 fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
     let Some(value) = value else { return Ok(0.0) };
@@ -659,6 +772,24 @@ fn numpy_type(value: Argument) -> Option<PixelType> {
     }
     let dtype = py.import(intern!(py, "numpy")).ok()?.call_method1(intern!(py, "dtype"), (value,)).ok()?;
     dtype.getattr(intern!(py, "name")).ok()?.extract::<String>().ok()?.parse().ok()
+}
+
+fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Interpolation>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "interpolation", &one_of(&Interpolation::ALL.map(Interpolation::name)))),
+    }
+}
+
+/// A level of each channel, or one for all of them.
+fn levels(value: Argument) -> PyResult<[u8; 3]> {
+    let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
+    let each = || {
+        let [red, green, blue] = items(value)?;
+        Some([level(&red)?, level(&green)?, level(&blue)?])
+    };
+    let fill = level(value).map(|level| [level; 3]).or_else(each);
+    fill.ok_or_else(|| refused(value, "fill", "an int from 0 to 255, or three of them"))
 }
 
 fn pixel_layout(value: Argument) -> PyResult<Layout> {

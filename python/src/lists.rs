@@ -1,7 +1,7 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
 use forebay::filter::Op;
-use forebay::{BoxFormat, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier};
+use forebay::{BoxFormat, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
@@ -11,6 +11,7 @@ pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     add("BOX_FORMATS", &BoxFormat::ALL.map(BoxFormat::name))?;
     add("CACHE_TIERS", &Tier::NAMES.map(|(_, name)| name))?;
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;
+    add("INTERPOLATIONS", &Interpolation::ALL.map(Interpolation::name))?;
     add("MASK_TYPES", &MaskType::ALL.map(MaskType::name))?;
     add("MIXINGS", &Shuffle::MIXINGS)?;
     add("PIXEL_LAYOUTS", &Layout::ALL.map(Layout::name))?;

@@ -25,6 +25,12 @@ IMAGES = {
     'forebay.Image.center_crop(224, resize=240).dtype("float16").layout("NCHW")': fb.Image.center_crop(224, resize=240)
     .dtype("float16")
     .layout("NCHW"),
+    "forebay.Image.fit((4, 5), resize=3, fill=(0.5, 0.25, 114.0))": fb.Image.fit(
+        (4, 5), resize=3, fill=(0.5, 0.25, 114)
+    ),
+    'forebay.Image.resize(4, 4).random_rotation((-15.0, 15.0), "bilinear", (1, 2, 3))': fb.Image.resize(
+        4, 4
+    ).random_rotation(15, "bilinear", (1, 2, 3)),
     "forebay.Image.resize(4, 4).grayscale().exif_orientation()": fb.Image.resize(4, 4)
     .grayscale()
     .exif_orientation(True),
@@ -262,6 +268,7 @@ def test_names_of_options_are_those_of_the_library() -> None:
         (types.BoxFormat, _forebay.BOX_FORMATS),
         (types.CacheTier, _forebay.CACHE_TIERS),
         (types.FilterOperator, _forebay.FILTER_OPERATORS),
+        (types.Interpolation, _forebay.INTERPOLATIONS),
         (types.MaskType, _forebay.MASK_TYPES),
         (types.Mixing, _forebay.MIXINGS),
         (types.PixelLayout, _forebay.PIXEL_LAYOUTS),

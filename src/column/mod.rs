@@ -30,7 +30,9 @@ pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
-pub(crate) use follow::{AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec};
+pub(crate) use follow::{
+    AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
+};
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;

@@ -6,6 +6,7 @@
 use super::draws::RowKey;
 use super::geometry::{Frame, Mirror};
 use super::header::seen_size;
+use super::rotation::Turn;
 use super::spec::{Image, Size};
 use super::{check_size, kept};
 use crate::error::Result;
@@ -16,13 +17,18 @@ pub(crate) struct Drawn {
     pub(super) frame: Frame,
     /// The size of the image before it is cropped.
     seen: Size,
-    /// The size that is delivered.
+    /// The size in which it is delivered.
     target: Size,
 }
 
 impl Drawn {
-    /// The numbers that it consists of.
-    pub(crate) const NUMBERS: usize = 8;
+    /// The most numbers that it consists of.
+    const NUMBERS: usize = 9;
+
+    /// The numbers that it consists of for images of a spec: the last one is that of turned images alone.
+    pub(crate) fn numbers_of(image: &Image) -> usize {
+        if image.rotates() { Drawn::NUMBERS } else { Drawn::NUMBERS - 1 }
+    }
 
     /// The geometry of an encoded image, or of one that was [kept](super::kept) before a random crop: what
     /// [`decode_into`](super::decode_into) does with the same arguments. Only the header is read.
@@ -36,7 +42,7 @@ impl Drawn {
         };
         check_size(width, height, image.max_pixels)?;
         let frame = Frame::draw(image, width, height, key);
-        Ok(Drawn { frame, seen: Size { height, width }, target: image.size() })
+        Ok(Drawn { frame, seen: Size { height, width }, target: frame.target })
     }
 
     /// The size of the image before it is cropped.
@@ -44,7 +50,13 @@ impl Drawn {
         self.seen
     }
 
-    /// A box (left, top, right, bottom) of the image in the pixels that are delivered. It may reach out of them.
+    /// The size in which it is delivered: that of the result, or less of it where images keep their shape.
+    pub(crate) fn target(&self) -> Size {
+        self.target
+    }
+
+    /// A box (left, top, right, bottom) of the image in the pixels that are delivered, before these are turned. It may reach
+    /// out of them.
     pub(crate) fn corners(&self, [left, top, right, bottom]: [f64; 4]) -> [f64; 4] {
         let Mirror { across, down } = self.frame.mirror;
         let (width, height) = (f64::from(self.target.width), f64::from(self.target.height));
@@ -60,15 +72,34 @@ impl Drawn {
         [left.clamp(0.0, width), top.clamp(0.0, height), right.clamp(0.0, width), bottom.clamp(0.0, height)]
     }
 
+    /// How the image is turned.
+    pub(super) fn turn(&self) -> Option<&Turn> {
+        self.frame.turn.as_ref()
+    }
+
+    /// The box that holds a clipped one once it is turned, where images are turned. It may reach out of the pixels that are
+    /// delivered.
+    pub(crate) fn turned(&self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
+        let turn = self.turn()?;
+        let (x, y) = (f64::from(self.target.width) / 2.0, f64::from(self.target.height) / 2.0);
+        let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
+        let corners = corners.map(|corner| turn.point(corner.0 - x, corner.1 - y));
+        let (least, most) = (|a: f64, b: f64| a.min(b), |a: f64, b: f64| a.max(b));
+        let across = |of: fn(f64, f64) -> f64| corners.map(|corner| corner.0).into_iter().reduce(of);
+        let down = |of: fn(f64, f64) -> f64| corners.map(|corner| corner.1).into_iter().reduce(of);
+        Some([across(least)? + x, down(least)? + y, across(most)? + x, down(most)? + y])
+    }
+
     /// A point of the image in the pixels that are delivered. It names a pixel by its number, so the mirror image of 0 is the
     /// number of the last one, as in torchvision.
     pub(crate) fn point(&self, x: f64, y: f64) -> (f64, f64) {
         let Mirror { across, down } = self.frame.mirror;
         let (x, y) = self.resized(x, y);
-        (
-            if across { f64::from(self.target.width) - 1.0 - x } else { x },
-            if down { f64::from(self.target.height) - 1.0 - y } else { y },
-        )
+        let (last_x, last_y) = (f64::from(self.target.width) - 1.0, f64::from(self.target.height) - 1.0);
+        let (x, y) = (if across { last_x - x } else { x }, if down { last_y - y } else { y });
+        let Some(turn) = self.turn() else { return (x, y) };
+        let (x, y) = turn.point(x - last_x / 2.0, y - last_y / 2.0);
+        (x + last_x / 2.0, y + last_y / 2.0)
     }
 
     /// A point of the image in the resized crop.
@@ -80,8 +111,8 @@ impl Drawn {
         )
     }
 
-    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom, and
-    /// height and width of the image.
+    /// Top, left, height and width of the part that is shown, whether it is mirrored left to right and top to bottom,
+    /// height and width of the image, and the degrees by which it is turned.
     pub(crate) fn numbers(&self) -> [f32; Drawn::NUMBERS] {
         let Frame { sampling: shown, mirror, .. } = &self.frame;
         [
@@ -93,6 +124,7 @@ impl Drawn {
             f32::from(u8::from(mirror.down)),
             self.seen.height as f32,
             self.seen.width as f32,
+            self.turn().map_or(0.0, |turn| turn.degrees as f32),
         ]
     }
 }
@@ -114,7 +146,7 @@ mod tests {
         assert_eq!(drawn.point(0.0, 10.0), (39.0, 2.0));
         let both = Drawn::of(&image.vertical_flip_with(1.0), &jpeg(80, 100), RowKey(1)).unwrap();
         assert_eq!(both.corners([0.0, 10.0, 20.0, 30.0]), [30.0, 14.0, 40.0, 18.0]);
-        assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0]);
+        assert_eq!(both.numbers(), [0.0, 0.0, 100.0, 80.0, 1.0, 1.0, 100.0, 80.0, 0.0]);
     }
 
     #[test]

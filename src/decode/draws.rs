@@ -37,6 +37,8 @@ pub(super) enum Operation {
     GaussianBlur = 0x626C_7572,
     /// Overwriting a box.
     RandomErasing = 0x6572_6173,
+    /// Turning.
+    Rotation = 0x726F_7461,
 }
 
 /// The sequence of draws of one row.

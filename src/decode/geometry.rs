@@ -2,6 +2,7 @@
 
 use super::draws::{Draws, Operation, RowKey};
 use super::effects::Effects;
+use super::rotation::Turn;
 use super::spec::{Framing, Image, Size};
 
 /// Tries of a random crop before the fallback, as torchvision's.
@@ -41,11 +42,15 @@ pub(super) struct Sampling {
     pub(super) view: Rect,
 }
 
-/// What is drawn for one image: the part of it that is shown, how it is mirrored, and what happens to its pixels.
+/// What is drawn for one image: the part of it that is shown, how it is mirrored and turned, and what happens to its pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Frame {
     pub(super) sampling: Sampling,
+    /// The size in which that part is shown: the whole result, or less of it where images keep their shape.
+    pub(super) target: Size,
     pub(super) mirror: Mirror,
+    /// How it is turned after that.
+    pub(super) turn: Option<Turn>,
     pub(super) effects: Effects,
 }
 
@@ -65,8 +70,16 @@ impl Frame {
         let mut draws = Draws::new(key);
         let across = draws.unit() < image.flip;
         let down = Draws::of(key, Operation::VerticalFlip).unit() < image.vertical_flip;
-        let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, key));
-        Frame { sampling: Sampling::of(image, width, height, &mut draws), mirror, effects }
+        let target = target(image, width, height);
+        let (mirror, effects) = (Mirror { across, down }, Effects::draw(image, target, key));
+        let (sampling, turn) = (Sampling::of(image, width, height, &mut draws), Turn::draw(image, key));
+        Frame { sampling, target, mirror, turn, effects }
+    }
+
+    /// The same for an image that has the size already in which it is shown.
+    pub(super) fn of_shown(self) -> Frame {
+        let Size { height, width } = self.target;
+        Frame { sampling: Sampling::cropped(Rect::whole(width, height)), ..self }
     }
 
     /// The same part of an image of `from` (width and height) where that has the size `to`.
@@ -79,7 +92,7 @@ impl Sampling {
     /// The sampling of a `width` x `height` image.
     fn of(image: &Image, width: u32, height: u32, draws: &mut Draws) -> Sampling {
         match image.framing {
-            Framing::Resize => Sampling::cropped(Rect::whole(width, height)),
+            Framing::Resize | Framing::Fit => Sampling::cropped(Rect::whole(width, height)),
             Framing::RandomResizedCrop => Sampling::cropped(random_crop(image, width, height, draws)),
             Framing::CenterCrop => center_crop(image.size, image.shorter_side(), width, height),
         }
@@ -181,6 +194,30 @@ fn center_crop(size: Size, shorter: u32, width: u32, height: u32) -> Sampling {
 fn shorter_to(shorter: u32, width: u32, height: u32) -> (u32, u32) {
     let longer = |long: u32, short: u32| (u64::from(shorter) * u64::from(long) / u64::from(short)) as u32;
     if width <= height { (shorter, longer(height, width)) } else { (longer(width, height), shorter) }
+}
+
+/// The size in which a `width` x `height` image, or its part, is shown.
+pub(super) fn target(image: &Image, width: u32, height: u32) -> Size {
+    if image.framing != Framing::Fit {
+        return image.size;
+    }
+    let (width, height) = image.shorter.map_or((width, height), |shorter| shorter_to(shorter, width, height));
+    fitting(image.size, width, height)
+}
+
+/// The size of a `width` x `height` image that is shrunk until it fits a canvas: the side that fits last has the canvas's
+/// length, and the other one is cut to whole pixels, as torchvision's `Resize(max_size=...)` does.
+fn fitting(canvas: Size, width: u32, height: u32) -> Size {
+    let cut =
+        |side: u32, to: u32, other: u32| (u64::from(other) * u64::from(to) / u64::from(side)).max(1) as u32;
+    let is_wider = u64::from(width) * u64::from(canvas.height) >= u64::from(height) * u64::from(canvas.width);
+    if width <= canvas.width && height <= canvas.height {
+        Size { height, width }
+    } else if is_wider {
+        Size { height: cut(width, canvas.width, height), width: canvas.width }
+    } else {
+        Size { height: canvas.height, width: cut(height, canvas.height, width) }
+    }
 }
 
 /// Start and length of the source pixels that `length` output pixels from `start` read along one axis: the bilinear

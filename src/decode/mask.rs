@@ -6,6 +6,7 @@
 use image::metadata::Orientation;
 use serde::{Deserialize, Serialize};
 
+use super::canvas::spread;
 use super::drawn::Drawn;
 use super::geometry::{Mirror, Rect};
 use super::header::{Format, is_jpeg, sniff};
@@ -58,8 +59,8 @@ impl MaskType {
     }
 }
 
-/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order. `drawn` is the
-/// image's geometry.
+/// Decodes the mask of an image into its slot: rows of the image's target size, in native byte order, and 0 where the image
+/// does not cover its canvas. `drawn` is the image's geometry.
 ///
 /// # Errors
 /// It is not a PNG of one channel, has more bits than `dtype` or another size than the image, or is damaged.
@@ -95,7 +96,8 @@ pub(crate) fn decode_mask(
             let pixel = dtype.bytes();
             let bytes = (width as usize * height as usize).saturating_mul(pixel);
             let copies = if orientation == Orientation::NoTransforms { 1 } else { 2 };
-            let needed = (copies * bytes as u64).saturating_add(classes.beside_bytes());
+            let still = if drawn.turn().is_some() { slot.len() as u64 } else { 0 };
+            let needed = (copies * bytes as u64).saturating_add(classes.beside_bytes()).saturating_add(still);
             let _taken = workspace.take(needed, || format!("a mask of {width}x{height} pixels"))?;
             let pixels = scratch.pixels.take(bytes);
             classes.read(pixels)?;
@@ -105,9 +107,22 @@ pub(crate) fn decode_mask(
                 orient(pixels, Rect::whole(width, height), pixel, orientation, to);
                 pixels = to;
             }
+            let target = drawn.target();
+            let shown = &mut slot[..target.width as usize * target.height as usize * pixel];
             match dtype {
-                MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, image.size(), slot),
-                MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, image.size(), slot),
+                MaskType::U8 => sample::<{ MaskType::U8.bytes() }>(pixels, drawn, target, shown),
+                MaskType::U16 => sample::<{ MaskType::U16.bytes() }>(pixels, drawn, target, shown),
+            }
+            if let Some(turn) = drawn.turn() {
+                let still = scratch.second.take(shown.len());
+                still.copy_from_slice(shown);
+                match dtype {
+                    MaskType::U8 => turn.nearest(still, target, [0; MaskType::U8.bytes()], shown),
+                    MaskType::U16 => turn.nearest(still, target, [0; MaskType::U16.bytes()], shown),
+                }
+            }
+            if target != image.size() {
+                spread(slot, target, image.size(), &[0; MaskType::U16.bytes()][..pixel]);
             }
             Ok(())
         })

@@ -14,6 +14,7 @@
 //! Nothing here knows about Parquet, threads or batches: the caller owns the pool and the slots, and adds the place (file,
 //! row, column) to an error.
 
+mod canvas;
 mod drawn;
 mod draws;
 mod effects;
@@ -32,6 +33,7 @@ mod pixels;
 mod png;
 mod raster;
 mod resample;
+mod rotation;
 mod scratch;
 mod spec;
 mod validate;
@@ -45,6 +47,7 @@ pub use kept::Form;
 pub use mask::MaskType;
 pub(crate) use mask::decode_mask;
 pub use pixel_type::{Layout, PixelType};
+pub use rotation::Interpolation;
 pub use spec::{Image, Size};
 pub(crate) use workspace::Workspace;
 

@@ -2,11 +2,13 @@
 
 use image::metadata::Orientation;
 
+use super::canvas::spread_image;
 use super::effects::BlurScratch;
 use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
-use super::geometry::{Frame, FrameOf, Rect};
+use super::geometry::{Frame, FrameOf, Mirror, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
+use super::rotation::Turn;
 use super::scratch::{Buffer, Scratch};
 use super::spec::{Image, Size};
 use crate::error::Result;
@@ -25,13 +27,13 @@ pub(super) struct Whole {
 pub(super) struct Output {
     resampler: Resampler,
     table: ValueTable,
-    /// Pixels at the target size, if the slot takes another form of them.
+    /// Pixels at the target size, if the slot takes another form of them, or they are turned on the way.
     target: Buffer,
     blur: BlurScratch,
 }
 
 impl Output {
-    /// Samples `decoded` and writes it into the slot: directly where the slot is plain bytes, else in a second pass.
+    /// Samples `decoded` and writes it into the slot.
     pub(super) fn fill(
         &mut self,
         image: &Image,
@@ -39,8 +41,28 @@ impl Output {
         frame: &Frame,
         slot: &mut [u8],
     ) -> Result<()> {
+        frame.effects.check(frame.target)?;
+        if frame.target == image.size() {
+            return self.fill_all(image, decoded, frame, slot);
+        }
+        let shown = image.of_size(frame.target);
+        self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
+        spread_image(image, frame.target, slot);
+        Ok(())
+    }
+
+    /// [`fill`](Self::fill) of a slot that the image covers: directly where the slot is plain bytes, else in a second pass.
+    fn fill_all(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        frame: &Frame,
+        slot: &mut [u8],
+    ) -> Result<()> {
         let size = image.size();
-        if is_plain(image) {
+        if let Some(turn) = &frame.turn {
+            self.fill_turned(image, decoded, (frame, turn), slot)?;
+        } else if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, size, slot)?;
             mirror_in_place(frame.mirror, slot, size, decoded.channels);
             frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
@@ -69,6 +91,29 @@ impl Output {
         Ok(())
     }
 
+    /// [`fill`](Self::fill) of a slot with a turned image.
+    fn fill_turned(
+        &mut self,
+        image: &Image,
+        decoded: Decoded<'_>,
+        (frame, turn): (&Frame, &Turn),
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let (size, channels) = (image.size(), decoded.channels);
+        let bytes = size.width as usize * size.height as usize * channels;
+        let target = self.target.take(bytes);
+        self.resampler.resample(decoded, &frame.sampling, size, target)?;
+        mirror_in_place(frame.mirror, target, size, channels);
+        // No form of pixels takes fewer bytes than these do.
+        turn.pixels(target, size, channels, &mut slot[..bytes]);
+        frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+        if !is_plain(image) {
+            target.copy_from_slice(&slot[..bytes]);
+            finish(image, target, Mirror::default(), &mut self.table, slot);
+        }
+        Ok(())
+    }
+
     /// Bytes that it holds between two images.
     pub(super) fn bytes(&self) -> u64 {
         self.resampler.bytes() + self.target.bytes() + self.blur.bytes()
@@ -86,10 +131,12 @@ pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -
 
 /// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
 pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
-    let Size { height, width } = image.size();
-    let target =
-        if is_plain(image) { 0 } else { u64::from(width) * u64::from(height) * image.channels() as u64 };
-    resampling_bytes(&frame.sampling, reduction, image.size(), image.channels())
+    let Size { height, width } = frame.target;
+    let target = match is_plain(image) && frame.turn.is_none() {
+        true => 0,
+        false => u64::from(width) * u64::from(height) * image.channels() as u64,
+    };
+    resampling_bytes(&frame.sampling, reduction, frame.target, image.channels())
         .saturating_add(target)
         .saturating_add(image.blur_bytes())
 }

@@ -119,7 +119,7 @@ impl FromStr for Layout {
     }
 }
 
-fn by_name<T: Copy, const N: usize>(
+pub(super) fn by_name<T: Copy, const N: usize>(
     name: &str,
     what: &str,
     all: [T; N],

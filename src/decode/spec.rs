@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::effects::{ColorJitter, GaussianBlur, RandomErasing};
 use super::pixel_type::{Layout, PixelType};
+use super::rotation::Rotation;
 
 /// Channels of a colour image.
 pub(super) const RGB: usize = 3;
@@ -61,12 +62,14 @@ pub(super) enum Framing {
     RandomResizedCrop,
     /// The middle.
     CenterCrop,
+    /// All of it in its own shape, in the upper left corner of a canvas.
+    Fit,
 }
 
 /// How an encoded image becomes pixels: crop and size, flips, colours, number type and layout.
 ///
 /// Names and meanings follow torchvision. Every resize is bilinear with antialiasing, as torchvision's default on PIL
-/// images. A value is built by one of the three constructors and adjusted by methods that take and return it.
+/// images. A value is built by one of the four constructors and adjusted by methods that take and return it.
 /// Defaults: uint8, RGB, NHWC, no flip. Nothing here panics; [`Image::validate`] reports settings that can never
 /// work.
 ///
@@ -92,10 +95,14 @@ pub struct Image {
     pub(super) ratio: Option<(f64, f64)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) shorter: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fill: Option<[f32; RGB]>,
     #[serde(default)]
     pub(super) flip: f64,
     #[serde(default, skip_serializing_if = "is_never")]
     pub(super) vertical_flip: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) rotation: Option<Rotation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<Normalize>,
     #[serde(default)]
@@ -150,8 +157,10 @@ impl Image {
             scale: None,
             ratio: None,
             shorter: None,
+            fill: None,
             flip: 0.0,
             vertical_flip: 0.0,
+            rotation: None,
             normalize: None,
             dtype: PixelType::default(),
             layout: Layout::default(),
@@ -183,6 +192,25 @@ impl Image {
         Image::new(Framing::CenterCrop, size.into())
     }
 
+    /// The whole image in its own shape, in the upper left corner of a canvas of this size. An image that is larger is shrunk
+    /// until it fits; one that is smaller keeps its size, unless [`Image::resize_shorter`] says otherwise. What it does not
+    /// cover is 0, or as [`Image::fill`] says.
+    ///
+    /// Beside it, a column `<column>.size` is delivered after the stored ones: height and width of each image on its canvas
+    /// in pixels, two int32 numbers for each row. Boxes, points and masks follow. Colour jitter, blur and erasing change the
+    /// image alone, and it is mirrored in its place.
+    ///
+    /// ```
+    /// use forebay::Image;
+    ///
+    /// // torchvision's `Resize(800, max_size=1333)`, padded.
+    /// let detection = Image::fit(1333).resize_shorter(800);
+    /// assert_eq!(detection.shape(), [1333, 1333, 3]);
+    /// ```
+    pub fn fit(size: impl Into<Size>) -> Image {
+        Image::new(Framing::Fit, size.into())
+    }
+
     /// Smallest and largest share of the image's area that a random crop covers. Default: (0.08, 1).
     #[must_use]
     pub fn scale(self, scale: (f64, f64)) -> Image {
@@ -195,10 +223,18 @@ impl Image {
         Image { ratio: Some(ratio), ..self }
     }
 
-    /// Length in pixels of the shorter side before a centre crop. Default: 256.
+    /// Length in pixels of the shorter side before a centre crop, or on the canvas of [`Image::fit`] if that leaves room for
+    /// the longer one. Default: 256 for a centre crop, the image's own for `fit`.
     #[must_use]
     pub fn resize_shorter(self, pixels: u32) -> Image {
         Image { shorter: Some(pixels), ..self }
+    }
+
+    /// What the canvas of [`Image::fit`] holds where the image does not cover it: a value for each channel, in the number
+    /// type that is delivered. A grey image uses the first of the three. Default: 0.
+    #[must_use]
+    pub fn fill(self, value: [f32; RGB]) -> Image {
+        Image { fill: Some(value), ..self }
     }
 
     /// Mirrored left to right with probability 1/2.
@@ -276,7 +312,7 @@ impl Image {
     /// of the whole image. All are of the image as it is seen: with [`exif_orientation`](Image::exif_orientation), after it
     /// was turned. The part of a centre crop need not begin at a whole pixel. A point `(x, y)` of the image is at
     /// `((x - left) * W / width, (y - top) * H / height)` in the `H` x `W` pixels that are delivered, before these are
-    /// mirrored.
+    /// mirrored. Where images are [turned](Image::random_rotation), a ninth number is the degrees, counter-clockwise.
     #[must_use]
     pub fn emit_geometry(self) -> Image {
         Image { emit_geometry: true, ..self }
@@ -327,6 +363,7 @@ impl Image {
         self.framing == Framing::RandomResizedCrop
             || is_drawn(self.flip)
             || is_drawn(self.vertical_flip)
+            || self.draws_rotation()
             || self.draws_effects()
     }
 
@@ -338,7 +375,17 @@ impl Image {
     /// Whether a cache that keeps images in another form keeps the size of the image before it was cropped: not where it
     /// keeps what is shown.
     pub(crate) fn kept_with_size(&self) -> bool {
-        self.framing == Framing::RandomResizedCrop
+        matches!(self.framing, Framing::RandomResizedCrop | Framing::Fit)
+    }
+
+    /// Whether a column with the size of each image on its canvas is delivered.
+    pub(crate) fn emits_size(&self) -> bool {
+        self.framing == Framing::Fit
+    }
+
+    /// The same for an image that covers all of a canvas of this size.
+    pub(super) fn of_size(&self, size: Size) -> Image {
+        Image { framing: Framing::Resize, size, shorter: None, fill: None, ..self.clone() }
     }
 
     pub(super) fn scale_range(&self) -> (f64, f64) {
@@ -367,12 +414,25 @@ impl fmt::Display for Image {
             Framing::CenterCrop => {
                 write!(f, "center_crop({height}x{width}, resize={})", self.shorter_side())?;
             }
+            Framing::Fit => {
+                write!(f, "fit({height}x{width}")?;
+                if let Some(shorter) = self.shorter {
+                    write!(f, ", resize={shorter}")?;
+                }
+                if let Some(fill) = self.fill {
+                    write!(f, ", fill={fill:?}")?;
+                }
+                f.write_str(")")?;
+            }
         }
         if self.flip > 0.0 {
             write!(f, ".flip({})", self.flip)?;
         }
         if self.vertical_flip > 0.0 {
             write!(f, ".vertical_flip({})", self.vertical_flip)?;
+        }
+        if let Some(rotation) = self.rotation {
+            write!(f, "{rotation}")?;
         }
         self.write_effects(f)?;
         if self.grayscale {

@@ -1,7 +1,7 @@
 //! Refuses settings that can never work, before the first row.
 
 use super::pixel_type::PixelType;
-use super::spec::{Framing, Image, Normalize, Size};
+use super::spec::{Framing, Image, Normalize, RGB, Size};
 use crate::error::{Error, Result};
 
 impl Image {
@@ -23,12 +23,14 @@ impl Image {
     pub fn validate_so_far(&self) -> Result<()> {
         self.validate_size()?;
         self.validate_framing()?;
+        self.validate_rotation()?;
         self.validate_effects()?;
         self.validate_values()
     }
 
     fn validate_together(&self) -> Result<()> {
         self.validate_erased_values()?;
+        self.validate_fill()?;
         let Size { height, width } = self.size;
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(
@@ -69,10 +71,21 @@ impl Image {
             }
         }
         let centre = self.framing == Framing::CenterCrop;
-        if self.shorter.is_some() && !centre {
+        let fits = self.framing == Framing::Fit;
+        if self.shorter.is_some() && !centre && !fits {
             return Err(
                 Error::invalid("resize_shorter without a centre crop").hint("it belongs to center_crop")
             );
+        }
+        if let Some(shorter @ (0 | 65_536..)) = self.shorter.filter(|_| fits) {
+            return Err(Error::invalid(format!("a shorter side of {shorter} pixels"))
+                .hint(format!("it has 1 to {} pixels", Image::MAX_SIDE)));
+        }
+        if self.fill.is_some() && !fits {
+            return Err(Error::invalid("fill without a canvas").hint("it belongs to fit"));
+        }
+        if let Some(fill) = self.fill.filter(|fill| !fill.iter().all(|value| value.is_finite())) {
+            return Err(Error::invalid(format!("a canvas of the values {fill:?}")).hint("they are finite"));
         }
         let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
         if centre && (longest > shorter || shorter > Image::MAX_SIDE) {
@@ -81,6 +94,17 @@ impl Image {
                 self.size.height, self.size.width
             ))
             .hint(format!("resize the shorter side to {longest} pixels or more")));
+        }
+        Ok(())
+    }
+
+    /// Refuses values of a canvas that do not fit the number type.
+    fn validate_fill(&self) -> Result<()> {
+        let fill: [f32; RGB] = self.fill.unwrap_or_default();
+        let is_byte = |value: &f32| (0.0..=255.0).contains(value) && value.fract() == 0.0;
+        if self.pixel_type() == PixelType::U8 && !fill.iter().all(is_byte) {
+            return Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype uint8"))
+                .hint("they are whole numbers from 0 to 255"));
         }
         Ok(())
     }
@@ -114,6 +138,8 @@ mod tests {
             Image::center_crop((200, 256)),
             Image::center_crop(288).resize_shorter(320),
             Image::resize(8, 8).normalize([0.5; 3], [0.5; 3]).dtype(PixelType::F16),
+            Image::fit((8, 9)).resize_shorter(65_535).fill([114.0; 3]),
+            Image::fit(8).fill([-0.5; 3]).dtype(PixelType::F32),
         ] {
             image.validate().unwrap();
         }
@@ -140,6 +166,12 @@ mod tests {
             (
                 Image::center_crop(300),
                 "a centre crop of 300x300 from a shorter side of 256 (resize the shorter side to 300 pixels or more)",
+            ),
+            (Image::fit(8).resize_shorter(0), "a shorter side of 0 pixels (it has 1 to 65535 pixels)"),
+            (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
+            (
+                Image::fit(8).fill([0.5; 3]),
+                "a canvas of the values [0.5, 0.5, 0.5] with dtype uint8 (they are whole numbers from 0 to 255)",
             ),
             (crop().flip_with(1.5), "a flip with probability 1.5 (a probability lies between 0 and 1)"),
             (crop().flip_with(f64::NAN), "a flip with probability NaN (a probability lies between 0 and 1)"),

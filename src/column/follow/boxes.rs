@@ -78,6 +78,8 @@ impl BoxFormat {
 /// is not visible at all becomes an empty one at the border, as torchvision's `ClampBoundingBoxes` makes it, so that boxes
 /// and labels stay side by side; [`min_visible`](Boxes::min_visible) drops such boxes instead.
 ///
+/// Where an image is rotated, the visible part of a box is rotated, and the box around it is clipped again.
+///
 /// A null, a box without four finite numbers, or one whose right or bottom side comes before the other is a bad row.
 ///
 /// ```
@@ -181,10 +183,19 @@ impl Boxes {
                 );
             }
             let whole = drawn.corners(corners);
-            let seen = drawn.clipped(whole);
+            let mut seen = drawn.clipped(whole);
+            let mut share = area(seen) / area(whole);
             let least = self.min_visible * (1.0 - ROUNDING);
-            let is_dropped =
-                self.min_visible > 0.0 && (area(whole) == 0.0 || area(seen) / area(whole) < least);
+            if let Some(turned) = drawn.turned(seen) {
+                seen = drawn.clipped(turned);
+                if share > 0.0 {
+                    share *= area(seen) / area(turned);
+                } else if area(whole) > 0.0 {
+                    // It was not visible before it was turned: it stays empty.
+                    seen = [seen[0], seen[1], seen[0], seen[1]];
+                }
+            }
+            let is_dropped = self.min_visible > 0.0 && (area(whole) == 0.0 || share < least);
             Ok((!is_dropped).then(|| self.format.of_corners(seen)))
         })
     }

@@ -28,7 +28,11 @@ impl GeometryCodec {
 
     /// The field that it delivers.
     pub(crate) fn field(&self) -> Result<FieldRef> {
-        Ok(Arc::new(tensor_field(&self.name(), &[Drawn::NUMBERS], DataType::Float32)?))
+        Ok(Arc::new(tensor_field(
+            &self.name(),
+            &[Drawn::numbers_of(&self.followed.image)],
+            DataType::Float32,
+        )?))
     }
 }
 
@@ -38,7 +42,7 @@ impl ColumnCodec for GeometryCodec {
     }
 
     fn slot(&self) -> Slot {
-        Slot::Fixed(Drawn::NUMBERS * size_of::<f32>())
+        Slot::Fixed(Drawn::numbers_of(&self.followed.image) * size_of::<f32>())
     }
 
     fn follows(&self) -> Option<usize> {

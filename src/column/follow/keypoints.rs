@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Stored are lists of `[x, y]` or `[x, y, v]`, of int32, int64, float32 or float64, in pixels of the image. Delivered are
 /// lists of as many float32 numbers, in pixels of the image that is delivered. A third number, such as a visibility, is
 /// passed on. Points are not clipped: those outside of the crop get coordinates outside of the result. A mirrored point is
-/// at `width - 1 - x`, as in torchvision. Names such as "left eye" are not exchanged when an image is mirrored.
+/// at `width - 1 - x`, as in torchvision, and one that is rotated stays on its pixel. Names such as "left eye" are not exchanged when an image is mirrored.
 ///
 /// A null, or a point without as many finite numbers, is a bad row.
 ///

@@ -15,6 +15,7 @@ mod boxes;
 mod geometry;
 mod keypoints;
 mod mask;
+mod size;
 mod tuples;
 
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ pub use keypoints::Keypoints;
 pub(crate) use keypoints::KeypointsCodec;
 pub use mask::Mask;
 pub(crate) use mask::MaskCodec;
+pub(crate) use size::SizeCodec;
 
 use super::{BadValue, FollowedRows};
 use crate::decode::{Drawn, Image, RowKey, needs_stable};

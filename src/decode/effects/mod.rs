@@ -9,8 +9,10 @@ mod color;
 mod erase;
 mod spec;
 
+use super::bad_row;
 use super::draws::{Draws, Operation, RowKey};
 use super::spec::{Image, LUMA, Size};
+use crate::error::Result;
 pub(super) use blur::BlurScratch;
 pub(super) use erase::Erased;
 pub(super) use spec::{ColorJitter, GaussianBlur, RandomErasing};
@@ -49,8 +51,8 @@ struct Blur {
 }
 
 impl Effects {
-    /// What is drawn for the image of a row.
-    pub(super) fn draw(image: &Image, key: RowKey) -> Effects {
+    /// What is drawn for the image of a row, which is shown in this size.
+    pub(super) fn draw(image: &Image, size: Size, key: RowKey) -> Effects {
         let jitter = image.color_jitter.as_ref().and_then(|jitter| {
             let mut draws = Draws::of(key, Operation::ColorJitter);
             (draws.unit() < jitter.p).then(|| Jitter::draw(jitter, &mut draws))
@@ -63,12 +65,23 @@ impl Effects {
         });
         let erased = image.random_erasing.as_ref().and_then(|erasing| {
             let mut draws = Draws::of(key, Operation::RandomErasing);
-            (draws.unit() < erasing.p).then(|| Erased::draw(erasing, image.size(), &mut draws)).flatten()
+            (draws.unit() < erasing.p).then(|| Erased::draw(erasing, size, &mut draws)).flatten()
         });
         Effects { jitter, is_grey, blur, erased }
     }
 
-    /// Changes interleaved pixels at the target size.
+    /// Refuses an image of a size that is too small for its blur.
+    pub(super) fn check(&self, Size { height, width }: Size) -> Result<()> {
+        match self.blur {
+            Some(Blur { kernel_size, .. }) if kernel_size / 2 >= height.min(width) => Err(bad_row(format!(
+                "a blur with a kernel of {kernel_size} pixels for an image of {width}x{height}"
+            ))
+            .hint("half of the kernel must be shorter than either side")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Changes interleaved pixels at the target size, for which they were [checked](Self::check).
     pub(super) fn apply(&self, pixels: &mut [u8], size: Size, channels: usize, scratch: &mut BlurScratch) {
         for change in self.jitter.iter().flat_map(|jitter| jitter.0).flatten() {
             match change {
@@ -115,7 +128,7 @@ mod tests {
     use super::*;
 
     fn drawn(image: &Image, key: u64) -> Effects {
-        Effects::draw(image, RowKey(key))
+        Effects::draw(image, image.size(), RowKey(key))
     }
 
     #[test]

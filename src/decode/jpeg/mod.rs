@@ -225,7 +225,7 @@ fn decode_strictly(
     let frame = frame_of(info.width, info.height);
     let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
     let part = if markers.one_scan() && info.sequential && croppable {
-        ReducedRegion::of(&info, &frame.sampling, image.size())
+        ReducedRegion::of(&info, &frame.sampling, frame.target)
     } else {
         ReducedRegion::whole(&info)
     };

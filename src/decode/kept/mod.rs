@@ -1,6 +1,7 @@
 //! Images as a cache keeps them: decoded up to the first random step.
 //!
-//! The result of a resize or a centre crop is kept in the target's size. Before a random crop the whole image is kept:
+//! The result of a resize or a centre crop is kept in the target's size, and an image on a canvas in the size that it has
+//! there. Before a random crop the whole image is kept:
 //! the crop is drawn from the same numbers, on the image's original size. Flips, effects, normalisation, number type and layout
 //! come after, and do not matter. There are two forms:
 //!
@@ -14,7 +15,7 @@
 use std::borrow::Cow;
 
 use super::draws::RowKey;
-use super::geometry::{Frame, Rect, smallest_crop};
+use super::geometry::{Frame, Rect, smallest_crop, target};
 use super::output::bytes_of_fill;
 use super::pixel_type::{Layout, PixelType};
 use super::resample::Decoded;
@@ -107,13 +108,14 @@ impl Image {
             Form::Pixels => self.before_randomness(),
             Form::Resized => self.before_compression(),
         };
-        // A random crop is drawn on the image's original size; anything else shows the whole kept image.
+        // A random crop is drawn on the image's original size, and the place on a canvas follows from it; anything else shows
+        // the whole kept image.
         let drawn_on = match self.framing {
-            Framing::RandomResizedCrop => seen,
+            Framing::RandomResizedCrop | Framing::Fit => seen,
             Framing::Resize | Framing::CenterCrop => size,
         };
-        if image.framing == Framing::RandomResizedCrop {
-            (image.framing, image.size) = (Framing::Resize, size);
+        if self.kept_with_size() {
+            image = image.of_size(size);
         }
         workspace.check(image.bytes_per_image() as u64, || {
             format!("an image of {}x{}", size.width, size.height)
@@ -140,6 +142,7 @@ impl Image {
         let seen = Size { height, width };
         let kept = match (self.framing, form) {
             (Framing::Resize | Framing::CenterCrop, _) => self.size,
+            (Framing::Fit, _) => target(self, width, height),
             (Framing::RandomResizedCrop, Form::Pixels) => seen,
             (Framing::RandomResizedCrop, Form::Resized) => {
                 let (least_width, least_height) = smallest_crop(self, width, height);
@@ -157,7 +160,7 @@ impl Image {
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
         image = image.dtype(PixelType::U8).layout(Layout::Nhwc);
-        (image.normalize, image.emit_geometry) = (None, false);
+        (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
         }
@@ -192,8 +195,8 @@ pub(super) fn is_pixels(bytes: &[u8]) -> bool {
     bytes.starts_with(&PIXELS)
 }
 
-/// Width and height of a kept image as it was before a random crop, which is drawn on this size; for other framings those
-/// in which it is kept.
+/// Width and height of a kept image as it was before a random crop, which is drawn on this size, or before it was made to
+/// fit a canvas; for other framings those in which it is kept.
 pub(super) fn drawn_on(kept: &[u8]) -> Result<(u32, u32)> {
     let [width, height, _] = numbers(kept)?;
     Ok((width, height))
@@ -222,7 +225,7 @@ pub(super) fn decode_into(
     super::check_size(width, height, image.max_pixels)?;
     let body = &kept[HEADER..];
     let frame = match image.framing {
-        Framing::RandomResizedCrop => Frame::draw(image, width, height, key),
+        Framing::RandomResizedCrop | Framing::Fit => Frame::draw(image, width, height, key),
         // The part that these show was chosen when the image was kept.
         Framing::Resize | Framing::CenterCrop => {
             let mut whole = image.clone();
@@ -234,6 +237,10 @@ pub(super) fn decode_into(
         let frame_of = |w: u32, h: u32| frame.scaled((width, height), (w, h));
         return jpeg::decode_into(image, body, &frame_of, slot, (scratch, workspace));
     }
+    let (frame, width, height) = match image.framing {
+        Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),
+        _ => (frame, width, height),
+    };
     let (expected, channels) =
         (u128::from(width) * u128::from(height) * image.channels() as u128, channels as usize);
     if channels != image.channels() || body.len() as u128 != expected {

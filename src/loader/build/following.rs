@@ -9,7 +9,7 @@ use super::columns::{delivered, of_column};
 use crate::catalog::Projection;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
-    MaskCodec,
+    MaskCodec, SizeCodec,
 };
 use crate::decode::Image;
 use crate::error::{Error, Result};
@@ -76,9 +76,19 @@ impl LoaderBuilder {
         Ok(Followed { column, name: image.to_owned(), image: spec.clone() })
     }
 
-    /// The columns of geometry of the images that emit them.
+    /// The columns of geometry of the images that emit them, and those of the sizes of images on canvases.
     pub(super) fn geometries(&self, projection: &Projection) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
+        for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_size()) {
+            let codec = SizeCodec::new(self.followed(projection, image)?);
+            if projection.schema().index_of(&codec.name()).is_ok() {
+                return Err(Error::invalid("the sizes of images would have the name of a stored column")
+                    .hint("leave that out of `columns`")
+                    .at(of_column(&codec.name())));
+            }
+            let field = codec.field()?;
+            columns.push((Arc::new(codec) as Arc<dyn ColumnCodec>, field));
+        }
         for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_geometry()) {
             let codec = GeometryCodec::new(self.followed(projection, image)?);
             if projection.schema().index_of(&codec.name()).is_ok() {

@@ -1,0 +1,69 @@
+//! The sizes of images on their canvases, in a column that is not stored.
+
+use std::sync::Arc;
+
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+
+use super::Followed;
+use crate::column::tensor::tensor_field;
+use crate::column::{Cell, ColumnCodec, Noun, Slot};
+use crate::decode::{RowKey, Size, Workspace};
+use crate::error::Result;
+
+/// Height and width.
+const NUMBERS: usize = 2;
+
+/// Delivers the sizes of images.
+#[derive(Debug)]
+pub(crate) struct SizeCodec {
+    followed: Followed,
+}
+
+impl SizeCodec {
+    pub(crate) fn new(followed: Followed) -> Self {
+        SizeCodec { followed }
+    }
+
+    /// The name of the column.
+    pub(crate) fn name(&self) -> String {
+        format!("{}.size", self.followed.name)
+    }
+
+    /// The field that it delivers.
+    pub(crate) fn field(&self) -> Result<FieldRef> {
+        Ok(Arc::new(tensor_field(&self.name(), &[NUMBERS], DataType::Int32)?))
+    }
+}
+
+impl ColumnCodec for SizeCodec {
+    fn delivered(&self, _: &Field) -> Result<FieldRef> {
+        self.field()
+    }
+
+    fn slot(&self) -> Slot {
+        Slot::Fixed(NUMBERS * size_of::<i32>())
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.followed.column)
+    }
+
+    fn decode_following(
+        &self,
+        _: Option<Cell<'_>>,
+        image: Cell<'_>,
+        key: RowKey,
+        _: &Workspace,
+        slot: &mut [u8],
+    ) -> Result<()> {
+        let Size { height, width } = self.followed.drawn(image, key)?.target();
+        let (slot, _) = slot.as_chunks_mut::<{ size_of::<i32>() }>();
+        // A side is at most 65,535 pixels.
+        slot.iter_mut().zip([height, width]).for_each(|(to, side)| *to = (side as i32).to_ne_bytes());
+        Ok(())
+    }
+
+    fn noun(&self) -> Noun {
+        Noun { one: "an image", several: "images" }
+    }
+}

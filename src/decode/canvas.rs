@@ -1,0 +1,101 @@
+//! Images that cover a part of their slot: its upper left corner.
+
+use half::{bf16, f16};
+
+use super::pixel_type::{Layout, PixelType};
+use super::spec::{Image, Size};
+
+/// Moves an image of the size `shown` from the start of its slot to its place on the canvas, and fills the rest of that.
+pub(super) fn spread_image(image: &Image, shown: Size, slot: &mut [u8]) {
+    match image.pixel_type() {
+        PixelType::U8 => spread_type(image, shown, slot, |value| [value as u8]),
+        PixelType::F16 => spread_type(image, shown, slot, |value| f16::from_f32(value).to_ne_bytes()),
+        PixelType::BF16 => spread_type(image, shown, slot, |value| bf16::from_f32(value).to_ne_bytes()),
+        PixelType::F32 => spread_type(image, shown, slot, f32::to_ne_bytes),
+    }
+}
+
+fn spread_type<const BYTES: usize>(
+    image: &Image,
+    shown: Size,
+    slot: &mut [u8],
+    bytes_of: impl Fn(f32) -> [u8; BYTES],
+) {
+    let (canvas, channels) = (image.size(), image.channels());
+    let fill = image.fill.unwrap_or_default().map(bytes_of);
+    let fill = fill[..channels].as_flattened();
+    if image.pixel_layout() == Layout::Nhwc {
+        return spread(slot, shown, canvas, fill);
+    }
+    let area = |size: Size| size.height as usize * size.width as usize * BYTES;
+    // The last plane goes first, so that none is overwritten before it is moved.
+    for (plane, fill) in fill.chunks_exact(BYTES).enumerate().rev() {
+        let from = plane * area(shown);
+        slot.copy_within(from..from + area(shown), plane * area(canvas));
+        spread(&mut slot[plane * area(canvas)..][..area(canvas)], shown, canvas, fill);
+    }
+}
+
+/// Moves the rows of `shown` from the start of a plane to their places on the canvas, and fills the rest with a pixel.
+pub(super) fn spread(plane: &mut [u8], shown: Size, canvas: Size, pixel: &[u8]) {
+    let (from, to) = (shown.width as usize * pixel.len(), canvas.width as usize * pixel.len());
+    let height = shown.height as usize;
+    if from < to {
+        // The last row goes first, so that none is overwritten before it is moved.
+        for row in (0..height).rev() {
+            plane.copy_within(row * from..(row + 1) * from, row * to);
+            fill(&mut plane[row * to + from..(row + 1) * to], pixel);
+        }
+    }
+    fill(&mut plane[height * to..], pixel);
+}
+
+fn fill(bytes: &mut [u8], pixel: &[u8]) {
+    match pixel {
+        [first, others @ ..] if others.iter().all(|byte| byte == first) => bytes.fill(*first),
+        _ => bytes.chunks_exact_mut(pixel.len()).for_each(|to| to.copy_from_slice(pixel)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHOWN: Size = Size { height: 2, width: 1 };
+
+    #[test]
+    fn pixels_move_to_their_rows() {
+        let image = Image::fit((3, 2)).fill([7.0, 8.0, 9.0]);
+        let mut slot = [99; 18];
+        slot[..6].copy_from_slice(&[1, 2, 3, 4, 5, 6]);
+        spread_image(&image, SHOWN, &mut slot);
+        assert_eq!(slot, [1, 2, 3, 7, 8, 9, 4, 5, 6, 7, 8, 9, 7, 8, 9, 7, 8, 9]);
+    }
+
+    #[test]
+    fn planes_move_apart() {
+        let image = Image::fit((3, 2)).fill([7.0, 8.0, 9.0]).layout(Layout::Nchw);
+        let mut slot = [99; 18];
+        slot[..6].copy_from_slice(&[1, 4, 2, 5, 3, 6]);
+        spread_image(&image, SHOWN, &mut slot);
+        assert_eq!(slot, [1, 7, 4, 7, 7, 7, 2, 8, 5, 8, 8, 8, 3, 9, 6, 9, 9, 9]);
+    }
+
+    #[test]
+    fn every_type_is_filled() {
+        let grey = Image::fit((1, 2)).fill([-1.5; 3]).grayscale();
+        let shown = Size { height: 1, width: 1 };
+        for layout in Layout::ALL {
+            let mut slot = [0; 8];
+            slot[..4].copy_from_slice(&2.5f32.to_ne_bytes());
+            spread_image(&grey.clone().layout(layout).dtype(PixelType::F32), shown, &mut slot);
+            assert_eq!(
+                slot.as_chunks().0.iter().map(|four| f32::from_ne_bytes(*four)).collect::<Vec<_>>(),
+                [2.5, -1.5]
+            );
+        }
+        let mut slot = [0; 4];
+        spread_image(&grey.dtype(PixelType::F16), shown, &mut slot);
+        assert_eq!(slot[2..], f16::from_f32(-1.5).to_ne_bytes());
+    }
+}
