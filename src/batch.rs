@@ -78,6 +78,15 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
     }
 }
 
+/// Which of the selected rows have a value: true where a column is not null.
+pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> BooleanArray {
+    let there = match selection.nulls(sources) {
+        Some(nulls) => nulls.into_inner(),
+        None => BooleanBuffer::new_set(selection.len()),
+    };
+    BooleanArray::new(there, None)
+}
+
 fn booleans(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let arrays: Vec<&BooleanArray> = downcast(sources)?;
     let values: Vec<Option<&BooleanBuffer>> = arrays.iter().map(|array| Some(array.values())).collect();

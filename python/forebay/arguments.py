@@ -22,18 +22,18 @@ from .values import DiskCache, Shuffle, Skip, whole
 __all__: list[str] = []
 
 
-def names(columns: Any) -> list[str]:
+def names(columns: Any, argument: str = "columns") -> list[str]:
     """Names of columns."""
     if isinstance(columns, str):
-        raise InvalidError(f"columns must be a list of names, got one string (pass [{columns!r}])")
+        raise InvalidError(f"{argument} must be a list of names, got one string (pass [{columns!r}])")
     if isinstance(columns, (set, frozenset)):
-        raise InvalidError("columns must have an order, got a set (pass a list)")
+        raise InvalidError(f"{argument} must have an order, got a set (pass a list)")
     if not isinstance(columns, Iterable) or isinstance(columns, (bytes, Mapping)):
-        raise InvalidError(f"columns must be a list of names, got {type(columns).__qualname__}")
+        raise InvalidError(f"{argument} must be a list of names, got {type(columns).__qualname__}")
     found = list(columns)
     for name in found:
         if not isinstance(name, str):
-            raise InvalidError(f"columns must be a list of names, got {name!r} in it")
+            raise InvalidError(f"{argument} must be a list of names, got {name!r} in it")
     return found
 
 
@@ -121,6 +121,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "cache": cache and {"path": cache.path, "max_bytes": cache.max_bytes, "tier": cache.tier},
         "trace": arguments["trace"],
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
+        "null_mask": arguments.get("null_mask") or [],
     }
     return spec, filters.to_json(arguments["filter"])
 

@@ -103,6 +103,10 @@ class Loader:
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
         times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
         null inside; a list that is null becomes empty or, where all have as many numbers, a list of that value.
+    null_mask : iterable of str, optional
+        Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
+        False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
+        booleans, times, text, binary, and lists of so many numbers. Default: none.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -117,7 +121,7 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter`` or ``fill_null`` names a column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null`` or ``null_mask`` names a column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -168,6 +172,7 @@ class Loader:
         partition_types: Mapping[str, Any] | None = None,
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
+        null_mask: Iterable[str] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -192,6 +197,7 @@ class Loader:
             "partition_types": partition_types,
             "on_bad_row": on_bad_row,
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
+            "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {

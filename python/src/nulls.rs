@@ -35,8 +35,12 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array) -> PyResu
     .at(Place::default().column(name.as_str()))
     .hint(match fill(field.data_type()) {
         Some(fill) => format!(
-            "pass fill_null={{{name:?}: {fill}}}, leave such rows out with `on_bad_row`, or read the batch with its nulls \
-             through Arrow: pyarrow.record_batch(batch)"
+            "pass fill_null={{{name:?}: {fill}}}{}, leave such rows out with `on_bad_row`, or read the batch with its nulls \
+             through Arrow: pyarrow.record_batch(batch)",
+            match field.data_type() {
+                DataType::LargeList(_) => String::new(),
+                _ => format!(" or null_mask=[{name:?}]"),
+            }
         ),
         None => "leave such rows out with `on_bad_row`, or read the batch with its nulls through Arrow: \
              pyarrow.record_batch(batch)"

@@ -15,6 +15,7 @@ mod encoding;
 mod follow;
 mod form;
 mod image;
+mod masked;
 mod pad;
 mod plain;
 mod tensor;
@@ -36,6 +37,7 @@ pub(crate) use follow::{
 pub use follow::{BoxFormat, Boxes, Follow, Keypoints, Mask};
 pub(crate) use form::{CacheForm, Cost, KeptForm};
 pub(crate) use image::ImageCodec;
+pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
 pub use pad::Pad;
 pub(crate) use pad::{PadCodec, PadMaskCodec};
 pub(crate) use plain::PlainCodec;

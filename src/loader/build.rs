@@ -2,6 +2,7 @@
 
 mod columns;
 mod following;
+mod null_masks;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -183,6 +184,17 @@ impl LoaderBuilder {
     /// nulls are delivered.
     pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
         self.spec.fill_null.insert(column.into(), value.into());
+        self
+    }
+
+    /// Delivers beside each of these columns which of its values are there: booleans `<name>.mask`, false where it is null,
+    /// after the stored columns. The column itself has the value of [`fill_null`](Self::fill_null) there, or else 0, an empty
+    /// text or no bytes. For numbers, booleans, times, text, binary, and lists of fixed length, whose mask is for the row; in
+    /// names `*`, `?` and `[0-9]` match several. Default: none.
+    ///
+    /// A null in a list that is there is a bad row, unless `fill_null` gives a value.
+    pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.spec.null_mask = names.into_iter().map(Into::into).collect();
         self
     }
 

@@ -53,6 +53,9 @@ pub struct LoaderSpec {
     pub pad: BTreeMap<String, Pad>,
     /// The values that replace nulls, by column. Default: none.
     pub fill_null: BTreeMap<String, Fill>,
+    /// The columns, or patterns of their names, beside which a mask says which values are there. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub null_mask: Vec<String>,
     /// The rows to read. Default: all.
     pub filter: Option<Filter>,
     /// The share of this process. Default: everything.
@@ -118,6 +121,7 @@ impl Default for LoaderSpec {
             encode: BTreeMap::new(),
             pad: BTreeMap::new(),
             fill_null: BTreeMap::new(),
+            null_mask: Vec::new(),
             filter: None,
             shard: Shard::default(),
             shuffle: Shuffle::default(),
@@ -173,6 +177,7 @@ mod tests {
             ("bytes", vec![0, 255].into()),
         ];
         spec.fill_null.extend(fills.map(|(name, fill)| (name.to_owned(), fill)));
+        spec.null_mask = vec!["text".into(), "number*".into()];
         spec.shard = Shard::new(3, 8).unwrap();
         spec.shuffle = Shuffle::exact(u64::MAX).lanes(16);
         (spec.batch_size, spec.drop_last, spec.epochs) = (64, true, Some(90));

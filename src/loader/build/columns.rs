@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
+use super::null_masks::no_mask;
 use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
 use crate::column::{ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot};
@@ -89,9 +90,17 @@ impl LoaderBuilder {
         }
         let declared = Declared::of(&self.dataset.catalog.schema);
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
+        let masked = self.null_masked(projection)?;
+        for field in &masked {
+            if codecs.contains_key(field.name().as_str()) {
+                return Err(no_mask().at(of_column(field.name())));
+            }
+            fills.insert(field.name(), self.masked(&declared, field)?);
+        }
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(projection, name, "fill_null")?;
-            if self.spec.encode.contains_key(name) || self.spec.pad.contains_key(name) {
+            let is_used = self.spec.encode.contains_key(name) || self.spec.pad.contains_key(name);
+            if is_used || fills.contains_key(name.as_str()) {
                 continue;
             }
             if let Some((codec, _)) = codecs.get(name.as_str()) {
@@ -108,6 +117,7 @@ impl LoaderBuilder {
         let mut each = each.collect::<Result<Vec<_>>>()?;
         each.extend(self.geometries(projection)?);
         each.extend(self.pad_masks(projection)?);
+        each.extend(self.null_masks(projection, &masked)?);
         let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
@@ -246,13 +256,16 @@ pub(super) fn delivered(
     delivered_by(Arc::new(codec), stored)
 }
 
-fn delivered_by(codec: Arc<dyn ColumnCodec>, stored: &Field) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
+pub(super) fn delivered_by(
+    codec: Arc<dyn ColumnCodec>,
+    stored: &Field,
+) -> Result<(Arc<dyn ColumnCodec>, FieldRef)> {
     let field = codec.delivered(stored).map_err(|error| error.at(of_column(stored.name())))?;
     Ok((codec, field))
 }
 
 /// The codec of a column that nobody asks to decode: values as they are stored, or as the files declare them.
-fn plain(
+pub(super) fn plain(
     declared: &Declared,
     stored: &Field,
     fill: Option<&Fill>,

@@ -1,0 +1,201 @@
+//! Columns with nulls as dense arrays: filled, beside a column that says which values are there.
+
+use std::sync::Arc;
+
+use super::{ColumnCodec, GatheredRows, Noun};
+use crate::arrow::array::{Array, ArrayRef, AsArray};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::{Fill, Selection, gather, presence};
+use crate::error::{Error, ErrorKind, Result};
+
+const NOUN: Noun = Noun { one: "a value", several: "values" };
+
+/// The value under a null of a type, where none is given: 0, an empty text, or no bytes.
+///
+/// Fails with `Invalid` for a type whose rows are no values of one width, text or binary.
+pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fill> {
+    let zero = match stored {
+        DataType::Utf8View => Fill::from(""),
+        DataType::BinaryView => Fill::from(Vec::new()),
+        _ => Fill::from(0.0),
+    };
+    let refused = |hint: &str| {
+        let cause = format!("holds {stored}, whose nulls have no mask of their own");
+        Err(Error::invalid(cause).hint(hint))
+    };
+    match stored {
+        DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => refused(
+            "lists of numbers have a mask with `pad`; others keep their nulls in the batch as Arrow has it",
+        ),
+        DataType::Struct(_) => refused("its fields have nulls: read them through Arrow"),
+        _ if zero.check(stored).is_err() => refused("read the batch with its nulls through Arrow"),
+        _ => Ok(given.cloned().unwrap_or(zero)),
+    }
+}
+
+/// Delivers a column with a value in the place of each null.
+#[derive(Debug)]
+pub(crate) struct MaskedCodec {
+    /// The same column with a fill.
+    filled: Arc<dyn ColumnCodec>,
+    /// Whether the user gave that fill: it then stands for nulls among the values of a row as well.
+    is_given: bool,
+}
+
+impl MaskedCodec {
+    pub(crate) fn new(filled: Arc<dyn ColumnCodec>, is_given: bool) -> Self {
+        MaskedCodec { filled, is_given }
+    }
+}
+
+impl ColumnCodec for MaskedCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.filled.delivered(stored)
+    }
+
+    /// A row that is there, with a null among its values, is not what the mask says.
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let (gathered, mut refused) = self.filled.gather_rows(sources, selection)?;
+        if !self.is_given && sources.iter().any(|source| has_nulls_in_rows(*source)) {
+            refused.extend(nulls_in_rows(gather(sources, selection, None)?.as_ref()));
+        }
+        Ok((gathered, refused))
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}
+
+fn has_nulls_in_rows(source: &dyn Array) -> bool {
+    source.as_fixed_size_list_opt().is_some_and(|lists| lists.values().null_count() > 0)
+}
+
+/// The lists of fixed length that are there and hold a null.
+fn nulls_in_rows(lists: &dyn Array) -> Vec<(usize, Error)> {
+    let Some(lists) = lists.as_fixed_size_list_opt() else { return Vec::new() };
+    let Some(nulls) = lists.values().nulls() else { return Vec::new() };
+    let length = usize::try_from(lists.value_length()).unwrap_or(0);
+    let rows = (0..lists.len())
+        .filter(|row| lists.is_valid(*row) && nulls.slice(row * length, length).null_count() > 0);
+    let error = || {
+        Error::new(ErrorKind::BadRow, "null in a list, of which the mask says that it is there")
+            .hint("give a value with `fill_null`")
+    };
+    rows.map(|row| (row, error())).collect()
+}
+
+/// Delivers in which rows a column has a value, in a column that is not stored.
+#[derive(Debug)]
+pub(crate) struct NullMaskCodec {
+    /// The place of that column.
+    pub(crate) column: usize,
+    pub(crate) name: String,
+}
+
+impl ColumnCodec for NullMaskCodec {
+    fn delivered(&self, _: &Field) -> Result<FieldRef> {
+        Ok(Arc::new(Field::new(&self.name, DataType::Boolean, false)))
+    }
+
+    fn follows(&self) -> Option<usize> {
+        Some(self.column)
+    }
+
+    fn gather(&self, sources: &[&dyn Array], selection: &Selection) -> Result<ArrayRef> {
+        Ok(Arc::new(presence(sources, selection)))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn noun(&self) -> Noun {
+        NOUN
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{
+        BinaryViewArray, BooleanArray, Date32Array, FixedSizeBinaryArray, FixedSizeListArray, Float32Array,
+        Int64Array, StringViewArray,
+    };
+    use crate::arrow::datatypes::Int16Type;
+    use crate::column::PlainCodec;
+
+    /// The column, its mask, and the bad rows, of the rows 2, 0 and 1 of a column of three.
+    fn masked(column: &dyn Array, given: Option<Fill>) -> (ArrayRef, Vec<bool>, Vec<usize>) {
+        let fill = masked_fill(column.data_type(), given.as_ref()).unwrap();
+        let codec = MaskedCodec::new(Arc::new(PlainCodec { fill: Some(fill) }), given.is_some());
+        let field = Field::new("x", column.data_type().clone(), true);
+        let rows = Selection::new(vec![(0, 2), (0, 0), (0, 1)]);
+        let (values, refused) = codec.gather_rows(&[column], &rows).unwrap();
+        let expected = codec.delivered(&field).unwrap();
+        assert_eq!((values.data_type(), expected.is_nullable()), (expected.data_type(), false));
+        assert_eq!(values.null_count(), 0);
+        let mask = NullMaskCodec { column: 0, name: "x.mask".into() };
+        let mask = mask.gather(&[column], &rows).unwrap();
+        assert_eq!(mask.null_count(), 0);
+        let refused = refused.into_iter().map(|(row, _)| row).collect();
+        (values, mask.as_boolean().values().iter().collect(), refused)
+    }
+
+    #[test]
+    fn each_null_has_a_value_and_is_false_in_the_mask() {
+        let here = [false, true, true];
+        let numbers: [ArrayRef; 5] = [
+            Arc::new(Int64Array::from(vec![Some(5), Some(6), None])),
+            Arc::new(Float32Array::from(vec![Some(5.0), Some(6.0), None])),
+            Arc::new(Date32Array::from(vec![Some(5), Some(6), None])),
+            Arc::new(BooleanArray::from(vec![Some(true), Some(true), None])),
+            Arc::new(FixedSizeBinaryArray::from(vec![Some(&[5, 5][..]), Some(&[6, 6]), None])),
+        ];
+        for column in numbers {
+            let (values, mask, refused) = masked(column.as_ref(), None);
+            assert_eq!((&mask[..], refused.len()), (&here[..], 0));
+            let (given, _, _) = masked(column.as_ref(), Some(1.0.into()));
+            assert_eq!(values.slice(1, 2).as_ref(), column.slice(0, 2).as_ref());
+            assert_eq!(given.slice(1, 2).as_ref(), column.slice(0, 2).as_ref());
+            assert_ne!(values.slice(0, 1).as_ref(), given.slice(0, 1).as_ref());
+        }
+        let texts = StringViewArray::from(vec![Some("a"), Some("b"), None]);
+        let (values, mask, _) = masked(&texts, None);
+        assert_eq!(values.as_string::<i64>().iter().flatten().collect::<Vec<_>>(), ["", "a", "b"]);
+        assert_eq!(mask, here);
+        let (values, ..) = masked(&texts, Some("none".into()));
+        assert_eq!(values.as_string::<i64>().value(0), "none");
+        let (values, mask, _) = masked(&BinaryViewArray::from(vec![Some(&b"a"[..]), Some(b""), None]), None);
+        assert_eq!(values.as_binary::<i64>().iter().flatten().collect::<Vec<_>>(), [&b""[..], b"a", b""]);
+        assert_eq!(mask, here);
+    }
+
+    #[test]
+    fn a_mask_is_for_whole_rows_of_lists() {
+        let lists = vec![Some(vec![Some(1), Some(2)]), Some(vec![Some(3), None]), None];
+        let lists = FixedSizeListArray::from_iter_primitive::<Int16Type, _, _>(lists, 2);
+        let (values, mask, refused) = masked(&lists, None);
+        assert_eq!((mask, refused), (vec![false, true, true], vec![2]));
+        let first = values.as_fixed_size_list().value(0);
+        assert_eq!(first.as_primitive::<Int16Type>().values(), &[0, 0]);
+        let (values, _, refused) = masked(&lists, Some(7.0.into()));
+        let values = values.as_fixed_size_list().values().as_primitive::<Int16Type>().clone();
+        assert_eq!((values.values().as_ref(), refused.len()), (&[7, 7, 1, 2, 3, 7][..], 0));
+    }
+
+    #[test]
+    fn what_has_no_value_to_fill_is_refused() {
+        let item = |of| Arc::new(Field::new("item", of, true));
+        for stored in [
+            DataType::List(item(DataType::Int8)),
+            DataType::Struct([item(DataType::Int8)].into_iter().collect()),
+            DataType::Decimal128(9, 2),
+            DataType::FixedSizeList(item(DataType::Utf8View), 2),
+            DataType::Null,
+        ] {
+            let error = masked_fill(&stored, None).unwrap_err();
+            assert!(error.to_string().contains("no mask of their own"), "{error}");
+        }
+    }
+}
