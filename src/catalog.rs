@@ -11,6 +11,7 @@ mod file_columns;
 mod fingerprint;
 mod footer;
 pub(crate) mod pages;
+mod projection;
 pub(crate) mod thrift;
 mod types;
 
@@ -22,7 +23,7 @@ use std::sync::{Arc, OnceLock};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use crate::arrow::widen::widest;
-use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
+use crate::error::{Error, ErrorKind, Place, Result, nearest};
 use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
 
@@ -30,6 +31,8 @@ pub use crate::snapshot::FileVersion;
 pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
+pub use projection::Projection;
+pub(crate) use projection::{Reads, Selected, joined};
 pub(crate) use types::{leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
@@ -105,31 +108,6 @@ pub struct Group {
     pub rows: u64,
     /// Ordinal in the data set of its first row.
     pub first_row: u64,
-}
-
-/// Columns of a catalogue, in the order in which they are delivered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Projection {
-    columns: Arc<[usize]>,
-    schema: SchemaRef,
-}
-
-impl Projection {
-    /// Indices into the catalogue's schema.
-    pub fn columns(&self) -> &[usize] {
-        &self.columns
-    }
-
-    /// The schema of the batches that are read with it.
-    pub fn schema(&self) -> &SchemaRef {
-        &self.schema
-    }
-
-    /// Whether decoded rows may point into the bytes that they were read from.
-    pub(crate) fn keeps_bytes(&self) -> bool {
-        let is_view = |field: &&Field| matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView);
-        self.schema.flattened_fields().iter().any(is_view)
-    }
 }
 
 impl Catalog {
@@ -231,9 +209,14 @@ impl Catalog {
     }
 
     fn project_columns(&self, columns: Vec<usize>) -> Result<Projection> {
-        types::check_read(columns.iter().map(|&column| self.schema.field(column)))?;
-        let schema = Arc::new(self.schema.project(&columns).or_fail()?);
-        Ok(Projection { columns: columns.into(), schema })
+        self.select(columns.into_iter().map(Selected::whole).collect())
+    }
+
+    /// Columns, and fields of them.
+    ///
+    /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
+    pub(crate) fn select(&self, selected: Vec<Selected>) -> Result<Projection> {
+        Projection::new(&self.schema, selected)
     }
 
     /// Where `group` is, for messages.
@@ -362,7 +345,7 @@ pub(crate) fn chunks<'a>(
     group: &Group,
     projection: &Projection,
 ) -> impl Iterator<Item = (usize, ColumnChunk<'a>)> {
-    footer.chunks_at(group.index, footer.columns.leaves(projection.columns()))
+    footer.chunks_at(group.index, footer.columns.leaves(projection))
 }
 
 impl File {

@@ -73,7 +73,7 @@
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
-//! | all options as one value | [`LoaderSpec`], [`CacheSpec`] |
+//! | all options as one value | [`LoaderSpec`], [`CacheSpec`], [`Flatten`] |
 //! | resume | [`Position`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
@@ -172,8 +172,8 @@ pub use column::{
 pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Epoch, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow, OpenOptions,
-    RankPlan, Receipt, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
+    OpenOptions, RankPlan, Receipt, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use shard::{Position, Shard, Shuffle};

@@ -37,6 +37,15 @@ def names(columns: Any, argument: str = "columns") -> list[str]:
     return found
 
 
+def flattened(flatten: Any) -> bool | list[str]:
+    """Whether structures are flattened, or which."""
+    if isinstance(flatten, (bool, np.bool_)):
+        return bool(flatten)
+    if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
+        raise InvalidError(f"flatten must be True, False or a list of names, got {flatten!r}")
+    return names(list(flatten), "flatten")
+
+
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
     """A dict with names as keys."""
     try:
@@ -122,6 +131,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "trace": arguments["trace"],
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
         "null_mask": arguments.get("null_mask") or [],
+        "flatten": arguments.get("flatten") or False,
     }
     return spec, filters.to_json(arguments["filter"])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
-from .arguments import checked, mapping, names, options
+from .arguments import checked, flattened, mapping, names, options
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
@@ -50,7 +50,8 @@ class Loader:
         A path, URL or glob, a list of them, or a :class:`Dataset` that is open already.
     columns : iterable of str, optional
         Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
-        a column that is also named is where it is named. Default: all columns.
+        a column that is also named is where it is named. ``"meta.author"`` is that field of a structure, which is delivered
+        with the fields that are named alone; the others are not fetched. Default: all columns.
     decode : mapping from str to Image, Boxes, Keypoints, Mask or Tensor, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
@@ -107,6 +108,10 @@ class Loader:
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
         False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
         booleans, times, text, binary, and lists of so many numbers. Default: none.
+    flatten : bool or iterable of str, default False
+        Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
+        the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
+        as it is delivered; structures that ``decode`` or ``encode`` names stay whole.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -173,6 +178,7 @@ class Loader:
         on_bad_row: Literal["raise"] | Skip = "raise",
         fill_null: Mapping[str, float | str | bytes] | None = None,
         null_mask: Iterable[str] | None = None,
+        flatten: bool | Iterable[str] = False,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -198,6 +204,7 @@ class Loader:
             "on_bad_row": on_bad_row,
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
+            "flatten": flattened(flatten),
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {

@@ -184,6 +184,8 @@ class _SpecDict(TypedDict, total=False):
     """The columns that are encoded, where there are any."""
     pad: dict[str, dict[str, Any]]
     """The columns of lists that are padded, where there are any."""
+    flatten: bool | list[str]
+    """The structures whose fields are columns, where there are any."""
     null_mask: list[str]
     """The columns with a mask for their nulls, where there are any."""
 

@@ -7,7 +7,7 @@ use parquet::arrow::parquet_to_arrow_schema;
 use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
-use super::types;
+use super::{Projection, types};
 use crate::arrow::datatypes::{Schema, SchemaRef};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::snapshot::Constant;
@@ -101,9 +101,26 @@ impl FileColumns {
         roots
     }
 
-    /// The leaf columns of the catalogue's `columns`, ascending, as the file orders them.
-    pub(crate) fn leaves(&self, columns: &[usize]) -> Vec<usize> {
-        self.leaves_of(&self.roots(columns))
+    /// The leaf columns of a projection, ascending, as the file orders them.
+    pub(crate) fn leaves(&self, projection: &Projection) -> Vec<usize> {
+        self.read_of(&self.roots(projection.columns()), projection)
+    }
+
+    /// The leaf columns of the file's columns `roots` that a projection reads, both ascending.
+    pub(crate) fn read_of(&self, roots: &[usize], projection: &Projection) -> Vec<usize> {
+        let mut leaves = self.leaves_of(roots);
+        if projection.is_whole() {
+            return leaves;
+        }
+        let column_of = |root| {
+            projection.columns().iter().copied().find(|&column| self.origin(column) == Origin::Stored(root))
+        };
+        leaves.retain(|&leaf| {
+            let path = self.parquet.columns()[leaf].path().parts();
+            let column = column_of(self.parquet.get_column_root_idx(leaf));
+            column.is_none_or(|column| projection.reads(column, path.get(1..).unwrap_or_default()))
+        });
+        leaves
     }
 
     /// The Parquet schema of the file's columns `roots` alone, which ascend.

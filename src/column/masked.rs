@@ -27,7 +27,7 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
         DataType::List(_) | DataType::LargeList(_) | DataType::Map(..) => refused(
             "lists of numbers have a mask with `pad`; others keep their nulls in the batch as Arrow has it",
         ),
-        DataType::Struct(_) => refused("its fields have nulls: read them through Arrow"),
+        DataType::Struct(_) => refused("its fields are columns with masks of their own with `flatten`"),
         _ if zero.check(stored).is_err() => refused("read the batch with its nulls through Arrow"),
         _ => Ok(given.cloned().unwrap_or(zero)),
     }
@@ -145,12 +145,13 @@ mod tests {
     #[test]
     fn each_null_has_a_value_and_is_false_in_the_mask() {
         let here = [false, true, true];
+        let pairs = [Some([5; 2]), Some([6; 2]), None];
         let numbers: [ArrayRef; 5] = [
             Arc::new(Int64Array::from(vec![Some(5), Some(6), None])),
             Arc::new(Float32Array::from(vec![Some(5.0), Some(6.0), None])),
             Arc::new(Date32Array::from(vec![Some(5), Some(6), None])),
             Arc::new(BooleanArray::from(vec![Some(true), Some(true), None])),
-            Arc::new(FixedSizeBinaryArray::from(vec![Some(&[5, 5][..]), Some(&[6, 6]), None])),
+            Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(pairs.into_iter(), 2).unwrap()),
         ];
         for column in numbers {
             let (values, mask, refused) = masked(column.as_ref(), None);

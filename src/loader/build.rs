@@ -3,6 +3,7 @@
 mod columns;
 mod following;
 mod null_masks;
+mod projection;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use super::machine::{default_memory, processors};
 use super::pipe::Engine;
 use super::plan::RankPlan;
 use super::sizing::{Grouping, Sizing};
-use super::spec::{CacheSpec, LoaderSpec};
+use super::spec::{CacheSpec, Flatten, LoaderSpec};
 use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
@@ -130,9 +131,24 @@ impl LoaderBuilder {
     }
 
     /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several: `feature_*`. A column that is also
-    /// named is where it is named. Default: all.
+    /// named is where it is named. `meta.author` is that field of a structure, which is delivered with the fields that are
+    /// named alone; the others are not fetched. Default: all.
     pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.spec.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Delivers the fields of structures as columns of their own, `meta.author`, at any depth: of all structures with `true`,
+    /// or of the columns that are named. A field of a structure that is null is null. Options name such a column as it is
+    /// delivered. Structures that [`decode`](Self::decode) or a like option names stay whole. Default: none.
+    ///
+    /// ```no_run
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().flatten(["meta"]).fill_null("meta.year", 0.0).build()
+    /// # }
+    /// ```
+    pub fn flatten(mut self, flatten: impl Into<Flatten>) -> Self {
+        self.spec.flatten = flatten.into();
         self
     }
 
@@ -393,8 +409,7 @@ impl LoaderBuilder {
         let (codecs, schema) = self.codecs(&projection)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
-        let stored = projection.schema().fields().iter();
-        spec.columns = Some(stored.map(|field| field.name().clone()).collect());
+        spec.columns = Some(projection.names(&catalog.schema));
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
         let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();

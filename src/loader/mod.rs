@@ -58,7 +58,7 @@ pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;
-pub use spec::{CacheSpec, LoaderSpec};
+pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
 #[doc(hidden)]
 pub use threads::forked;

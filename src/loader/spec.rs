@@ -36,6 +36,9 @@ use crate::sizes;
 pub struct LoaderSpec {
     /// The columns to read, in the order of delivery, or patterns of their names. Default: all.
     pub columns: Option<Vec<String>>,
+    /// The structures whose fields are delivered as columns. Default: none.
+    #[serde(skip_serializing_if = "Flatten::is_none")]
+    pub flatten: Flatten,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
     /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
@@ -106,6 +109,53 @@ pub struct CacheSpec {
     pub tier: Tier,
 }
 
+/// The structures whose fields are delivered as columns.
+///
+/// ```
+/// use forebay::Flatten;
+///
+/// assert_eq!(Flatten::from(true), Flatten::All(true));
+/// assert_eq!(Flatten::from(["meta"]), Flatten::Columns(vec!["meta".to_owned()]));
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Flatten {
+    /// All that are read, or none.
+    All(bool),
+    /// Those of these columns.
+    Columns(Vec<String>),
+}
+
+impl Flatten {
+    fn is_none(&self) -> bool {
+        matches!(self, Flatten::All(false)) || matches!(self, Flatten::Columns(names) if names.is_empty())
+    }
+}
+
+impl Default for Flatten {
+    fn default() -> Self {
+        Flatten::All(false)
+    }
+}
+
+impl From<bool> for Flatten {
+    fn from(all: bool) -> Self {
+        Flatten::All(all)
+    }
+}
+
+impl From<Vec<String>> for Flatten {
+    fn from(columns: Vec<String>) -> Self {
+        Flatten::Columns(columns)
+    }
+}
+
+impl<S: Into<String>, const N: usize> From<[S; N]> for Flatten {
+    fn from(columns: [S; N]) -> Self {
+        Flatten::Columns(columns.into_iter().map(Into::into).collect())
+    }
+}
+
 impl LoaderSpec {
     /// Rows of a batch by default: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
@@ -115,6 +165,7 @@ impl Default for LoaderSpec {
     fn default() -> Self {
         LoaderSpec {
             columns: None,
+            flatten: Flatten::default(),
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
             tensors: BTreeMap::new(),
@@ -159,6 +210,7 @@ mod tests {
         let mut spec = LoaderSpec::default();
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
+        spec.flatten = ["meta"].into();
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
         let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
         spec.follow.insert("boxes".into(), boxes.into());
@@ -195,6 +247,7 @@ mod tests {
             read(r#"{"memory": "4g", "on_bad_row": "raise", "fill_null": {"x": 0, "s": ""}}"#).unwrap();
         assert_eq!((spec.memory, spec.on_bad_row), (Some(4_000_000_000), OnBadRow::Raise));
         assert_eq!(spec.fill_null["x"], Fill::from(0.0));
+        assert_eq!(read(r#"{"flatten": true}"#).unwrap().flatten, Flatten::All(true));
         let shuffle = |text: &str| read(&format!(r#"{{"shuffle": {text}}}"#)).unwrap().shuffle;
         assert_eq!(shuffle(r#"{"seed": 17, "window_rows": 5}"#), Shuffle::seeded(17).window_rows(5));
         assert_eq!(shuffle(r#"{"mixing": "exact", "seed": 17}"#), Shuffle::exact(17));
@@ -207,6 +260,7 @@ mod tests {
             (r#"{"batchsize": 64}"#, "batchsize"),
             (r#"{"memory": "much"}"#, "not a size"),
             (r#"{"memory": -1}"#, "a size"),
+            (r#"{"flatten": 1}"#, "Flatten"),
             (r#"{"shard": {"rank": 8, "world": 8}}"#, "outside a world"),
             (r#"{"shuffle": {"seed": 1, "mixing": "some"}}"#, "some"),
             (r#"{"fill_null": {"x": {"number": "much"}}}"#, "much"),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parquet::DecodeResult;
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 use parquet::basic::{LogicalType, Type};
@@ -107,7 +108,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
     };
     let columns = &footer.columns;
     let roots = columns.roots(projection.columns());
-    let leaves = columns.leaves_of(&roots);
+    let leaves = columns.leaves(projection);
     // The rows of a selection are few, or those of a row group that is dealt in two parts.
     let are_whole = readers.iter().all(|reader| reader.selection.is_none());
     let numbers = leaves.iter().map(|&leaf| {
@@ -287,7 +288,7 @@ impl<'a> RowGroupReader<'a> {
                 let found = at(range.start).zip(at(range.end)).filter(|(_, to)| *to <= bytes.len());
                 found.map(|(from, to)| bytes.slice(from..to)).ok_or_else(|| not_fetched(range))
             };
-            decode(row_group, &columns.schema, &[root], selection, (rows, step, limit), bytes)
+            decode(row_group, &columns.schema, (&[root], None), selection, (rows, step, limit), bytes)
         };
         let batch = guarded(decode)?;
         if batch.num_rows() != rows {
@@ -317,7 +318,19 @@ impl<'a> RowGroupReader<'a> {
     fn decode_as(&self, schema: &SchemaRef, roots: &[usize], step: usize, limit: u64) -> Result<RecordBatch> {
         let row_group = self.footer.row_group(self.group.index, roots)?;
         let limits = (self.group.rows as usize, step, limit);
-        decode(row_group, schema, roots, self.selection.cloned(), limits, |range| self.bytes(range))
+        let fields = self.fields_of(roots);
+        decode(row_group, schema, (roots, fields), self.selection.cloned(), limits, |range| self.bytes(range))
+    }
+
+    /// The leaf columns to decode, by their place among all those of the columns `roots`; `None` for all.
+    fn fields_of(&self, roots: &[usize]) -> Option<Vec<usize>> {
+        if self.projection.is_whole() {
+            return None;
+        }
+        let columns = &self.footer.columns;
+        let read = columns.read_of(roots, self.projection);
+        let all = columns.leaves_of(roots).into_iter().enumerate();
+        Some(all.filter(|(_, leaf)| read.binary_search(leaf).is_ok()).map(|(place, _)| place).collect())
     }
 
     /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps them
@@ -397,30 +410,30 @@ impl<'a> RowGroupReader<'a> {
     /// Brings the file's columns into the projection's order and types, with its constants among them.
     fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
         let schema = self.projection.schema();
-        let columns = self.projection.columns().iter().zip(schema.fields()).map(|(&column, field)| {
-            let root = match self.footer.columns.origin(column) {
+        let columns = self.projection.selected().iter().zip(schema.fields()).map(|(selected, field)| {
+            let root = match self.footer.columns.origin(selected.column) {
                 Origin::Stored(root) => root,
                 Origin::Constant(constant) => {
                     let value = repeated(&self.file.constants[constant].value, rows)?;
-                    return renamed(&value, field.data_type());
+                    return renamed(&selected.of(&value, field.data_type())?, field.data_type());
                 }
             };
             let at = roots.binary_search(&root).map_err(|_| {
                 Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
             })?;
-            renamed(&arrays[at], field.data_type())
+            renamed(&selected.of(&arrays[at], field.data_type())?, field.data_type())
         });
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 }
 
-/// Decodes the only row group of `metadata`, which has the columns at `roots` of `schema` alone: its selected rows, of all
-/// `rows` so many at a time, to at most `limit` bytes if these are fewer.
+/// Decodes the only row group of `metadata`, which has the columns at `roots` of `schema` alone, or of their leaves those at
+/// `leaves`: its selected rows, of all `rows` so many at a time, to at most `limit` bytes if these are fewer.
 fn decode(
     metadata: ParquetMetaData,
     schema: &SchemaRef,
-    roots: &[usize],
+    (roots, leaves): (&[usize], Option<Vec<usize>>),
     selection: Option<RowSelection>,
     (rows, step, limit): (usize, usize, u64),
     bytes: impl Fn(&Range<u64>) -> Result<Bytes>,
@@ -428,6 +441,10 @@ fn decode(
     let options = ArrowReaderOptions::new().with_schema(Arc::new(schema.project(roots).or_fail()?));
     let metadata = ArrowReaderMetadata::try_new(Arc::new(metadata), options).or_fail()?;
     let mut builder = ParquetPushDecoderBuilder::new_with_metadata(metadata).with_batch_size(step);
+    if let Some(leaves) = leaves {
+        let mask = ProjectionMask::leaves(builder.parquet_schema(), leaves);
+        builder = builder.with_projection(mask);
+    }
     if let Some(selection) = selection {
         builder = builder.with_row_selection(selection);
     }

@@ -1,6 +1,6 @@
-//! Columns: which are read, and the codec of each.
+//! The codec of each column that is read.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -10,43 +10,9 @@ use super::null_masks::no_mask;
 use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
 use crate::column::{ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot};
-use crate::error::{Error, ErrorKind, Place, Result};
-use crate::source::{is_pattern, matches_name};
+use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
-    pub(super) fn projection(&self) -> Result<Projection> {
-        let catalog = &self.dataset.catalog;
-        let all = || catalog.schema.fields().iter().map(|field| field.name().as_str());
-        let Some(listed) = &self.spec.columns else {
-            return catalog.project(&all().collect::<Vec<_>>());
-        };
-        if listed.is_empty() {
-            return Err(Error::invalid("an empty list of columns").hint("leave out `columns` to read all"));
-        }
-        let mut names: Vec<&str> = Vec::with_capacity(listed.len());
-        for (at, name) in listed.iter().enumerate() {
-            // A name that exists is taken literally, whatever characters it has.
-            if catalog.schema.column_with_name(name).is_some() || !is_pattern(name) {
-                if listed[..at].contains(name) {
-                    let cause = format!("column {name:?} is listed twice, again at place {}", at + 1);
-                    return Err(Error::invalid(cause));
-                }
-                names.push(name);
-                continue;
-            }
-            let mut matching = all().filter(|column| matches_name(name, column)).peekable();
-            if matching.peek().is_none() {
-                let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
-                return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
-            }
-            // A column is where it is named, or else where it is first matched.
-            names.extend(matching.filter(|column| !listed.iter().any(|name| name == column)));
-            let mut seen = HashSet::new();
-            names.retain(|name| seen.insert(*name));
-        }
-        catalog.project(&names)
-    }
-
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
@@ -181,9 +147,9 @@ impl LoaderBuilder {
                 Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
                 Slot::Gathered if is_variable(field.data_type()) => {
                     bytes_of_row.columns.push(column);
-                    variable.push(field.name().as_str());
+                    variable.push(column);
                 }
-                Slot::Gathered => alike.push(field.name().as_str()),
+                Slot::Gathered => alike.push(column),
             }
         }
         // Columns that are not stored come after the others.
@@ -193,10 +159,10 @@ impl LoaderBuilder {
             }
         }
         if !alike.is_empty() {
-            bytes_of_row.others += row_bytes(catalog, &catalog.project(&alike)?);
+            bytes_of_row.others += row_bytes(catalog, &projection.only(&catalog.schema, &alike)?);
         }
         if !variable.is_empty() {
-            let projection = catalog.project(&variable)?;
+            let projection = projection.only(&catalog.schema, &variable)?;
             let lengths = catalog.groups.iter().map(|group| catalog.values_bytes(group, &projection));
             let (bytes, are_known) = lengths
                 .fold((0u64, true), |sum, (bytes, known)| (sum.0.saturating_add(bytes), sum.1 && known));
@@ -213,13 +179,12 @@ impl LoaderBuilder {
         name: &str,
         argument: &str,
     ) -> Result<&'a Field> {
+        if let Some((_, field)) = projection.schema().column_with_name(name) {
+            return Ok(field);
+        }
         self.dataset.catalog.column(name)?;
-        projection.schema().field_with_name(name).map_err(|_| {
-            Error::invalid(format!(
-                "{argument} names column {name:?}, which is not among the columns to read"
-            ))
-            .hint("add it to `columns`")
-        })
+        let cause = format!("{argument} names column {name:?}, which is not among the columns to read");
+        Err(Error::invalid(cause).hint("add it to `columns`"))
     }
 }
 

@@ -1,0 +1,239 @@
+//! The columns to read: by name, by pattern, and by the path of a field in a structure.
+
+use std::collections::HashSet;
+
+use crate::arrow::datatypes::{DataType, Field};
+
+use super::LoaderBuilder;
+use super::columns::of_column;
+use crate::catalog::{Projection, Reads, Selected, joined};
+use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::loader::spec::Flatten;
+use crate::source::{is_pattern, matches_name};
+
+/// A column, or a field in it: an index into the catalogue's schema, and the names from there.
+type Path = (usize, Vec<String>);
+
+impl LoaderBuilder {
+    pub(super) fn projection(&self) -> Result<Projection> {
+        let catalog = &self.dataset.catalog;
+        let is_flat = self.flattened()?;
+        let all = || {
+            (0..catalog.schema.fields().len()).flat_map(|column| self.fields((column, Vec::new()), &is_flat))
+        };
+        let paths = match &self.spec.columns {
+            None => all().collect(),
+            Some(listed) if listed.is_empty() => {
+                return Err(
+                    Error::invalid("an empty list of columns").hint("leave out `columns` to read all")
+                );
+            }
+            Some(listed) => self.listed(listed, &all().collect::<Vec<_>>(), &is_flat)?,
+        };
+        if let Flatten::Columns(names) = &self.spec.flatten {
+            for name in names {
+                let column = catalog.column(name)?;
+                if !paths.iter().any(|(read, _)| *read == column) {
+                    let cause =
+                        format!("flatten names column {name:?}, which is not among the columns to read");
+                    return Err(Error::invalid(cause).hint("add it to `columns`"));
+                }
+            }
+        }
+        catalog.select(self.selected(paths, &is_flat)?)
+    }
+
+    /// Of each column of the catalogue whether its fields are delivered as columns.
+    fn flattened(&self) -> Result<Vec<bool>> {
+        let fields = self.dataset.catalog.schema.fields();
+        let can_be = |field: &Field| {
+            matches!(field.data_type(), DataType::Struct(_)) && !self.is_made_of_it(field.name())
+        };
+        match &self.spec.flatten {
+            Flatten::All(all) => Ok(fields.iter().map(|field| *all && can_be(field)).collect()),
+            Flatten::Columns(names) => {
+                for name in names {
+                    let field = &fields[self.dataset.catalog.column(name)?];
+                    if !can_be(field) {
+                        let cause = match field.data_type() {
+                            DataType::Struct(_) => "another option says how it is delivered".to_owned(),
+                            other => format!("it holds {other}"),
+                        };
+                        return Err(Error::invalid(format!("cannot be flattened: {cause}"))
+                            .hint("only the fields of structures are delivered as columns")
+                            .at(of_column(name)));
+                    }
+                }
+                Ok(fields.iter().map(|field| names.contains(field.name())).collect())
+            }
+        }
+    }
+
+    /// Whether values are made of a column as a whole, as images are of `struct<bytes, path>`.
+    fn is_made_of_it(&self, name: &str) -> bool {
+        let spec = &self.spec;
+        spec.decode.contains_key(name)
+            || spec.follow.contains_key(name)
+            || spec.tensors.contains_key(name)
+            || spec.encode.contains_key(name)
+            || self.decoders.iter().any(|(column, _)| column == name)
+    }
+
+    fn name(&self, (column, path): &Path) -> String {
+        joined(self.dataset.catalog.schema.field(*column).name(), path)
+    }
+
+    /// The field at a path, or where it is a structure that is flattened, the fields in it.
+    fn fields(&self, (column, path): Path, is_flat: &[bool]) -> Vec<Path> {
+        let mut data_type = self.dataset.catalog.schema.field(column).data_type();
+        for name in &path {
+            let DataType::Struct(fields) = data_type else { break };
+            let Some((_, field)) = fields.find(name) else { break };
+            data_type = field.data_type();
+        }
+        let here = (column, path);
+        match data_type {
+            DataType::Struct(fields) if is_flat[column] && !self.is_made_of_it(&self.name(&here)) => {
+                let inside = |field: &Field| (column, [here.1.clone(), vec![field.name().clone()]].concat());
+                fields.iter().flat_map(|field| self.fields(inside(field), is_flat)).collect()
+            }
+            _ => vec![here],
+        }
+    }
+
+    /// What a list of names and patterns selects of `all` that can be delivered.
+    fn listed(&self, listed: &[String], all: &[Path], is_flat: &[bool]) -> Result<Vec<Path>> {
+        let schema = &self.dataset.catalog.schema;
+        let mut paths: Vec<Path> = Vec::with_capacity(listed.len());
+        for (at, name) in listed.iter().enumerate() {
+            // A name that exists is taken literally, whatever characters it has.
+            let found = match schema.column_with_name(name) {
+                Some((column, _)) => Some((column, Vec::new())),
+                None => self.path(name),
+            };
+            if let Some(found) = found {
+                if listed[..at].contains(name) {
+                    let cause = format!("column {name:?} is listed twice, again at place {}", at + 1);
+                    return Err(Error::invalid(cause));
+                }
+                paths.extend(self.fields(found, is_flat));
+                continue;
+            }
+            if !is_pattern(name) {
+                return Err(self.unknown(name));
+            }
+            let column = |path: &Path| schema.field(path.0).name();
+            let matching = all
+                .iter()
+                .filter(|path| matches_name(name, &self.name(path)) || matches_name(name, column(path)));
+            let mut matching = matching.peekable();
+            if matching.peek().is_none() {
+                let error = Error::new(ErrorKind::UnknownColumn, format!("no column matches {name:?}"));
+                return Err(error.hint("`*` and `?` stand for any characters, `[0-9]` for one of several"));
+            }
+            // A column is where it is named, or else where it is first matched.
+            let is_named = |path: &Path| listed.contains(&self.name(path)) || listed.contains(column(path));
+            paths.extend(matching.filter(|path| !is_named(path)).cloned());
+            let mut seen = HashSet::new();
+            paths.retain(|path| seen.insert(path.clone()));
+        }
+        Ok(paths)
+    }
+
+    /// The field that a name such as `meta.author` says, at any depth of structures.
+    fn path(&self, name: &str) -> Option<Path> {
+        let fields = self.dataset.catalog.schema.fields().iter().enumerate();
+        let mut inside = fields.filter_map(|(column, field)| Some((column, rest(field, name)?)));
+        inside.find_map(|(column, rest)| Some((column, within(rest.0, rest.1)?)))
+    }
+
+    /// A name that is neither a column nor a field.
+    fn unknown(&self, name: &str) -> Error {
+        let catalog = &self.dataset.catalog;
+        let Some((column, DataType::Struct(fields))) = name
+            .split_once('.')
+            .and_then(|(column, _)| catalog.schema.column_with_name(column))
+            .map(|(_, field)| (field.name(), field.data_type()))
+        else {
+            return match catalog.column(name) {
+                Err(error) => error,
+                Ok(_) => Error::new(ErrorKind::UnknownColumn, format!("there is no column {name:?}")),
+            };
+        };
+        let names: Vec<String> = fields.iter().map(|field| format!("{column}.{}", field.name())).collect();
+        let cause = format!("there is no column {name:?}, nor such a field in {column:?}");
+        let hint = match nearest(name, names.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => format!("{column:?} is a structure of {} fields", names.len()),
+        };
+        Error::new(ErrorKind::UnknownColumn, cause).hint(hint)
+    }
+
+    /// Puts fields of one structure together, unless they are columns by themselves.
+    fn selected(&self, paths: Vec<Path>, is_flat: &[bool]) -> Result<Vec<Selected>> {
+        let mut selected: Vec<Selected> = Vec::with_capacity(paths.len());
+        let mut seen: HashSet<&Path> = HashSet::new();
+        for at in &paths {
+            let (column, path) = at;
+            // With itself, or with a structure around it.
+            let around = (0..path.len()).map(|depth| (*column, path[..depth].to_vec()));
+            let around = around.into_iter().find(|around| paths.contains(around));
+            if let Some(twice) = around.or_else(|| (!seen.insert(at)).then(|| at.clone())) {
+                let cause =
+                    format!("{:?} is read twice, as it is part of {:?}", self.name(at), self.name(&twice));
+                return Err(Error::invalid(cause).hint("leave one of them out of `columns`"));
+            }
+            if path.is_empty() {
+                selected.push(Selected::whole(*column));
+            } else if is_flat[*column] {
+                selected.push(Selected { column: *column, of: Reads::Field(path.clone()) });
+            } else {
+                let same = selected.iter_mut().find(|selected| selected.column == *column);
+                match same {
+                    Some(Selected { of: Reads::Fields(paths), .. }) => paths.push(path.clone()),
+                    _ => selected.push(Selected { column: *column, of: Reads::Fields(vec![path.clone()]) }),
+                }
+            }
+        }
+        self.check_names(&selected)?;
+        Ok(selected)
+    }
+
+    /// Refuses fields as columns that would have the name of another one.
+    fn check_names(&self, selected: &[Selected]) -> Result<()> {
+        let schema = &self.dataset.catalog.schema;
+        let mut names = HashSet::new();
+        for Selected { column, of } in selected {
+            let Reads::Field(path) = of else { continue };
+            let structure = schema.field(*column).name();
+            let name = joined(structure, path);
+            if schema.column_with_name(&name).is_some() || !names.insert(name.clone()) {
+                let cause = format!(
+                    "flattening column {structure:?} makes a column {name:?}, and there is another one"
+                );
+                return Err(Error::invalid(cause)
+                    .hint(format!("leave {structure:?} out of `flatten`, or of `columns`"))
+                    .at(of_column(structure)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The fields of a structure, and what follows its name and a dot.
+fn rest<'a, 'n>(field: &'a Field, name: &'n str) -> Option<(&'a DataType, &'n str)> {
+    let rest = name.strip_prefix(field.name().as_str())?.strip_prefix('.')?;
+    matches!(field.data_type(), DataType::Struct(_)).then_some((field.data_type(), rest))
+}
+
+/// The path in a structure that a name says. Names may have dots themselves.
+fn within(structure: &DataType, name: &str) -> Option<Vec<String>> {
+    let DataType::Struct(fields) = structure else { return None };
+    if let Some((_, field)) = fields.find(name) {
+        return Some(vec![field.name().clone()]);
+    }
+    fields.iter().find_map(|field| {
+        let (inside, rest) = rest(field, name)?;
+        Some([vec![field.name().clone()], within(inside, rest)?].concat())
+    })
+}
