@@ -326,7 +326,12 @@ impl Catalog {
     }
 
     fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {
-        self.constants(group, projection).map(|constant| cost::constant(constant, group.rows)).sum()
+        self.constant_bytes_of(group, projection, group.rows)
+    }
+
+    /// Bytes that the projected constants of the row group's file hold in `rows` rows.
+    pub(crate) fn constant_bytes_of(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
+        self.constants(group, projection).map(|constant| cost::constant(constant, rows)).sum()
     }
 
     /// The byte ranges of the projected column chunks of `group` in its file, in the order in which the file's schema

@@ -81,6 +81,11 @@ impl SampleIndex {
         SampleIndex { counts: counts.collect(), kind, rows: rows.into() }
     }
 
+    /// The selected rows of a row group.
+    pub(crate) fn selected(&self, group: usize) -> &RowSet {
+        &self.rows[group]
+    }
+
     /// Memory that the sets of rows take.
     pub(crate) fn bytes(&self) -> u64 {
         self.rows.iter().map(RowSet::bytes).sum()

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parquet::arrow::parquet_to_arrow_schema;
+use parquet::basic::Type as PhysicalType;
 use parquet::file::metadata::{FileMetaData, KeyValue};
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type};
 
@@ -133,6 +134,13 @@ impl FileColumns {
         let fields = roots.iter().map(|&root| fields[root].clone()).collect();
         let message = Type::group_type_builder(root.name()).with_fields(fields).build().or_fail()?;
         Ok(Arc::new(SchemaDescriptor::new(Arc::new(message))))
+    }
+
+    /// Whether the pages of all leaf columns of the file's column `root` can be read one by one: they have as many rows as
+    /// values. Times of 96 bits are looked at a second time, and are not.
+    pub(crate) fn is_read_by_pages(&self, root: usize) -> bool {
+        let mut leaves = self.leaves_of(&[root]).into_iter().map(|leaf| &self.parquet.columns()[leaf]);
+        leaves.all(|leaf| leaf.max_rep_level() == 0 && leaf.physical_type() != PhysicalType::INT96)
     }
 
     /// The leaf columns of the file's columns `roots`, both ascending.

@@ -21,7 +21,7 @@ use parquet::basic::{Compression, CompressionCodec, Encoding};
 use parquet::file::metadata::{ColumnChunkMetaData, FileMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::schema::types::{ColumnDescPtr, SchemaDescPtr};
 
-use super::FileColumns;
+use super::{FileColumns, cost};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The codecs, by the number that the format gives them: three bits of a column chunk's flags.
@@ -67,7 +67,7 @@ pub(crate) struct ColumnChunk<'a> {
     pub(crate) column: &'a ColumnDescPtr,
     codec: CompressionCodec,
     /// Whether it begins with a dictionary page.
-    has_dictionary: bool,
+    pub(crate) has_dictionary: bool,
     /// Whether values may be stored once where they repeat each other.
     pub(crate) repeats: bool,
     start: u64,
@@ -151,8 +151,8 @@ impl Footer {
         to_parquet(&parquet, rows, chunks)
     }
 
-    /// As [`row_group`](Self::row_group), of a flat column alone and `rows` rows of it: those of the pages that are in `length`
-    /// bytes from `start` on.
+    /// As [`row_group`](Self::row_group), of the column that has this leaf alone, and of `rows` rows of the leaf: those of
+    /// the pages that are in `length` bytes from `start` on.
     pub(crate) fn row_group_of_pages(
         &self,
         group: usize,
@@ -161,11 +161,14 @@ impl Footer {
         length: u64,
         rows: u64,
     ) -> Result<ParquetMetaData> {
-        let parquet = self.columns.parquet_of(&[self.columns.parquet.get_column_root_idx(leaf)])?;
-        let chunk = self.chunks_at(group, [leaf]).zip(parquet.columns());
-        let chunk =
-            chunk.map(|((_, chunk), column)| ColumnChunk { column, ..chunk.of_pages(start, length, rows) });
-        to_parquet(&parquet, rows, chunk)
+        let root = self.columns.parquet.get_column_root_idx(leaf);
+        let parquet = self.columns.parquet_of(&[root])?;
+        let chunks = self.chunks_at(group, self.columns.leaves_of(&[root])).zip(parquet.columns());
+        let chunks = chunks.map(|((at, chunk), column)| match at == leaf {
+            true => ColumnChunk { column, ..chunk.of_pages(start, length, rows) },
+            false => ColumnChunk { column, ..chunk },
+        });
+        to_parquet(&parquet, rows, chunks)
     }
 
     /// Memory that it takes, without the columns, which files share.
@@ -197,6 +200,18 @@ impl<'a> ColumnChunk<'a> {
     /// A chunk of some of its pages, which were put together: `rows` values in `length` bytes from `start` on.
     pub(crate) fn of_pages(self, start: u64, length: u64, rows: u64) -> Self {
         ColumnChunk { start, length, values: rows, ..self }
+    }
+
+    /// The most bytes that it holds once it is decoded, in a row group of `rows` rows.
+    pub(crate) fn held(&self, rows: u64) -> u64 {
+        cost::held(self, rows)
+    }
+
+    /// A part of it, of `length` bytes and `rows` values, as far as costs are concerned: its pages are taken to be compressed
+    /// alike.
+    pub(crate) fn share(self, length: u64, rows: u64) -> Self {
+        let share = u128::from(self.uncompressed) * u128::from(length) / u128::from(self.length.max(1));
+        ColumnChunk { length, values: rows, uncompressed: u64::try_from(share).unwrap_or(u64::MAX), ..self }
     }
 
     /// What is kept of a footer's entry. What is less than zero, which no checked footer has, counts as zero.

@@ -1,4 +1,4 @@
-//! The pages of a column chunk, as its offset index has them.
+//! The pages of a column chunk, as its offset index or their headers have them.
 //!
 //! Source: [Parquet's page index](https://parquet.apache.org/docs/file-format/pageindex/). An index only saves reads, so one that
 //! makes no sense is as good as none.
@@ -22,6 +22,8 @@ pub(crate) struct PageLocations {
     ranges: Vec<Range<u64>>,
     /// Rows of the row group.
     rows: u32,
+    /// The first page from which on none refers to the dictionary, as far as that is known.
+    plain_from: usize,
 }
 
 impl PageLocations {
@@ -36,13 +38,30 @@ impl PageLocations {
             }
             _ => input.skip(kind),
         })?;
-        let (first_rows, ranges): (Vec<u32>, Vec<Range<u64>>) = pages?.into_iter().unzip();
+        PageLocations::new(pages?, chunk, rows)
+    }
+
+    /// The pages with these first rows and bytes, of a chunk whose row group has `rows` rows; `None` if they make no sense.
+    pub(crate) fn new(pages: Vec<(u32, Range<u64>)>, chunk: &ColumnChunk<'_>, rows: u32) -> Option<Self> {
+        let (first_rows, ranges): (Vec<u32>, Vec<Range<u64>>) = pages.into_iter().unzip();
         let of_chunk = chunk.range();
         let ascend = first_rows.windows(2).all(|pair| pair[0] < pair[1]);
         let follow = ranges.windows(2).all(|pair| pair[0].end <= pair[1].start);
         let within = ranges.first()?.start >= of_chunk.start && ranges.last()?.end <= of_chunk.end;
         let begins = *first_rows.first()? == 0 && *first_rows.last()? < rows;
-        (ascend && follow && within && begins).then_some(PageLocations { first_rows, ranges, rows })
+        let plain_from = first_rows.len();
+        let is_sound = ascend && follow && within && begins;
+        is_sound.then_some(PageLocations { first_rows, ranges, rows, plain_from })
+    }
+
+    /// The same where the pages from this one on do without the dictionary.
+    pub(crate) fn plain_from(self, page: usize) -> Self {
+        PageLocations { plain_from: page, ..self }
+    }
+
+    /// Whether a page may refer to the dictionary.
+    pub(crate) fn may_need_dictionary(&self, page: usize) -> bool {
+        page < self.plain_from
     }
 
     /// How many there are.

@@ -3,15 +3,63 @@
 //! Row groups and batches are large, short-lived and made by many threads: the system's allocator maps their pages, has
 //! them cleared and unmaps them once for each.
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_long;
 
 use libmimalloc_sys::{mi_option_get, mi_option_set, mi_option_t};
 use mimalloc::MiMalloc;
 
-/// The type that a binary declares as its `#[global_allocator]`.
-pub type Allocator = MiMalloc;
+/// Blocks of so many bytes are the system's, which takes them back at once: kept for the next one, and lying between others,
+/// a few of them would take as much memory as all that a loader may have.
+const LARGE: usize = 64 << 20;
+
+/// The type that a binary declares as its `#[global_allocator]`: mimalloc, except for large blocks.
+#[derive(Debug)]
+pub struct Allocator;
 /// The value of it.
-pub const ALLOCATOR: Allocator = MiMalloc;
+pub const ALLOCATOR: Allocator = Allocator;
+
+// SAFETY: each block is of the allocator that its size says, and is given back to it, as its layout has the size.
+#[allow(unsafe_code)]
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller's promise is passed on; so below.
+        unsafe { if layout.size() < LARGE { MiMalloc.alloc(layout) } else { System.alloc(layout) } }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        unsafe {
+            if layout.size() < LARGE { MiMalloc.alloc_zeroed(layout) } else { System.alloc_zeroed(layout) }
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        unsafe {
+            if layout.size() < LARGE {
+                MiMalloc.dealloc(block, layout)
+            } else {
+                System.dealloc(block, layout)
+            }
+        }
+    }
+
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        unsafe {
+            match (layout.size() < LARGE, size < LARGE) {
+                (true, true) => MiMalloc.realloc(block, layout, size),
+                (false, false) => System.realloc(block, layout, size),
+                _ => {
+                    let moved = self.alloc(Layout::from_size_align_unchecked(size, layout.align()));
+                    if !moved.is_null() {
+                        moved.copy_from_nonoverlapping(block, layout.size().min(size));
+                        self.dealloc(block, layout);
+                    }
+                    moved
+                }
+            }
+        }
+    }
+}
 
 /// `mi_option_purge_delay` of mimalloc 3, which the crate does not name: the milliseconds after which free memory is
 /// returned to the system.

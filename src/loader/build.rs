@@ -439,6 +439,7 @@ impl LoaderBuilder {
             row_cache: None,
             costs: KnownCosts::default(),
             pages: None,
+            pieces: Arc::default(),
         };
         let selected = self.select(io, &mut fetcher, sizing.row_groups)?;
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
@@ -446,6 +447,7 @@ impl LoaderBuilder {
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
+        let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let filter = spec.filter.as_ref().map(Filter::canonical);
         fetcher.row_cache = self
@@ -478,6 +480,31 @@ impl LoaderBuilder {
     }
 
     /// The cache, opened if it is not open yet.
+    /// Has row groups that do not fit `memory` read in pieces, where rows are delivered as they are stored.
+    fn in_pieces(
+        &self,
+        io: &IoRuntime,
+        fetcher: &mut Fetcher,
+        selected: &SampleIndex,
+        order: OrderSpec,
+        memory: u64,
+    ) -> Result<OrderSpec> {
+        if self.spec.shuffle.mixing != Mixing::Stored {
+            return Ok(order);
+        }
+        let largest = Budget::new(memory).largest();
+        let groups = (0..selected.counts.len()).filter(|&group| selected.counts[group] > 0);
+        let larger = groups.filter(|&group| fetcher.group_cost(group).total() > largest);
+        let larger: Vec<_> = larger.map(|group| (group, selected.selected(group).clone())).collect();
+        if larger.is_empty() {
+            return Ok(order);
+        }
+        let of_rows = fetcher.clone();
+        let cutting = async move { select::pieces(&of_rows, larger, memory).await };
+        fetcher.pieces = Arc::new(io.wait_for(cutting)??);
+        Ok(order.with_cuts(fetcher.pieces.cuts()))
+    }
+
     fn open_cache(&self) -> Result<Option<DiskCache>> {
         match (&self.cache, &self.spec.cache) {
             (Some(open), _) => Ok(Some(open.clone())),

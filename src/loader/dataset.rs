@@ -347,6 +347,7 @@ impl Dataset {
             row_cache: None,
             costs: KnownCosts::default(),
             pages: None,
+            pieces: Arc::default(),
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
+use crate::reader::pieces::Cost;
 use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
 
 /// A summary of what one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
@@ -84,9 +85,9 @@ impl RankPlan {
             plan.rows += step.rows;
             plan.padded += step.padded;
             for part in step.entering {
-                let bytes = fetcher.held(part.group as usize);
+                let Cost { stored, held: bytes } = fetcher.cost(&part);
                 plan.row_groups += 1;
-                plan.stored_bytes += fetcher.stored(part.group as usize);
+                plan.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
                 plan.peak_row_group_bytes = plan.peak_row_group_bytes.max(at_hand);

@@ -135,7 +135,7 @@ impl RowGroupDecoder {
     ) -> std::result::Result<Vec<Resident>, Bunch> {
         let Source { fetcher, selected, collator, monitor, limit, tiers, .. } = &self.source;
         let parts = bunch.iter().map(|fetched| match &fetched.found {
-            FetchOutcome::Bytes(chunks, None) if fetcher.pages_of(fetched.part.group as usize).is_none() => {
+            FetchOutcome::Bytes(chunks, None) if fetcher.pages_of(&fetched.part).is_none() => {
                 Some((fetched.part, chunks.clone()))
             }
             _ => None,
@@ -259,12 +259,12 @@ impl RowGroupDecoder {
         Ok(kept)
     }
 
-    /// Fetches the bytes of a row group again. Ends with the epoch, even if the store hangs.
-    fn fetch_again(&self, group: usize) -> Result<Chunks> {
+    /// Fetches the bytes of a part again. Ends with the epoch, even if the store hangs.
+    fn fetch_again(&self, part: &Part) -> Result<Chunks> {
         let (send, receive) = bounded(1);
-        let (fetcher, end) = (self.source.fetcher.clone(), self.end.clone());
+        let (fetcher, end, part) = (self.source.fetcher.clone(), self.end.clone(), *part);
         self.source.runtime.spawn(async move {
-            if let Some(read) = end.run_until_cancelled(fetcher.read(group)).await {
+            if let Some(read) = end.run_until_cancelled(fetcher.read(&part)).await {
                 let _ = send.send(read);
             }
         });
@@ -277,9 +277,7 @@ impl RowGroupDecoder {
         let Source { fetcher, selected, limit, .. } = &self.source;
         let decode = |chunks| reader::read(fetcher, selected, part, chunks, *limit);
         match decode(chunks) {
-            Err(error) if error.kind() == ErrorKind::Corrupt => {
-                self.fetch_again(part.group as usize).and_then(decode)
-            }
+            Err(error) if error.kind() == ErrorKind::Corrupt => self.fetch_again(part).and_then(decode),
             read => read,
         }
     }
@@ -334,7 +332,7 @@ impl Renew for RowGroupDecoder {
         let (whole, writer) = match row_cache.turn_again(store, catalog, projection, group) {
             Lookup::Hit(kept, writer) => (Ok(kept.rows), writer),
             Lookup::Miss(writer) => {
-                let fetched = self.fetch_again(group);
+                let fetched = self.fetch_again(&part);
                 (fetched.and_then(|chunks| self.decode(&row_cache.whole(&part), chunks)), writer)
             }
         };
@@ -353,7 +351,7 @@ impl Renew for RowGroupDecoder {
 
     fn room(&self, part: Part) -> Option<Permit> {
         let fetcher = &self.source.fetcher;
-        fetcher.budget.take(fetcher.held(part.group as usize))
+        fetcher.budget.take(fetcher.cost(&part).held)
     }
 }
 

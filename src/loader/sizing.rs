@@ -5,6 +5,7 @@ use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
+use crate::reader::pieces::Cost;
 use crate::shard::{Mixing, OrderSpec, Split};
 
 pub(super) use crate::reader::budget::words;
@@ -308,13 +309,18 @@ struct Weight {
 impl Needed {
     fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split, needs_deals: bool) -> Self {
         let selected = counts.iter().enumerate().filter(|(_, rows)| **rows > 0);
-        let groups: Vec<Weight> = selected
-            .map(|(group, rows)| Weight {
-                rows: u64::from(*rows),
-                held: Budget::rounded(fetcher.held(group)),
-                stored: Budget::rounded(fetcher.stored(group)),
-            })
-            .collect();
+        let weight = |rows: u32, cost: Cost| Weight {
+            rows: rows.into(),
+            held: Budget::rounded(cost.held),
+            stored: Budget::rounded(cost.stored),
+        };
+        let mut groups: Vec<Weight> = Vec::new();
+        for (group, &rows) in selected {
+            match fetcher.pieces.of_group(group) {
+                Some(pieces) => groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.cost))),
+                None => groups.push(weight(rows, fetcher.group_cost(group))),
+            }
+        }
         Needed::for_groups(groups, order.mixing, u64::from(order.pool()), split, needs_deals)
     }
 

@@ -1,5 +1,6 @@
 //! Filling the cache before it is needed.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::RecvTimeoutError;
@@ -15,7 +16,8 @@ use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 const CLOSED_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Loader {
-    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet. Ends the epoch that is under
+    /// Puts the rows of all ranks into the cache, as far as they fit and are not there yet; not those of row groups that are
+    /// larger than memory. Ends the epoch that is under
     /// way. `done` is called with the number of finished row groups and of all.
     ///
     /// # Errors
@@ -27,11 +29,13 @@ impl Loader {
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
         inner.engine.warmed();
-        let counts = inner.selected.counts.clone();
+        let is_kept = |group: usize| inner.fetcher.pieces.of_group(group).is_none();
+        let counts = inner.selected.counts.iter().enumerate();
+        let counts: Arc<[u32]> = counts.map(|(group, &rows)| if is_kept(group) { rows } else { 0 }).collect();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
         let split = Split {
-            rows: inner.rows,
+            rows: counts.iter().map(|&rows| u64::from(rows)).sum(),
             lanes: 1,
             shard: Shard::default(),
             batch: inner.spec.batch_size,

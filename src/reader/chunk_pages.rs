@@ -1,19 +1,18 @@
 //! Of column chunks the pages that hold the rows to be read, where these are few.
 //!
-//! Only of columns with one value a row, each page of which says in its header how many rows it has: an index that is wrong is
-//! then noticed. The others are read whole.
+//! Only of columns without lists, each page of which says in its header how many rows it has: an index that is wrong is then
+//! noticed. The others are read whole.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use parquet::arrow::arrow_reader::RowSelection;
-use parquet::basic::Type;
-
 use super::pages::{Kind, StoredPage};
+use super::pieces::Cost;
 use crate::catalog::pages::PageLocations;
 use crate::catalog::{Catalog, ColumnChunk, Group, Projection, chunks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
+use parquet::arrow::arrow_reader::RowSelection;
 
 /// Pages are read by themselves if that leaves out so large a part of their chunk's bytes.
 const LEFT_OUT: u64 = 4;
@@ -26,7 +25,7 @@ pub(crate) struct GroupPages(Arc<[Option<ChunkPages>]>);
 /// Some of the pages of a column chunk.
 #[derive(Debug)]
 pub(crate) struct ChunkPages {
-    /// The bytes to fetch: the dictionary, if there is one, and runs of pages.
+    /// The bytes to fetch: the dictionary, if there is one that is needed, and runs of pages.
     pieces: Box<[Range<u64>]>,
     /// The rows of each page in the row group.
     rows: Box<[Range<u32>]>,
@@ -44,12 +43,45 @@ impl GroupPages {
         in_any_case: bool,
     ) -> Result<Option<Self>> {
         let footer = catalog.files[group.file].footer()?;
-        let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| match is_read_by_pages(&chunk) {
-            true => ChunkPages::of(locations(leaf)?, &chunk, rows, in_any_case),
-            false => None,
+        let columns = &footer.columns;
+        let root = |leaf| columns.parquet.get_column_root_idx(leaf);
+        let of = |(leaf, chunk): (usize, ColumnChunk<'_>)| {
+            let locations = locations(leaf).filter(|_| columns.is_read_by_pages(root(leaf)))?;
+            ChunkPages::of(locations, &chunk, rows, in_any_case)
         };
-        let pages: Arc<[_]> = chunks(footer, group, projection).map(of).collect();
-        Ok(pages.iter().any(Option::is_some).then_some(GroupPages(pages)))
+        let mut pages: Vec<Option<ChunkPages>> = chunks(footer, group, projection).map(of).collect();
+        // The leaves of a structure are read alike.
+        let leaves = columns.leaves(projection);
+        let mut rest = &mut pages[..];
+        for leaves in leaves.chunk_by(|one, other| root(*one) == root(*other)) {
+            let (of_root, others) = rest.split_at_mut(leaves.len());
+            if of_root.iter().any(Option::is_none) {
+                of_root.fill_with(|| None);
+            }
+            rest = others;
+        }
+        Ok(pages.iter().any(Option::is_some).then_some(GroupPages(pages.into())))
+    }
+
+    /// What it takes to read them, and the chunks that are read whole.
+    pub(crate) fn cost(
+        &self,
+        catalog: &Catalog,
+        projection: &Projection,
+        group: &Group,
+        rows: u64,
+    ) -> Result<Cost> {
+        let footer = catalog.files[group.file].footer()?;
+        let mut cost = Cost { stored: 0, held: catalog.constant_bytes_of(group, projection, rows) };
+        for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
+            let (chunk, rows) = match pages {
+                Some(pages) => (chunk.share(pages.bytes(), pages.row_count()), pages.row_count()),
+                None => (chunk, group.rows),
+            };
+            cost.stored = cost.stored.saturating_add(chunk.length);
+            cost.held = cost.held.saturating_add(chunk.held(rows));
+        }
+        Ok(cost)
     }
 
     /// The bytes to fetch of a row group in place of its chunks, in the same order.
@@ -61,17 +93,15 @@ impl GroupPages {
         whole.into_iter().zip(self.0.iter()).flat_map(of).collect()
     }
 
+    /// What was fetched beside the first bytes of each chunk.
+    pub(super) fn joined(&self) -> impl Iterator<Item = &Range<u64>> {
+        self.0.iter().flatten().flat_map(|pages| pages.pieces.iter().skip(1))
+    }
+
     /// The pages of the `chunk`-th column chunk.
     pub(super) fn chunk(&self, chunk: usize) -> Option<&ChunkPages> {
         self.0.get(chunk)?.as_ref()
     }
-}
-
-/// Whether the pages of a chunk can be read one by one: they have as many rows as values.
-pub(crate) fn is_read_by_pages(chunk: &ColumnChunk<'_>) -> bool {
-    let is_flat = chunk.column.max_rep_level() == 0 && chunk.column.path().parts().len() == 1;
-    // Those are looked at a second time.
-    is_flat && chunk.column.physical_type() != Type::INT96
 }
 
 impl ChunkPages {
@@ -88,7 +118,8 @@ impl ChunkPages {
             kept.extend(first..locations.page_of(run.end - 1) + 1);
         }
         let whole = chunk.range();
-        let dictionary = whole.start..locations.range(0).start;
+        let needs_dictionary = kept.first().is_some_and(|page| locations.may_need_dictionary(*page));
+        let dictionary = whole.start..if needs_dictionary { locations.range(0).start } else { whole.start };
         let mut pieces: Vec<Range<u64>> = Vec::new();
         let ranges = kept.iter().map(|page| locations.range(*page));
         for range in std::iter::once(dictionary).chain(ranges).filter(|range| !range.is_empty()) {
@@ -106,6 +137,11 @@ impl ChunkPages {
     /// The bytes that were fetched of it.
     pub(super) fn pieces(&self) -> &[Range<u64>] {
         &self.pieces
+    }
+
+    /// Their bytes together, and those of the dictionary.
+    fn bytes(&self) -> u64 {
+        self.pieces.iter().map(|piece| piece.end - piece.start).sum()
     }
 
     /// Rows of all of its pages together.

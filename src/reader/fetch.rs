@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use super::budget::{Budget, Permit};
 use super::bunches::bunches;
 use super::chunk_pages::GroupPages;
+use super::pieces::{Cost, Pieces};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
@@ -61,20 +62,13 @@ pub(crate) struct Fetcher {
     pub(crate) costs: KnownCosts,
     /// The row groups of which some pages are read.
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
+    /// The row groups that are read in pieces. A cache does not keep them.
+    pub(crate) pieces: Arc<Pieces>,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
 #[derive(Clone, Default)]
 pub(crate) struct KnownCosts(Arc<OnceLock<Box<[OnceLock<Cost>]>>>);
-
-/// Bytes of a row group.
-#[derive(Clone, Copy)]
-struct Cost {
-    /// Of its column chunks.
-    stored: u64,
-    /// Of its rows in memory, at most.
-    held: u64,
-}
 
 /// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
 #[derive(Debug)]
@@ -161,31 +155,32 @@ impl FetchOutcome {
 }
 
 impl Fetcher {
-    /// The bytes that a part's permit covers: its column chunks, and the rows that they become.
-    pub(crate) fn cost(&self, part: &Part) -> u64 {
-        let Cost { stored, held } = self.cost_of(part.group as usize);
-        stored.saturating_add(held)
+    /// What a part's permit covers: its column chunks, and the rows that they become.
+    pub(crate) fn cost(&self, part: &Part) -> Cost {
+        self.pieces.of(part).map_or_else(|| self.group_cost(part.group as usize), |piece| piece.cost)
     }
 
-    /// Refuses a row group whose bytes would not keep the bound even alone; see [`Budget::admit`].
+    /// Refuses a row group of which not even one piece would keep the bound; see [`Budget::admit`].
     pub(crate) fn admit(&self, group: usize, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
-        let Cost { stored, held } = self.cost_of(group);
-        let bytes = stored.saturating_add(held);
-        let admitted = self.budget.admit(bytes, memory_for);
+        if self.pieces.of_group(group).is_some() {
+            return Ok(());
+        }
+        let admitted = self.budget.admit(self.group_cost(group).total(), memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
     }
 
     /// Bytes of a row group's column chunks.
     pub(crate) fn stored(&self, group: usize) -> u64 {
-        self.cost_of(group).stored
+        self.group_cost(group).stored
     }
 
     /// Bytes that a row group's rows take in memory, at most.
     pub(crate) fn held(&self, group: usize) -> u64 {
-        self.cost_of(group).held
+        self.group_cost(group).held
     }
 
-    fn cost_of(&self, group: usize) -> Cost {
+    /// What it takes to read a row group whole.
+    pub(crate) fn group_cost(&self, group: usize) -> Cost {
         let Fetcher { catalog, projection, .. } = self;
         let of_group = &catalog.groups[group];
         let cost = || Cost {
@@ -212,7 +207,7 @@ impl Fetcher {
             .map(|part| async move { (part, self.read_footer(part.group as usize).await) })
             .buffered(FOOTERS_AT_ONCE)
             .then(|(part, footer)| {
-                let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part));
+                let (budget, gauge, cost) = (self.budget.clone(), gauge.clone(), self.cost(&part).total());
                 let watch = gauge.watch.asks_for(part.group);
                 async move {
                     gauge.asked.store(cost.max(1), Release);
@@ -268,8 +263,8 @@ impl Fetcher {
         let mut reads = Vec::new();
         if bunch.len() > 1 {
             bunch.iter_mut().for_each(|granted| granted.watch.go_on(Phase::Fetch));
-            let groups = bunch.iter().map(|granted| granted.part.group as usize).collect::<Vec<_>>();
-            reads = self.read_several(&groups).await;
+            let parts = bunch.iter().map(|granted| granted.part).collect::<Vec<_>>();
+            reads = self.read_several(&parts).await;
         }
         let mut reads = reads.into_iter();
         for granted in bunch {
@@ -290,7 +285,7 @@ impl Fetcher {
         if self.row_cache.is_some() {
             watch.go_on(Phase::Cache);
         }
-        let found = match self.turn(part.group as usize).await {
+        let found = match self.turn(&part).await {
             Lookup::Hit(kept, writer) => {
                 watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
                 FetchOutcome::Rows(kept, writer)
@@ -300,7 +295,7 @@ impl Fetcher {
                 let read = match (footer, read) {
                     (Err(error), _) => Err(error),
                     (Ok(()), Some(read)) => read,
-                    (Ok(()), None) => self.read(part.group as usize).await,
+                    (Ok(()), None) => self.read(&part).await,
                 };
                 match read {
                     Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
@@ -315,9 +310,10 @@ impl Fetcher {
         Ok(Fetched { part, found, permit, watch })
     }
 
-    /// Who is to fetch a row group.
-    async fn turn(&self, group: usize) -> Lookup {
-        let Some(row_cache) = self.row_cache.clone() else { return Lookup::Miss(None) };
+    /// Who is to fetch a part's row group.
+    async fn turn(&self, part: &Part) -> Lookup {
+        let row_cache = self.row_cache.clone().filter(|_| self.pieces.of(part).is_none());
+        let (Some(row_cache), group) = (row_cache, part.group as usize) else { return Lookup::Miss(None) };
         let Fetcher { store, catalog, projection, .. } = self.clone();
         let asked = tokio::task::spawn_blocking(move || row_cache.turn(&store, &catalog, &projection, group));
         // The cache is never the reason for an error.
@@ -330,9 +326,11 @@ impl Fetcher {
         self.lenient && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt)
     }
 
-    /// The pages that are read of a row group, where these are not all: of what a cache keeps they are.
-    pub(crate) fn pages_of(&self, group: usize) -> Option<&GroupPages> {
-        self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&group)
+    /// The pages that are read for a part, where these are not all: of what a cache keeps they are.
+    pub(crate) fn pages_of(&self, part: &Part) -> Option<&GroupPages> {
+        let piece = self.pieces.of(part).map(|piece| &piece.pages);
+        let found = || self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&(part.group as usize));
+        piece.or_else(found)
     }
 
     /// The bytes to read of a row group, whose footer was read.
@@ -345,35 +343,37 @@ impl Fetcher {
     }
 
     /// Reads the footer of a row group's file, unless it was read before.
-    async fn read_footer(&self, group: usize) -> Result<()> {
+    pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
         let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
         caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
-    /// Reads the column chunks of several row groups whose footers were read.
-    async fn read_several(&self, groups: &[usize]) -> Vec<Result<Chunks>> {
+    /// Reads the column chunks of several parts whose footers were read.
+    async fn read_several(&self, parts: &[Part]) -> Vec<Result<Chunks>> {
         if !self.store.is_local() {
-            return join_all(groups.iter().map(|group| self.read(*group))).await;
+            return join_all(parts.iter().map(|part| self.read(part))).await;
         }
-        let ranges = groups.iter().map(|group| {
-            let file = self.catalog.groups[*group].file;
-            Ok((&self.catalog.files[file], self.ranges(*group, self.pages_of(*group))?))
+        let ranges = parts.iter().map(|part| {
+            let group = part.group as usize;
+            let file = self.catalog.groups[group].file;
+            Ok((&self.catalog.files[file], self.ranges(group, self.pages_of(part))?))
         });
         let Ok(ranges) = ranges.collect::<Result<Vec<_>>>() else {
             // One by one it shows which it was.
             return Vec::new();
         };
         let reads = self.store.read_local(&ranges, self.projection.keeps_bytes()).await;
-        let reads = reads.into_iter().zip(ranges).zip(groups).map(|((read, (_, ranges)), group)| {
-            let bytes = read.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[*group])))?;
+        let reads = reads.into_iter().zip(ranges).zip(parts).map(|((read, (_, ranges)), part)| {
+            let group = &self.catalog.groups[part.group as usize];
+            let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
             Ok(ranges.into_iter().zip(bytes).collect())
         });
         reads.collect()
     }
 
-    /// Reads the column chunks of a row group, without a permit.
-    pub(crate) async fn read(&self, group: usize) -> Result<Chunks> {
-        self.read_pages(group, self.pages_of(group)).await
+    /// Reads the column chunks of a part, without a permit.
+    pub(crate) async fn read(&self, part: &Part) -> Result<Chunks> {
+        self.read_pages(part.group as usize, self.pages_of(part)).await
     }
 
     /// Reads all pages of a row group's column chunks, or some, without a permit.

@@ -16,6 +16,7 @@ pub(crate) mod fetch;
 pub mod filter;
 mod numbers;
 mod pages;
+pub(crate) mod pieces;
 pub(crate) mod row_cache;
 pub mod rows;
 pub(crate) mod select;
@@ -119,7 +120,7 @@ pub(crate) fn read(
     let Fetcher { catalog, projection, .. } = fetcher;
     let selection = samples.rows_of(part).selection();
     let group = part.group as usize;
-    let pages = fetcher.pages_of(group);
+    let pages = fetcher.pages_of(part);
     let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
@@ -137,7 +138,7 @@ pub(crate) fn read_together(
         group: part.group as usize,
         selection: selection.as_ref(),
         chunks,
-        pages: fetcher.pages_of(part.group as usize),
+        pages: fetcher.pages_of(&part),
     });
     rows::read_parts(catalog, projection, parts.collect(), limit_for(limit))
 }
@@ -162,7 +163,7 @@ impl Resident {
     /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
-        permit.shrink(fetcher.held(self.part.group as usize));
+        permit.shrink(fetcher.cost(&self.part).held);
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 

@@ -18,6 +18,7 @@ use parquet::basic::{Compression, Encoding, Type};
 
 pub(super) use self::header::Kind;
 use self::header::Page;
+pub(super) use self::header::read as page_header;
 pub(super) use self::lengths::varint;
 use crate::catalog::{ColumnChunk, leaf_width};
 use crate::error::{Error, ErrorKind, Result};

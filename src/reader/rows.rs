@@ -22,7 +22,7 @@ use crate::arrow::compute::{concat_batches, take};
 use crate::arrow::datatypes::{
     DataType, Field, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
 };
-use crate::arrow::nested::with_fields;
+use crate::arrow::nested::{united, with_fields};
 use crate::arrow::widen::widen;
 use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
@@ -134,6 +134,7 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         let (Ok(at), Some(column)) = (roots.binary_search(&root), column) else { continue };
         arrays[at] = guarded(|| Ok(column.finish()))?;
     }
+    let mut last_root = None;
     for (chunk, leaf) in leaves.iter().enumerate() {
         let root = columns.parquet.get_column_root_idx(*leaf);
         let Some((pages, Ok(at))) =
@@ -142,7 +143,12 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
             continue;
         };
         let array = readers[0].pages_of(*leaf, pages, steps[0], limit);
-        arrays[at] = Some(array.map_err(|error| error.at(readers[0].column_place(*leaf)))?);
+        let array = array.map_err(|error| error.at(readers[0].column_place(*leaf)))?;
+        // A structure grows leaf by leaf.
+        let before = arrays[at].take().filter(|_| last_root == Some(root));
+        arrays[at] =
+            Some(before.map_or_else(|| Ok(array.clone()), |before| united(&before, &array).or_fail())?);
+        last_root = Some(root);
     }
     let left = roots.iter().zip(&arrays).filter(|(_, array)| array.is_none());
     let left: Vec<usize> = left.map(|(root, _)| *root).collect();
@@ -253,6 +259,9 @@ impl<'a> RowGroupReader<'a> {
                 chunk.1 = bytes;
             }
         }
+        // Pages that were put together are under the first of them, and no longer where they were fetched.
+        let joined = self.pages.map(GroupPages::joined).into_iter().flatten();
+        joined.for_each(|piece| self.chunks.retain(|(have, _)| have != piece));
         Ok(step)
     }
 
@@ -266,7 +275,7 @@ impl<'a> RowGroupReader<'a> {
         }
     }
 
-    /// Decodes the pages of a column that were read by themselves, with the Parquet crate.
+    /// Decodes the pages of a leaf column that were read by themselves, with the Parquet crate: its column with that leaf alone.
     fn pages_of(&self, leaf: usize, pages: &ChunkPages, step: usize, limit: u64) -> Result<ArrayRef> {
         let columns = &self.footer.columns;
         let root = columns.parquet.get_column_root_idx(leaf);
@@ -288,7 +297,10 @@ impl<'a> RowGroupReader<'a> {
                 let found = at(range.start).zip(at(range.end)).filter(|(_, to)| *to <= bytes.len());
                 found.map(|(from, to)| bytes.slice(from..to)).ok_or_else(|| not_fetched(range))
             };
-            decode(row_group, &columns.schema, (&[root], None), selection, (rows, step, limit), bytes)
+            let leaves = columns.leaves_of(&[root]);
+            let place =
+                leaves.binary_search(&leaf).ok().filter(|_| leaves.len() > 1).map(|place| vec![place]);
+            decode(row_group, &columns.schema, (&[root], place), selection, (rows, step, limit), bytes)
         };
         let batch = guarded(decode)?;
         if batch.num_rows() != rows {

@@ -6,6 +6,7 @@
 //! are read again for them.
 
 mod pages;
+mod pieces;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 
 pub(crate) use pages::pages;
+pub(crate) use pieces::pieces;
 
 /// Bytes of local columns for which a scan is dear enough that its result is kept.
 const DEAR_LOCAL: u64 = 4 << 20;
@@ -239,7 +241,7 @@ async fn scan(
         let part = Part { group: group as u32, start: 0, rows: live.count() };
         // A budget of twice the bytes is enough: batches take little of it.
         fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
-        _permit = fetcher.budget.acquire(fetcher.cost(&part)).await;
+        _permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
         let chunks = fetcher.read_pages(group, pages).await?;
         let selection = live.selection(0..live.count());
         let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };

@@ -1,5 +1,6 @@
 //! The lanes of an epoch: row groups permuted, laid end to end, cut by rows.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::draw::{Draws, Purpose};
@@ -15,6 +16,9 @@ pub struct OrderSpec {
     /// Parts in a lane's pool.
     pub(crate) pool: u32,
     pub(crate) lanes: u32,
+    /// Of row groups that are read in pieces, the selected rows with which each piece but the first begins. In stored order
+    /// it changes nothing but the parts.
+    cuts: Arc<HashMap<u32, Vec<u32>>>,
 }
 
 impl OrderSpec {
@@ -30,7 +34,19 @@ impl OrderSpec {
             Mixing::Window => pool.clamp(1, u128::from(groups.max(1))) as u32,
             Mixing::Stored | Mixing::Exact => 1,
         };
-        OrderSpec { mixing: shuffle.mixing, seed: shuffle.seed, pool, lanes: shuffle.lanes.unwrap_or(lanes) }
+        OrderSpec {
+            mixing: shuffle.mixing,
+            seed: shuffle.seed,
+            pool,
+            lanes: shuffle.lanes.unwrap_or(lanes),
+            cuts: Arc::default(),
+        }
+    }
+
+    /// The same order with row groups in pieces: for each of them the selected rows with which one begins, ascending.
+    #[must_use]
+    pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
+        OrderSpec { cuts: Arc::new(cuts), ..self }
     }
 
     /// Interleaved lanes.
@@ -52,6 +68,23 @@ impl OrderSpec {
     /// Row groups that a lane's pool holds.
     pub fn pool(&self) -> u32 {
         self.pool
+    }
+
+    /// Parts, each cut where a piece of its row group begins.
+    fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
+        if self.cuts.is_empty() {
+            return parts;
+        }
+        let pieces = parts.into_iter().flat_map(|part| {
+            let cuts = self.cuts.get(&part.group).map(Vec::as_slice).unwrap_or_default();
+            let end = part.start + part.rows;
+            let from = cuts.partition_point(|cut| *cut <= part.start);
+            let to = cuts.partition_point(|cut| *cut < end);
+            let starts = std::iter::once(part.start).chain(cuts[from..to].iter().copied());
+            let ends = cuts[from..to].iter().copied().chain(std::iter::once(end));
+            starts.zip(ends).map(move |(start, end)| Part { start, rows: end - start, ..part })
+        });
+        pieces.collect()
     }
 }
 
@@ -88,7 +121,7 @@ impl EpochOrder {
             let parts = cut(&mut rest, &mut groups, (rows + lanes - 1 - lane) / lanes);
             Arc::new(match spec.mixing {
                 Mixing::Window => Lane::pooled(parts, spec.pool, spec.seed, epoch, lane),
-                _ => Lane::stored(parts),
+                _ => Lane::stored(spec.in_pieces(parts)),
             })
         });
         EpochOrder { lanes: lanes.collect(), rows }
@@ -120,4 +153,40 @@ fn cut(rest: &mut Option<Part>, groups: &mut impl Iterator<Item = Part>, mut row
         };
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{PlannedStep, Shard, Split, Walk};
+
+    #[test]
+    fn pieces_change_no_row_of_any_step() {
+        let rows = [5, 0, 100, 7];
+        for (world, batch) in [(1, 4), (3, 10)] {
+            let whole = OrderSpec::new(&Shuffle::stored(), &rows, world, 1);
+            let cut = whole.clone().with_cuts(HashMap::from([(2, vec![1, 30, 31, 99])]));
+            let split = |rank| {
+                let shard = Shard::new(rank, world).unwrap();
+                Split { rows: 112, lanes: whole.lanes(), shard, batch, drop_last: false }
+            };
+            let delivered = |spec: &OrderSpec, rank| {
+                let places = |step: PlannedStep| {
+                    let place = |&(part, row): &(u32, u32)| {
+                        let Part { group, start, .. } = step.parts[part as usize];
+                        (group, start + row)
+                    };
+                    step.picks.iter().map(place).collect::<Vec<_>>()
+                };
+                Walk::new(&EpochOrder::new(&rows, spec, 3), split(rank), 0).map(places).collect::<Vec<_>>()
+            };
+            for rank in 0..world {
+                assert_eq!(delivered(&whole, rank), delivered(&cut, rank));
+            }
+            let order = EpochOrder::new(&rows, &cut, 0);
+            let parts = order.lanes().iter().flat_map(|lane| lane.parts());
+            let starts: Vec<u32> = parts.filter(|part| part.group == 2).map(|part| part.start).collect();
+            assert!([1, 30, 31, 99].iter().all(|cut| starts.contains(cut)), "{starts:?}");
+        }
+    }
 }

@@ -14,6 +14,8 @@ const MIN_BYTES: usize = 1 << 20;
 /// Bytes that are kept for the next reads, or one buffer that is larger: a read mostly follows the end of another one's
 /// rows, whose memory it waited for.
 const MAX_KEPT_BYTES: usize = 32 << 20;
+/// A buffer of more bytes is not kept: it would be too much beside the memory that a loader may have.
+const MAX_BYTES: usize = 64 << 20;
 /// How many times larger than its read a buffer may be.
 const MAX_SIZE_RATIO: usize = 2;
 
@@ -65,7 +67,7 @@ impl AsRef<[u8]> for Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.capacity() < MIN_BYTES {
+        if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
             return;
         }
         buffer.clear();
@@ -127,7 +129,9 @@ mod tests {
         drop(buffers.take(MIB / 2).unwrap());
         assert_eq!(kept(&buffers), 30 * MIB);
         drop(buffers.take(100 * MIB).unwrap());
-        assert_eq!(kept(&buffers), 100 * MIB, "a large one alone");
+        assert_eq!(kept(&buffers), 30 * MIB, "nor very large ones");
+        drop(buffers.take(60 * MIB).unwrap());
+        assert_eq!(kept(&buffers), 60 * MIB, "a large one alone");
     }
 
     #[test]

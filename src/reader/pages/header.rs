@@ -67,7 +67,7 @@ struct Fields {
 }
 
 /// Reads a page header; returns it and its length in bytes.
-pub(super) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
+pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     const INDEX_PAGE: i32 = 1;
     let mut input = Compact::new(bytes);
     let mut fields = Fields::default();

@@ -6,7 +6,7 @@ use std::ops::Range;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
-use super::super::chunk_pages::{GroupPages, is_read_by_pages};
+use super::super::chunk_pages::GroupPages;
 use super::super::fetch::Fetcher;
 use crate::catalog::pages::{self, PageLocations};
 use crate::catalog::{ColumnChunk, chunks};
@@ -75,8 +75,11 @@ async fn of_file(
     for &group in groups {
         let at = &catalog.groups[group];
         let stored = footer.row_group(at.index);
-        let worth = chunks(about.footer()?, at, projection)
-            .filter(|(_, chunk)| is_read_by_pages(chunk) && chunk.length >= WORTH);
+        let columns = &about.footer()?.columns;
+        let is_worth_it = |(leaf, chunk): &(usize, ColumnChunk<'_>)| {
+            chunk.length >= WORTH && columns.is_read_by_pages(columns.parquet.get_column_root_idx(*leaf))
+        };
+        let worth = chunks(about.footer()?, at, projection).filter(is_worth_it);
         wanted.extend(worth.filter_map(|(leaf, chunk)| {
             let range = pages::offset_index(stored.column(leaf), about.size)?;
             ((range.end - range.start) * TIMES <= chunk.length).then_some((group, leaf, range))

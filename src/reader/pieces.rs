@@ -1,0 +1,71 @@
+//! Row groups in pieces: rows that follow each other, in pages of their own. So a row group is read that is larger than memory,
+//! where rows are delivered as they are stored.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::chunk_pages::GroupPages;
+use crate::shard::Part;
+
+/// Bytes of a row group, or of a piece of one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    /// Of its column chunks, or their pages.
+    pub(crate) stored: u64,
+    /// Of its rows in memory, at most.
+    pub(crate) held: u64,
+}
+
+impl Cost {
+    /// Both together.
+    pub(crate) fn total(self) -> u64 {
+        self.stored.saturating_add(self.held)
+    }
+}
+
+/// The row groups that are read in pieces.
+#[derive(Default)]
+pub(crate) struct Pieces(HashMap<usize, Box<[Piece]>>);
+
+/// A piece of a row group.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    /// Its first row among those that are selected of the row group.
+    pub(crate) start: u32,
+    /// How many it has of them.
+    pub(crate) rows: u32,
+    pub(crate) cost: Cost,
+    /// Those that have its rows.
+    pub(crate) pages: GroupPages,
+}
+
+impl Pieces {
+    /// Pieces that have all selected rows of each of their row groups, in order.
+    pub(crate) fn new(pieces: HashMap<usize, Box<[Piece]>>) -> Self {
+        Pieces(pieces)
+    }
+
+    /// The piece that has the rows of a part, which must be in one; `None` if its row group is read whole.
+    pub(crate) fn of(&self, part: &Part) -> Option<&Piece> {
+        let pieces = self.of_group(part.group as usize)?;
+        let after = pieces.partition_point(|piece| piece.start <= part.start);
+        pieces.get(after.checked_sub(1)?)
+    }
+
+    /// The pieces of a row group; `None` if it is read whole.
+    pub(crate) fn of_group(&self, group: usize) -> Option<&[Piece]> {
+        self.0.get(&group).map(|pieces| &**pieces)
+    }
+
+    /// Where each piece but the first of a row group begins.
+    pub(crate) fn cuts(&self) -> HashMap<u32, Vec<u32>> {
+        let starts = |pieces: &[Piece]| pieces.iter().skip(1).map(|piece| piece.start).collect();
+        self.0.iter().map(|(&group, pieces)| (group as u32, starts(pieces))).collect()
+    }
+}
+
+impl fmt::Debug for Pieces {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} row groups in pieces", self.0.len())
+    }
+}

@@ -1,0 +1,157 @@
+//! Cuts row groups that do not fit memory into pieces, at the pages of their largest column.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use parquet::basic::Encoding;
+
+use super::super::budget::Budget;
+use super::super::chunk_pages::GroupPages;
+use super::super::fetch::Fetcher;
+use super::super::pages::{Kind, page_header};
+use super::super::pieces::{Piece, Pieces};
+use crate::catalog::pages::{self, PageLocations};
+use crate::catalog::{ColumnChunk, File, chunks};
+use crate::error::Result;
+use crate::row_set::RowSet;
+use crate::source::{Footers, Store};
+
+/// The share of the memory for row groups that a piece is to take.
+const SHARE: u64 = 16;
+
+/// The encodings of values that refer to a dictionary, as page headers have them.
+const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
+
+/// Bytes that are read to find a page header in them; more where it is longer, up to the most.
+const HEADER_BYTES: u64 = 8 << 10;
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// The `larger` row groups, with their selected rows, in pieces that pass alone under a budget of `room` bytes as they do not.
+/// Those that cannot be cut are left out.
+///
+/// Offset indexes are read for it, and the page headers of columns that have none.
+pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
+    let budget = Budget::new(room);
+    let mut found = HashMap::new();
+    for (group, selected) in larger {
+        // It may have been an estimate.
+        fetcher.read_footer(group).await?;
+        if fetcher.group_cost(group).total() > budget.largest()
+            && let Some(pieces) = cut(fetcher, group, &selected, room / SHARE).await?
+            && pieces.iter().all(|piece| piece.cost.total() <= budget.largest())
+        {
+            found.insert(group, pieces.into());
+        }
+    }
+    Ok(Pieces::new(found))
+}
+
+/// Cuts the `selected` rows of a row group into pieces of about `bytes` each; `None` if the pages of its columns cannot be read
+/// one by one.
+async fn cut(fetcher: &Fetcher, group: usize, selected: &RowSet, bytes: u64) -> Result<Option<Vec<Piece>>> {
+    let Fetcher { catalog, store, projection, .. } = fetcher;
+    let at = &catalog.groups[group];
+    let file = &catalog.files[at.file];
+    let footer = Footers::open(store, catalog).await?.read(at.file).await?;
+    let columns = &file.footer()?.columns;
+    let mut locations: HashMap<usize, PageLocations> = HashMap::new();
+    let mut largest: Option<(u64, usize)> = None;
+    for (leaf, chunk) in chunks(file.footer()?, at, projection) {
+        if !columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
+            continue;
+        }
+        let index = pages::offset_index(footer.row_group(at.index).column(leaf), file.size);
+        // Headers also tell which pages do without the dictionary, which may be large.
+        let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
+        let of_leaf = match index {
+            Some(range) => {
+                let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
+                bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
+            }
+            None => walked(store, file, &chunk, selected.rows()).await?,
+        };
+        if let Some(of_leaf) = of_leaf {
+            locations.insert(leaf, of_leaf);
+            largest = largest.max(Some((chunk.length, leaf)));
+        }
+    }
+    let Some((length, leaf)) = largest else { return Ok(None) };
+    let all = fetcher.group_cost(group).total();
+    let step =
+        u64::try_from(u128::from(length) * u128::from(bytes) / u128::from(all.max(1))).unwrap_or(length);
+    let mut pieces = Vec::new();
+    for rows in runs(&locations[&leaf], step) {
+        let ordinals = selected.rank(rows.start)..selected.rank(rows.end);
+        if ordinals.is_empty() {
+            continue;
+        }
+        let (start, count) = (ordinals.start, ordinals.end - ordinals.start);
+        let rows = RowSet::from_runs(selected.rows(), selected.runs(ordinals));
+        let pages = GroupPages::of(catalog, projection, at, &rows, |leaf| locations.get(&leaf), true)?;
+        let Some(pages) = pages else { return Ok(None) };
+        let cost = pages.cost(catalog, projection, at, u64::from(count))?;
+        pieces.push(Piece { start, rows: count, cost, pages });
+    }
+    Ok(Some(pieces))
+}
+
+/// The rows of pages that follow each other and have about `step` bytes together, one page at least.
+fn runs(locations: &PageLocations, step: u64) -> Vec<Range<u32>> {
+    let mut runs = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for page in 0..locations.len() {
+        let range = locations.range(page);
+        bytes += range.end - range.start;
+        if bytes >= step || page + 1 == locations.len() {
+            let end = locations.rows_of(page).end;
+            runs.push(start..end);
+            (start, bytes) = (end, 0);
+        }
+    }
+    runs
+}
+
+/// The pages of a chunk that has no offset index, by their headers, one after the other; `None` if they are malformed, which
+/// reading them says better.
+async fn walked(
+    store: &Store,
+    file: &File,
+    chunk: &ColumnChunk<'_>,
+    rows: u32,
+) -> Result<Option<PageLocations>> {
+    let Range { start, end } = chunk.range();
+    let mut found: Vec<(u32, Range<u64>)> = Vec::new();
+    let (mut at, mut first, mut length) = (start, 0u64, HEADER_BYTES);
+    let mut plain_from = 0;
+    while at < end {
+        let block = at..end.min(at + length);
+        let bytes = store.read_ranges(file, std::slice::from_ref(&block)).await?;
+        let Some(bytes) = bytes.first() else { return Ok(None) };
+        let mut next = at;
+        while let Some(rest) = usize::try_from(next - at).ok().and_then(|from| bytes.get(from..))
+            && let Ok((page, header)) = page_header(rest)
+        {
+            let page_end = next.saturating_add(header as u64).saturating_add(page.compressed);
+            if page.kind != Kind::Dictionary {
+                let Ok(row) = u32::try_from(first) else { return Ok(None) };
+                found.push((row, next..page_end));
+                first += page.values;
+                if DICTIONARY_ENCODINGS.contains(&page.encoding) {
+                    plain_from = found.len();
+                }
+            }
+            next = page_end;
+            if next >= end {
+                break;
+            }
+        }
+        // A header that is longer than what was read of it.
+        length = if next == at { length.saturating_mul(8) } else { HEADER_BYTES };
+        if next == at && (block.end == end || length > LONGEST_HEADER) {
+            return Ok(None);
+        }
+        at = next;
+    }
+    let found = PageLocations::new(found, chunk, rows).filter(|_| first == u64::from(rows));
+    Ok(found.map(|found| found.plain_from(plain_from)))
+}
