@@ -101,7 +101,8 @@ class Stats(_Report):
             ``verdict``
                 The bottleneck: ``stage``, its ``share`` of the waiting, ``waiting`` as a share of the loop's time, and
                 a ``sentence``.
-            ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``
+            ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``,
+            ``unknown_values``
                 Batches, row groups and bytes in flight, and counts.
         """
         result: StatsDict = json.loads(self._json)

@@ -338,6 +338,8 @@ class StatsDict(TypedDict):
     queues: QueuesDict
     skipped_rows: int
     padded_rows: int
+    unknown_values: int
+    """Values of the batches made so far that are not in the vocabulary of their column."""
     memory: MemoryDict
     traffic: TrafficDict
     cache: dict[str, Any] | None

@@ -316,3 +316,18 @@ def test_a_loader_keeps_its_encodings(data: Path) -> None:
             fb.Loader(data, columns=["text", "i64"], encode=wrong)  # type: ignore[arg-type]
     with pytest.raises(fb.InvalidError, match="two options say how"):
         fb.Loader(data, decode={"bytes": fb.Tensor("int8", 3)}, encode={"bytes": fb.Hash(3)})
+
+
+def test_unknown_values_are_counted(tmp_path: Path) -> None:
+    cities = ["Paris", "Rome", None, "Oslo", "Paris", "Rome"]
+    pq.write_table(pa.table({"city": cities, "tags": [["Oslo", "Paris"], [], ["x"], None, [], []]}), tmp_path / "v.parquet")
+    known = fb.Vocabulary(["Paris"], unknown="code")
+    given: dict[str, Any] = {"encode": {"city": known, "tags": known}, "fill_null": {"city": "nowhere", "tags": "x"}}
+    with fb.Loader(tmp_path / "v.parquet", batch_size=4, epochs=1, **given) as loader:
+        assert loader.stats().to_dict()["unknown_values"] == 0
+        codes = np.concatenate([batch["city"] for batch in loader])
+        assert codes.tolist() == [0, 1, 1, 1, 0, 1]
+        # The null is not one of them, whatever it is filled with.
+        assert loader.stats().to_dict()["unknown_values"] == 3 + 2
+        assert "5 in no vocabulary" in str(loader.stats())
+        assert "forebay_values_unknown_total 5" in loader.stats().to_prometheus()

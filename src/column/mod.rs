@@ -153,6 +153,11 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
         CELLS_PER_TASK
     }
 
+    /// Values so far that are delivered as the code for unknown ones.
+    fn unknown_values(&self) -> u64 {
+        0
+    }
+
     /// The kind of content, for errors.
     fn noun(&self) -> Noun {
         Noun { one: "a value", several: "values" }

@@ -214,7 +214,8 @@ impl Loader {
             row_groups_peak: budget.peak(),
         };
         let cache = row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
-        Stats::read(&self.inner.monitor, self.inner.opened, memory, store.traffic(), cache)
+        let unknown = self.inner.collator.codecs.iter().map(|codec| codec.unknown_values()).sum();
+        Stats::read(&self.inner.monitor, self.inner.opened, unknown, memory, store.traffic(), cache)
     }
 
     /// How far the consumer got: save it with the model.

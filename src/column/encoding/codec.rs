@@ -1,6 +1,8 @@
 //! Encodes the rows of a batch while they are gathered: the values themselves are not copied.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use xxhash_rust::xxh64::xxh64;
 
@@ -23,6 +25,8 @@ pub(super) struct EncodeCodec {
     are_lists: bool,
     /// The code of a null.
     fill: Option<i64>,
+    /// Values so far that were unknown and have the code for those.
+    unknown: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -48,6 +52,14 @@ impl Coder {
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
         Ok(Coder::Vocabulary { places: Places::of(values)?, unknown: vocabulary.unknown() })
+    }
+
+    /// The code of unknown values, if they have one.
+    fn unknown(&self) -> Option<i64> {
+        match self {
+            Coder::Vocabulary { unknown, .. } => *unknown,
+            Coder::Hash(_) => None,
+        }
     }
 
     /// The code of a value; `None` if it is unknown.
@@ -92,7 +104,8 @@ impl EncodeCodec {
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
         let data_type = encoding.data_type();
-        Ok(EncodeCodec { coder, data_type, are_lists: item.is_some(), fill: fill.transpose()? })
+        let (are_lists, fill) = (item.is_some(), fill.transpose()?);
+        Ok(EncodeCodec { coder, data_type, are_lists, fill, unknown: AtomicU64::new(0) })
     }
 
     /// The code of a value, or why it has none.
@@ -101,7 +114,11 @@ impl EncodeCodec {
         match item {
             Some(item) => {
                 let unknown = || bad(format!("{item} is not in the vocabulary"));
-                self.coder.code(item).ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
+                let code = self.coder.code(item);
+                if code.is_some() && code == self.coder.unknown() {
+                    self.unknown.fetch_add(1, Relaxed);
+                }
+                code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
             }
             None => {
                 let null = || bad("null where a value is encoded".to_owned());
@@ -179,6 +196,10 @@ impl ColumnCodec for EncodeCodec {
 
     fn row_bytes(&self) -> Option<u64> {
         (!self.are_lists).then(|| self.data_type.primitive_width().unwrap_or(0) as u64)
+    }
+
+    fn unknown_values(&self) -> u64 {
+        self.unknown.load(Relaxed)
     }
 
     fn noun(&self) -> Noun {

@@ -153,6 +153,8 @@ pub struct Stats {
     pub skipped_rows: u64,
     /// Rows that were repeated to keep ranks equal.
     pub padded_rows: u64,
+    /// Values of batches made so far that are not in the vocabulary of their column, and have the code for those.
+    pub unknown_values: u64,
     /// The memory budget.
     pub memory: MemoryStats,
     /// Requests to the stores since the data set was opened.
@@ -165,6 +167,7 @@ impl Stats {
     pub(super) fn read(
         monitor: &Monitor,
         list: StageStats,
+        unknown_values: u64,
         memory: MemoryStats,
         traffic: TrafficStats,
         cache: Option<CacheStats>,
@@ -194,6 +197,7 @@ impl Stats {
             },
             skipped_rows: monitor.skipped.load(Relaxed),
             padded_rows: monitor.padded.load(Relaxed),
+            unknown_values,
             memory,
             traffic,
             cache,

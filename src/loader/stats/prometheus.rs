@@ -125,6 +125,8 @@ impl Stats {
             memory.row_groups_peak,
         );
         page.single("rows_skipped_total", "counter", "Bad rows that were left out.", self.skipped_rows);
+        let help = "Values that are not in the vocabulary of their column.";
+        page.single("values_unknown_total", "counter", help, self.unknown_values);
         page.single("rows_padded_total", "counter", "Rows repeated to keep ranks equal.", self.padded_rows);
         self.storage(&mut page);
         page.text

@@ -88,6 +88,9 @@ impl fmt::Display for Stats {
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(f, "rows       {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
         }
+        if self.unknown_values > 0 {
+            writeln!(f, "values     {} in no vocabulary", self.unknown_values)?;
+        }
         write!(f, "{}", self.verdict())
     }
 }
