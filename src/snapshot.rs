@@ -125,14 +125,45 @@ pub(crate) struct Pin {
 pub enum FileVersion {
     /// Time of the last change, in nanoseconds since 1970.
     Modified(i128),
+    /// The same of a local file, which programs may set as they like, and the time of the last change of the file itself or of
+    /// what the system keeps of it, which they may not.
+    Local {
+        /// Of the content, in nanoseconds since 1970.
+        modified: i128,
+        /// Of the file: also where it was renamed, linked or given to someone else.
+        changed: i128,
+    },
     /// The store's own tag of the content.
     ETag(Arc<str>),
+}
+
+impl FileVersion {
+    /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked or
+    /// renamed stays the same.
+    pub(crate) fn is_content_of(&self, other: &FileVersion) -> bool {
+        match (self, other) {
+            (FileVersion::Local { modified: one, .. }, FileVersion::Local { modified: other, .. }) => {
+                one == other
+            }
+            (one, other) => one == other,
+        }
+    }
+
+    /// All that is known, for what is kept of a file beyond the process: a file that was replaced by one of the same size and
+    /// time is another one.
+    pub(crate) fn for_keys(&self) -> String {
+        match self {
+            FileVersion::Local { changed, .. } => format!("{self} ctime:{changed}"),
+            other => other.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for FileVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             FileVersion::Modified(nanoseconds) => write!(f, "mtime:{nanoseconds}"),
+            FileVersion::Local { modified, .. } => write!(f, "mtime:{modified}"),
             FileVersion::ETag(tag) => write!(f, "etag:{tag}"),
         }
     }

@@ -97,7 +97,7 @@ class Vocabulary:
         urls : str, os.PathLike, iterable of them, or Dataset
             As in :class:`Loader`.
         column : str
-            Name of the column: text, binary or integers, or lists of these.
+            Name of the column: text, binary or integers, or lists of these. A field of a structure is ``"meta.city"``.
         min_count : int, default 1
             Values that are less frequent are left out.
         max_size : int, optional
@@ -137,6 +137,7 @@ class Vocabulary:
         with Loader(
             urls,
             columns=[column],
+            flatten=True,
             batch_size=_BATCH,
             epochs=1,
             filter=filter,

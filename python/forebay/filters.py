@@ -36,6 +36,13 @@ def settled(filter: Any) -> Any:
 
 def to_json(filter: Any) -> str | None:
     """The filter as the library reads it; ``None`` for none."""
+    try:
+        return _to_json(filter)
+    except RecursionError:
+        raise InvalidError("filter is nested too deep (join many conditions with is_in, or as a list)") from None
+
+
+def _to_json(filter: Any) -> str | None:
     if filter is None:
         return None
     if isinstance(filter, Expression):

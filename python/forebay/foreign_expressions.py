@@ -50,7 +50,11 @@ def translated(filter: Any) -> Expression | None:
     if package == "pyarrow" and type(filter).__name__ == "Expression":
         return _condition(_Arrow(filter).read(), filter)
     if package == "polars" and type(filter).__name__ == "Expr":
-        return _condition(_polars(json.loads(_serialized(filter))), filter)
+        try:
+            return _condition(_polars(json.loads(_serialized(filter))), filter)
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            # A form that this reads no part of.
+            raise InvalidError(f"filter= cannot read this Polars expression: {filter} (write it with fb.col)") from error
     return None
 
 
@@ -257,6 +261,14 @@ def _polars_literal(node: dict[str, Any]) -> Any:
     polars = sys.modules["polars"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expression = polars.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
-    value = polars.select(expression).item()
+        try:
+            expression = polars.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
+            found = polars.select(expression).to_series()
+        except Exception:
+            # Its own form has no NaN and no infinity.
+            raise _refused("Polars", "this literal, such as NaN and infinity") from None
+    body = node["Literal"]
+    if isinstance(body, dict) and "Series" in body:
+        return found.to_list()
+    value = found.item()
     return value.to_list() if isinstance(value, polars.Series) else value

@@ -111,7 +111,7 @@ class Loader:
     flatten : bool or iterable of str, default False
         Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
         the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
-        as it is delivered; structures that ``decode`` or ``encode`` names stay whole.
+        as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay whole.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.

@@ -22,8 +22,8 @@ class Pad:
 
     Parameters
     ----------
-    length : int
-        Numbers of a row, at least 1.
+    length : int, optional
+        Numbers of a row, at least 1. Default: as many as the longest list of the batch has.
     value : float, default 0
         The number after the end of a list, which the column's type must have.
     truncate : bool, default False
@@ -43,8 +43,8 @@ class Pad:
     forebay.Pad(2048, value=-1, truncate=True)
     """
 
-    length: int
-    """Numbers of a row."""
+    length: int | None = None
+    """Numbers of a row, or None for those of the batch's longest list."""
     value: float = field(default=0, kw_only=True)
     """The number after the end of a list."""
     truncate: bool = field(default=False, kw_only=True)
@@ -53,7 +53,8 @@ class Pad:
     """Whether there is a column that says which numbers are the lists' own."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "length", whole(self.length, "length", 1))
+        if self.length is not None:
+            object.__setattr__(self, "length", whole(self.length, "length", 1))
         if isinstance(self.value, bool) or not isinstance(self.value, Real):
             raise InvalidError(f"value must be a number, got {self.value!r}")
         if float(self.value) != self.value and self.value == self.value:
@@ -61,12 +62,15 @@ class Pad:
         for name in ("truncate", "mask"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.truncate and self.length is None:
+            raise InvalidError("truncate=True needs a length: without one, rows are as long as the longest list")
 
     def _spec(self) -> dict[str, Any]:
         """The value as the library reads it."""
         return {"length": self.length, "value": float(self.value), "truncate": self.truncate, "mask": self.mask}
 
     def __repr__(self) -> str:
-        options = "" if self.value == 0 else f", value={self.value!r}"
-        options += "".join(f", {name}=True" for name in ("truncate", "mask") if getattr(self, name))
-        return f"forebay.Pad({self.length}{options})"
+        options = [] if self.length is None else [repr(self.length)]
+        options += [] if self.value == 0 else [f"value={self.value!r}"]
+        options += [f"{name}=True" for name in ("truncate", "mask") if getattr(self, name)]
+        return f"forebay.Pad({', '.join(options)})"

@@ -73,6 +73,9 @@ impl Element {
     }
 }
 
+/// Field metadata, with any value: lists that are all of one length in a batch, which is not that of others.
+const PADDED: &str = "forebay:padded";
+
 /// A block of memory with a shape, row-major. It keeps the memory alive.
 #[derive(Clone, Debug)]
 pub(crate) struct Dense {
@@ -84,29 +87,39 @@ pub(crate) struct Dense {
     pub(crate) element: Element,
 }
 
-/// The element type and the shape of one row, if a column of this type is a rectangular block. Nulls do not matter
-/// here.
-pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<usize>)> {
-    match field.data_type() {
+/// The element type and the shape of one row, if a column of this type is a rectangular block; `None` in the shape is a side
+/// that differs from batch to batch. Nulls do not matter here.
+pub(crate) fn layout(field: &Field) -> Option<(Element, Vec<Option<usize>>)> {
+    let (element, shape) = match field.data_type() {
+        DataType::LargeList(item) if field.metadata().contains_key(PADDED) => {
+            return Some((element(item.data_type())?, vec![None]));
+        }
         DataType::FixedSizeList(item, length) => {
             let element = match field.metadata().get(DTYPE).map(String::as_str) {
                 Some("bfloat16") => Element::BFloat16,
                 _ => element(item.data_type())?,
             };
             let length = usize::try_from(*length).ok()?;
-            Some((element, tensor_shape(field, length).unwrap_or_else(|| vec![length])))
+            (element, tensor_shape(field, length).unwrap_or_else(|| vec![length]))
         }
-        DataType::FixedSizeBinary(width) => Some((Element::UInt(1), vec![usize::try_from(*width).ok()?])),
-        scalar => Some((element(scalar)?, Vec::new())),
-    }
+        DataType::FixedSizeBinary(width) => (Element::UInt(1), vec![usize::try_from(*width).ok()?]),
+        scalar => (element(scalar)?, Vec::new()),
+    };
+    Some((element, shape.into_iter().map(Some).collect()))
 }
 
 /// The rectangular block that a column without nulls is, if it is one.
 pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
     let (element, row) = layout(field)?;
     let mut shape = vec![array.len()];
-    shape.extend(row);
     let buffer = match array.data_type() {
+        DataType::LargeList(_) => {
+            let list = array.as_list::<i64>();
+            let first = usize::try_from(list.offsets().first().copied()?).ok()?;
+            let count = usize::try_from(list.offsets().last().copied()?).ok()? - first;
+            shape.push(count.checked_div(list.len()).unwrap_or(0));
+            block(list.values().slice(first, count).as_ref(), count)?
+        }
         DataType::FixedSizeList(_, length) => {
             let list = array.as_fixed_size_list();
             let length = usize::try_from(*length).ok()?;
@@ -115,6 +128,7 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
         }
         _ => block(array, array.len())?,
     };
+    shape.extend(row.into_iter().flatten());
     debug_assert_eq!(buffer.len(), shape.iter().product::<usize>() * element.bytes());
     Some(Dense { buffer, shape, element })
 }

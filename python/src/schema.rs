@@ -45,7 +45,8 @@ impl Schema {
     /// -------
     /// list of tuple
     ///     For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
-    ///     element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+    ///     element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row, with ``None``
+    ///     for a side that differs from batch to batch.
     ///
     /// Examples
     /// --------
@@ -90,7 +91,7 @@ impl Schema {
     }
 }
 
-fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) {
+fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<usize>>) {
     if let Some((element, shape)) = dense::layout(field) {
         return ("dense", Some(element.name()), shape);
     }
@@ -110,14 +111,21 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<usize>) 
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {
-        Some((Element::BFloat16, shape)) => format!("bfloat16{shape:?}{nullable}"),
+        Some((Element::BFloat16, shape)) => format!("bfloat16[{}]{nullable}", sides(&shape)),
         Some((_, shape)) if !shape.is_empty() => match field.data_type() {
-            DataType::FixedSizeList(item, _) => {
-                format!("{}{shape:?}{nullable}", item.data_type().to_string().to_lowercase())
+            DataType::FixedSizeList(item, _) | DataType::LargeList(item) => {
+                format!("{}[{}]{nullable}", item.data_type().to_string().to_lowercase(), sides(&shape))
             }
             other => format!("{other}{nullable}"),
         },
         _ => format!("{}{nullable}", field.data_type()),
     };
     escaped(&described).into_owned()
+}
+
+/// The shape of a row, with a question mark for a side that differs from batch to batch.
+fn sides(shape: &[Option<usize>]) -> String {
+    let sides: Vec<String> =
+        shape.iter().map(|side| side.map_or_else(|| "?".to_owned(), |side| side.to_string())).collect();
+    sides.join(", ")
 }

@@ -225,6 +225,7 @@ def test_expressions_of_polars(table: Path) -> None:
         ~((x("i8") > 2) | x("u16").is_null()),
         x("text").str.starts_with("k1") & x("i8").is_not_null(),
         x("id").is_between(20, 40),
+        x("id").is_in(pl.Series([3, 5])) | x("id").is_in(pl.Series([7])),
         (x("us") >= start + datetime.timedelta(minutes=200)) | (x("day") == datetime.date(2024, 5, 4)),
     ):
         assert ids(data, expression) == sorted(rows.filter(expression)["id"].to_list()), expression
@@ -233,6 +234,9 @@ def test_expressions_of_polars(table: Path) -> None:
         (x("text").str.contains("a"), "Contains"),
         (x("id").cast(pl.Int8) == 1, "Cast"),
         (x("id").sum() == 1, "Agg"),
+        (x("f64") == float("nan"), "NaN"),
+        (x("f64") <= float("inf"), "infinity"),
+        (pl.len() > 3, "cannot read this Polars expression"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader("nowhere", filter=expression)

@@ -236,6 +236,23 @@ def test_names_with_dots(tmp_path: Path) -> None:
         assert batch["g.x"].tolist() == [9] and batch["g"]["y"].tolist() == [1] and list(batch["g"]) == ["y"]
 
 
+def test_a_name_of_several_fields_is_refused(tmp_path: Path) -> None:
+    one = pa.array([{"b.c": 1}])
+    for table in (
+        pa.table({"a": one, "a.b": [{"c": 2}]}),
+        pa.table({"a": [{"b": {"c": 1}, "b.c": 2}]}),
+        pa.table({"a": pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["b.c", "b.c"])}),
+    ):
+        pq.write_table(table, tmp_path / "t.parquet")
+        with pytest.raises(fb.InvalidError, match='"a.b.c" may be one of several fields'):
+            fb.Loader(tmp_path / "t.parquet", columns=["a.b.c"])
+
+
+def test_a_vocabulary_of_a_field(nested: Path, table: pa.Table) -> None:
+    authors = fb.Vocabulary.of(nested, column="meta.author")
+    assert set(authors.values) == {row["author"] for row in table["meta"].to_pylist() if row and row["author"]}
+
+
 def test_what_can_never_work_is_refused(nested: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"flatten": ["id"]}, "it holds Int64"),

@@ -153,3 +153,23 @@ def test_folders_that_are_left_out_take_no_columns_with_them(tmp_path: Path) -> 
         assert batch.to_arrow()["late"].null_count == 10
     with pytest.raises(fb.InvalidError, match="matches no folder"):
         fb.Loader(tmp_path / "t", merge_schema=True, filter=fb.col("day") > 9)
+
+
+def test_a_column_of_nulls_alone_is_of_any_type(tmp_path: Path) -> None:
+    """As pandas writes a column of which it saw no value."""
+    values: dict[str, list[Any]] = {"text": ["a", None], "number": [1, 2], "list": [[1.5], None], "when": [None, None]}
+    pq.write_table(pa.table({name: pa.nulls(2) for name in values}), tmp_path / "0.parquet")
+    pq.write_table(pa.table(values), tmp_path / "1.parquet")
+    pq.write_table(pa.table({name: pa.nulls(2) for name in values}), tmp_path / "2.parquet")
+    with pytest.raises(fb.UnsupportedError, match="merge_schema"):
+        fb.Loader(tmp_path)
+    with fb.Loader(tmp_path, merge_schema=True, batch_size=4) as loader:
+        found = pa.Table.from_batches([batch.to_arrow() for batch in loader])
+    nothing = [None, None]
+    assert {name: found[name].to_pylist() for name in values} == {
+        name: nothing + stored + nothing for name, stored in values.items()
+    }
+    with fb.Loader(tmp_path, merge_schema=True, filter=fb.col("number") >= 2, columns=["text"]) as loader:
+        assert [batch.to_arrow()["text"].to_pylist() for batch in loader] == [[None]]
+    with fb.Loader(tmp_path, merge_schema=True, filter=fb.col("number").is_null(), columns=["text"]) as loader:
+        assert sum(batch.num_rows for batch in loader) == 4

@@ -122,3 +122,41 @@ def test_what_can_never_be_padded_is_refused(tokens: Path) -> None:
         fb.Pad(0)
     with pytest.raises(fb.InvalidError, match="must be a number"):
         fb.Pad(2, value="x")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("how", ["stored", "shuffled", "cached", "skipped", "small"])
+def test_rows_as_long_as_the_longest_of_their_batch(tokens: Path, tmp_path: Path, how: str) -> None:
+    names = {"i64": -1, "i16": 7, "f32": 0.5, "u8": 255}
+    pad = {name: fb.Pad(value=value, mask=name != "f32") for name, value in names.items()}
+    extra: dict[str, Any] = {
+        "stored": {"batch_size": 7},
+        "shuffled": {"batch_size": 32, "shuffle": fb.Shuffle(seed=1)},
+        "cached": {"batch_size": 32, "cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")},
+        "skipped": {"batch_size": 32, "columns": ["id", *names, "holes"], "on_bad_row": fb.Skip(at_most=200)},
+        "small": {"batch_size": 1},
+    }[how]
+    if how == "skipped":
+        pad["holes"] = fb.Pad(mask=True)
+    stored = pq.read_table(tokens)
+    with fb.Loader(tokens, **{"columns": ["id", *names], **extra}, pad=pad) as loader:
+        assert ("i16", "dense", "<i2", (None,)) in loader.schema.layout()
+        assert "i16: int16[?] not null" in repr(loader.schema)
+        for _ in range(2):
+            lengths = set()
+            for batch in loader:
+                for name, value in names.items():
+                    lists = stored[name].take(batch["id"]).to_pylist()
+                    longest = batch[name].shape[1]
+                    assert longest == max(map(len, lists)) or how == "skipped"
+                    rows, mask = by_hand(lists, longest, value, batch[name].dtype)
+                    assert np.array_equal(batch[name], rows) and batch[name].flags.writeable
+                    if name != "f32":
+                        assert np.array_equal(batch[f"{name}.mask"], mask)
+                    record = batch.to_arrow()
+                    assert record[name].to_pylist() == rows.tolist()
+                    lengths.add(longest)
+            assert len(lengths) > 1 or how in ("shuffled", "cached", "skipped")
+    again = pickle.loads(pickle.dumps(pad["i16"]))
+    assert again == pad["i16"] and repr(again) == "forebay.Pad(value=7, mask=True)"
+    with pytest.raises(fb.InvalidError, match="truncate=True needs a length"):
+        fb.Pad(truncate=True)

@@ -2,13 +2,22 @@
 
 use std::sync::Arc;
 
-use super::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use super::array::{Array, ArrayRef, AsArray, PrimitiveArray, new_null_array};
 use super::datatypes::*;
 
 /// The narrowest type that holds every value of all; `None` where there is none.
 pub(crate) fn widest(types: &[DataType]) -> Option<DataType> {
+    // A column of nulls alone may be one of anything.
+    let mut values = types.iter().filter(|data_type| **data_type != DataType::Null);
+    if let Some(first) = values.next()
+        && types.contains(&DataType::Null)
+        && values.all(|other| other == first)
+    {
+        return Some(first.clone());
+    }
+    let types: Vec<&DataType> = types.iter().filter(|data_type| **data_type != DataType::Null).collect();
     // Floats first: one that holds each of several integers need not hold the integer that holds all of these.
-    let (floats, others): (Vec<_>, Vec<_>) = types.iter().partition(|data_type| data_type.is_floating());
+    let (floats, others): (Vec<_>, Vec<_>) = types.into_iter().partition(|data_type| data_type.is_floating());
     let mut all = floats.into_iter().chain(others);
     let first = all.next()?.clone();
     all.try_fold(first, |widest, next| wider(&widest, next))
@@ -45,7 +54,7 @@ fn wider(a: &DataType, b: &DataType) -> Option<DataType> {
     }
 }
 
-/// An array of numbers in a type that is [wider](widest); `None` for any other pair of types.
+/// An array of numbers in a type that is [wider](widest), or of nulls in any; `None` for any other pair of types.
 pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
     macro_rules! from {
         ($from:ty => $($to:ident as $into:ty),*) => {
@@ -74,6 +83,7 @@ pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
         }
         DataType::Float16 => from!(Float16Type => Float32 as Float32Type, Float64 as Float64Type),
         DataType::Float32 => from!(Float32Type => Float64 as Float64Type),
+        DataType::Null => Some(new_null_array(to, array.len())),
         _ => None,
     }
 }
@@ -132,7 +142,7 @@ mod tests {
         let all = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float16, Float32, Float64];
         for a in &all {
             for wide in all.iter().filter_map(|b| wider(a, b)).filter(|wide| wide != a) {
-                let array = super::super::array::new_null_array(a, 1);
+                let array = new_null_array(a, 1);
                 assert_eq!(widen(&array, &wide).map(|array| array.data_type().clone()), Some(wide));
             }
         }

@@ -1,5 +1,6 @@
 //! Lists of numbers in rows of one length: padded at the end, or cut off.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -9,14 +10,20 @@ use crate::arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, FixedSizeListArray,
     LargeListArray, make_array,
 };
-use crate::arrow::buffer::Buffer;
+use crate::arrow::buffer::{Buffer, OffsetBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::batch::{Fill, Selection, gather, value_bytes};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 const NOUN: Noun = Noun { one: "a list", several: "lists" };
 
+/// The metadata of a field of lists that are all as long as the longest of their batch.
+const PADDED: (&str, &str) = ("forebay:padded", "longest");
+
 /// Lists of numbers as rows of one length, such as tokens: shape `[rows, length]`.
+///
+/// The length is given, and the column of Arrow's type `FixedSizeList`; or it is that of the longest list of each batch, and the
+/// column a `LargeList`, since its type is the same in all batches.
 ///
 /// A shorter list is filled up at its end. A longer one is a bad row, or is [cut off](Pad::truncate). A null in a list, or in
 /// the place of one, is a bad row, unless `fill_null` gives a value: then a list that is null is an empty one.
@@ -33,7 +40,9 @@ const NOUN: Noun = Noun { one: "a list", several: "lists" };
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pad {
-    length: usize,
+    /// `None` for that of the batch's longest list.
+    #[serde(default)]
+    length: Option<usize>,
     #[serde(default)]
     value: f64,
     #[serde(default)]
@@ -45,7 +54,17 @@ pub struct Pad {
 impl Pad {
     /// Rows of `length` values, filled up with 0.
     pub fn new(length: usize) -> Pad {
-        Pad { length, value: 0.0, truncate: false, mask: false }
+        Pad { length: Some(length), value: 0.0, truncate: false, mask: false }
+    }
+
+    /// Rows as long as the longest list of their batch, filled up with 0. A row that is left out as bad may have been the
+    /// longest.
+    ///
+    /// ```
+    /// assert_ne!(forebay::Pad::longest(), forebay::Pad::new(2_048));
+    /// ```
+    pub fn longest() -> Pad {
+        Pad { length: None, value: 0.0, truncate: false, mask: false }
     }
 
     /// The number after the end of a list, which the column's type must have. Default: 0.
@@ -77,28 +96,70 @@ impl Pad {
         format!("{column}.mask")
     }
 
-    /// The type of the rows, for items of a type.
-    fn delivered(&self, item: &DataType) -> Result<DataType> {
-        let length = i32::try_from(self.length).ok().filter(|length| *length > 0);
-        let length = length.ok_or_else(|| {
-            Error::invalid(format!("rows of {} values", self.length)).hint("the length is from 1 to 2^31 - 1")
-        })?;
-        Ok(DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length))
+    /// Whether the length is that of the batch's longest list.
+    pub(crate) fn is_to_longest(&self) -> bool {
+        self.length.is_none()
     }
 
-    /// How many values of each list are delivered, and the lists that are too long.
-    fn lengths(&self, lists: &LargeListArray) -> (Vec<usize>, Vec<(usize, Error)>) {
+    /// The field of the rows, for items of a type.
+    fn delivered(&self, name: &str, item: &DataType) -> Result<Field> {
+        let item = Arc::new(Field::new("item", item.clone(), false));
+        let Some(length) = self.length else {
+            if self.truncate {
+                return Err(Error::invalid("lists are cut off to the longest of them")
+                    .hint("give a length, or leave out `truncate`"));
+            }
+            let metadata = HashMap::from([(PADDED.0.to_owned(), PADDED.1.to_owned())]);
+            return Ok(Field::new(name, DataType::LargeList(item), false).with_metadata(metadata));
+        };
+        let valid = i32::try_from(length).ok().filter(|length| *length > 0);
+        let length = valid.ok_or_else(|| {
+            Error::invalid(format!("rows of {length} values")).hint("the length is from 1 to 2^31 - 1")
+        })?;
+        Ok(Field::new(name, DataType::FixedSizeList(item, length), false))
+    }
+
+    /// How many values of each list are delivered.
+    fn lengths(&self, lists: &LargeListArray) -> PaddedLengths {
         let mut refused = Vec::new();
+        let most = self.length.unwrap_or(usize::MAX);
         let lengths = lists.offsets().lengths().enumerate().map(|(row, length)| {
-            if length > self.length && !self.truncate {
-                let cause = format!("a list of {length} values, which is padded to {}", self.length);
+            if length > most && !self.truncate {
+                let cause = format!("a list of {length} values, which is padded to {most}");
                 let hint = "pad to more values, or cut lists off with `truncate`";
                 refused.push((row, Error::new(ErrorKind::BadRow, cause).hint(hint)));
             }
-            length.min(self.length)
+            // A list that is null may have values under it.
+            if self.length.is_none() && lists.is_null(row) { 0 } else { length.min(most) }
         });
-        (lengths.collect(), refused)
+        let lengths: Vec<usize> = lengths.collect();
+        let row = self.length.unwrap_or_else(|| lengths.iter().copied().max().unwrap_or(0));
+        PaddedLengths { row, lengths, refused }
     }
+
+    /// The values of all rows as a column, with `row` values in each.
+    fn rows(&self, values: ArrayRef, rows: usize, row: usize) -> Result<ArrayRef> {
+        match self.delivered("", values.data_type())?.data_type() {
+            DataType::FixedSizeList(item, length) => {
+                Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, values, None).or_fail()?))
+            }
+            DataType::LargeList(item) => {
+                let offsets = OffsetBuffer::from_repeated_length(row, rows);
+                Ok(Arc::new(LargeListArray::try_new(item.clone(), offsets, values, None).or_fail()?))
+            }
+            _ => Err(Error::new(ErrorKind::Internal, "rows of another type")),
+        }
+    }
+}
+
+/// The lengths of the lists of a batch.
+struct PaddedLengths {
+    /// Values of each row.
+    row: usize,
+    /// How many of them are those of its list.
+    lengths: Vec<usize>,
+    /// The lists that are too long.
+    refused: Vec<(usize, Error)>,
 }
 
 /// The type of the values of a list; `None` for any other type, and for lists of anything but numbers.
@@ -112,8 +173,8 @@ fn item_of(stored: &DataType) -> Option<&DataType> {
 pub(crate) struct PadCodec {
     pub(crate) pad: Pad,
     pub(crate) fill: Option<Fill>,
-    /// The bytes of a row.
-    bytes: u64,
+    /// The bytes of a row, where all batches have the same.
+    bytes: Option<u64>,
 }
 
 impl PadCodec {
@@ -128,18 +189,25 @@ impl PadCodec {
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;
         }
-        let bytes = pad.length.saturating_mul(item.primitive_width().unwrap_or(0)) as u64;
+        let bytes_of = |length: usize| length.saturating_mul(item.primitive_width().unwrap_or(0)) as u64;
+        let bytes = pad.length.map(bytes_of);
         Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
     }
 
-    /// The rows of lists whose numbers have `WIDTH` bytes each.
-    fn padded(&self, lists: &LargeListArray, lengths: &[usize], item: &DataType) -> Result<Buffer> {
+    /// The values of all rows, `row` of each.
+    fn padded(
+        &self,
+        lists: &LargeListArray,
+        lengths: &[usize],
+        row: usize,
+        item: &DataType,
+    ) -> Result<Buffer> {
         let filler = value_bytes(item, self.pad.value)?;
         let width = filler.len();
         let values = lists.values().to_data();
         let stored = &values.buffers()[0].as_slice()[values.offset() * width..];
-        let mut rows = filler.repeat(lengths.len() * self.pad.length);
-        let each = rows.chunks_exact_mut(self.pad.length * width).zip(lists.value_offsets()).zip(lengths);
+        let mut rows = filler.repeat(lengths.len() * row);
+        let each = rows.chunks_exact_mut((row * width).max(1)).zip(lists.value_offsets()).zip(lengths);
         for ((row, start), length) in each {
             let start = *start as usize * width;
             row[..length * width].copy_from_slice(&stored[start..start + length * width]);
@@ -151,17 +219,17 @@ impl PadCodec {
 impl ColumnCodec for PadCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         let item = item_of(stored.data_type()).unwrap_or(&DataType::Null);
-        Ok(Arc::new(Field::new(stored.name(), self.pad.delivered(item)?, false)))
+        Ok(Arc::new(self.pad.delivered(stored.name(), item)?))
     }
 
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, self.fill.as_ref())?;
         let lists = gathered.as_list::<i64>();
         let item = lists.value_type();
-        let (lengths, mut refused) = self.pad.lengths(lists);
+        let PaddedLengths { row, lengths, mut refused } = self.pad.lengths(lists);
         let data = ArrayData::builder(item.clone())
-            .len(lists.len() * self.pad.length)
-            .add_buffer(self.padded(lists, &lengths, &item)?)
+            .len(lists.len() * row)
+            .add_buffer(self.padded(lists, &lengths, row, &item)?)
             // Allocators align large buffers for every number type, but do not promise it for bytes.
             .align_buffers(true)
             .build()
@@ -169,15 +237,11 @@ impl ColumnCodec for PadCodec {
         refused.extend(nulls(lists, &lengths));
         refused.sort_by_key(|(row, _)| *row);
         refused.dedup_by_key(|(row, _)| *row);
-        let DataType::FixedSizeList(field, length) = self.pad.delivered(&item)? else {
-            return Err(Error::new(ErrorKind::Internal, "rows of another type"));
-        };
-        let rows = FixedSizeListArray::try_new(field, length, make_array(data), None).or_fail()?;
-        Ok((Arc::new(rows), refused))
+        Ok((self.pad.rows(make_array(data), lists.len(), row)?, refused))
     }
 
     fn row_bytes(&self) -> Option<u64> {
-        Some(self.bytes)
+        self.bytes
     }
 
     fn noun(&self) -> Noun {
@@ -212,7 +276,7 @@ pub(crate) struct PadMaskCodec {
 
 impl ColumnCodec for PadMaskCodec {
     fn delivered(&self, _: &Field) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(&self.name, self.pad.delivered(&DataType::Boolean)?, false)))
+        Ok(Arc::new(self.pad.delivered(&self.name, &DataType::Boolean)?))
     }
 
     fn follows(&self) -> Option<usize> {
@@ -223,22 +287,19 @@ impl ColumnCodec for PadMaskCodec {
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
         let gathered = gather(sources, selection, None)?;
         let lists = gathered.as_list::<i64>();
-        let (lengths, _) = self.pad.lengths(lists);
-        let mut own = BooleanBufferBuilder::new(lengths.len() * self.pad.length);
+        let PaddedLengths { row: most, lengths, .. } = self.pad.lengths(lists);
+        let mut own = BooleanBufferBuilder::new(lengths.len() * most);
         for (row, length) in lengths.into_iter().enumerate() {
             let length = if lists.is_null(row) { 0 } else { length };
             own.append_n(length, true);
-            own.append_n(self.pad.length - length, false);
+            own.append_n(most - length, false);
         }
         let values: ArrayRef = Arc::new(BooleanArray::new(own.finish(), None));
-        let DataType::FixedSizeList(field, length) = self.pad.delivered(&DataType::Boolean)? else {
-            return Err(Error::new(ErrorKind::Internal, "rows of another type"));
-        };
-        Ok((Arc::new(FixedSizeListArray::try_new(field, length, values, None).or_fail()?), Vec::new()))
+        Ok((self.pad.rows(values, lists.len(), most)?, Vec::new()))
     }
 
     fn row_bytes(&self) -> Option<u64> {
-        Some(self.pad.length as u64)
+        self.pad.length.map(|length| length as u64)
     }
 
     fn noun(&self) -> Noun {
@@ -285,6 +346,37 @@ mod tests {
     }
 
     #[test]
+    fn lists_are_as_long_as_the_longest_of_their_batch() {
+        let lists = ListArray::from_iter_primitive::<Int16Type, _, _>(vec![
+            Some(vec![Some(1)]),
+            None,
+            Some(vec![Some(2), Some(3)]),
+            Some(vec![]),
+        ]);
+        let field = Field::new("t", lists.data_type().clone(), true);
+        let pad = Pad::longest().value(9.0);
+        let codec = PadCodec::new(&pad, &field, Some(&0.0.into())).unwrap();
+        let mask = PadMaskCodec { pad: pad.clone(), column: 0, name: Pad::mask_name("t") };
+        let gathered = |rows: &[u32]| {
+            let rows = Selection::new(rows.iter().map(|row| (0, *row)).collect());
+            let (values, refused) = codec.gather_rows(&[&lists], &rows).unwrap();
+            assert!(refused.is_empty(), "{refused:?}");
+            assert_eq!(values.data_type(), codec.delivered(&field).unwrap().data_type());
+            let (own, _) = mask.gather_rows(&[&lists], &rows).unwrap();
+            assert_eq!(own.data_type(), mask.delivered(&field).unwrap().data_type());
+            let values = values.as_list::<i64>().clone();
+            let numbers: &Int16Array = values.values().as_primitive();
+            let own: Vec<bool> = own.as_list::<i64>().values().as_boolean().values().iter().collect();
+            (values.value_offsets().to_vec(), numbers.values().to_vec(), own)
+        };
+        let (offsets, values, own) = gathered(&[0, 1, 2]);
+        assert_eq!((offsets, values), (vec![0, 2, 4, 6], vec![1, 9, 9, 9, 2, 3]));
+        assert_eq!(own, [true, false, false, false, true, true]);
+        assert_eq!(gathered(&[3, 3]), (vec![0, 0, 0], vec![], vec![]));
+        assert_eq!(gathered(&[0]).1, [1]);
+    }
+
+    #[test]
     fn nulls_are_bad_rows_unless_they_are_cut_off_or_filled() {
         let lists = || vec![None, Some(vec![Some(1), None]), Some(vec![Some(1), Some(2), None])];
         let pad = Pad::new(2).truncate(true);
@@ -305,6 +397,7 @@ mod tests {
             codec.unwrap_err().to_string()
         };
         assert!(refused(Pad::new(0), &list(DataType::Int16)).contains("from 1 to"));
+        assert!(refused(Pad::longest().truncate(true), &list(DataType::Int16)).contains("give a length"));
         assert!(refused(Pad::new(2).value(0.5), &list(DataType::Int16)).contains("0.5"));
         assert!(refused(Pad::new(2).value(-1.0), &list(DataType::UInt8)).contains("-1"));
         assert!(refused(Pad::new(2), &list(DataType::Utf8View)).contains("lists of numbers are padded"));

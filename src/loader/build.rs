@@ -348,6 +348,7 @@ impl LoaderBuilder {
             seed: spec.shuffle.seed(),
             lengths: Lengths {
                 columns: lengths.columns,
+                to_longest: lengths.to_longest,
                 others: lengths.others,
                 largest: sizing.largest_batch(),
             },

@@ -15,6 +15,8 @@ use crate::reader::{Resident, Rows};
 pub(crate) struct Lengths {
     /// Columns whose values differ in length.
     pub(crate) columns: Vec<usize>,
+    /// Of them those whose values take as much as the longest of their batch.
+    pub(crate) to_longest: Vec<usize>,
     /// Bytes that a row takes in all others.
     pub(crate) others: u64,
     /// Bytes that one batch may take.
@@ -39,7 +41,7 @@ impl Lengths {
         sources: &[Arc<Resident>],
         picks: &[(u32, u32)],
     ) -> Result<u64> {
-        let Lengths { columns, others, largest } = self;
+        let Lengths { columns, to_longest, others, largest } = self;
         let rows = picks.len() as u64;
         if columns.is_empty() || rows == 0 {
             return Ok(0);
@@ -54,7 +56,13 @@ impl Lengths {
         let exactly = columns.iter().map(|&column| {
             let sources: Vec<&dyn Array> =
                 all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
-            weigh(&sources, &stored)
+            match to_longest.contains(&column) {
+                false => weigh(&sources, &stored),
+                true => {
+                    let each = stored.iter().map(|row| weigh(&sources, std::slice::from_ref(row)));
+                    each.max().unwrap_or(0).saturating_mul(rows)
+                }
+            }
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));
         if bytes <= *largest {

@@ -147,8 +147,8 @@ impl RowCache {
         let found = &catalog.groups[group];
         let file = &catalog.files[found.file];
         let mut version = match file.footer_hash() {
-            Some(hash) => format!("{} footer:{hash:016x}", file.version),
-            None => file.version.to_string(),
+            Some(hash) => format!("{} footer:{hash:016x}", file.version.for_keys()),
+            None => file.version.for_keys(),
         };
         if let Some(hash) = file.table_hash {
             version += &format!(" table:{hash:016x}");

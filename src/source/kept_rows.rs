@@ -42,7 +42,7 @@ impl KeptRows {
         add(&catalog.fingerprint.to_string());
         for file in &catalog.files {
             add(&store.address(file));
-            add(&file.version.to_string());
+            add(&file.version.for_keys());
         }
         let key = hash.digest128();
         Some(KeptRows { path: folder.join(format!("{key:032x}.{SUFFIX}")), key })

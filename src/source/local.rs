@@ -23,8 +23,11 @@ const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
 
 /// Distinguishes one version of a local file from the next.
 pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
-    let seconds = i128::from(metadata.mtime()) * NANOSECONDS_A_SECOND;
-    FileVersion::Modified(seconds + i128::from(metadata.mtime_nsec()))
+    let nanoseconds = |seconds: i64, rest: i64| i128::from(seconds) * NANOSECONDS_A_SECOND + i128::from(rest);
+    FileVersion::Local {
+        modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
+        changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+    }
 }
 
 /// Files that are kept open. More would be opened less often, and take handles from the rest of the process.
@@ -181,7 +184,7 @@ fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
         return Err(changed(&format!("{} bytes then, {} now", pin.size, metadata.len())));
     }
     let now = version(metadata);
-    if now != pin.version {
+    if !now.is_content_of(&pin.version) {
         return Err(changed(&format!("{} then, {now} now", pin.version)));
     }
     Ok(())

@@ -147,6 +147,9 @@ impl LoaderBuilder {
                 Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
                 Slot::Gathered if is_variable(field.data_type()) => {
                     bytes_of_row.columns.push(column);
+                    if self.spec.pad.get(field.name()).is_some_and(Pad::is_to_longest) {
+                        bytes_of_row.to_longest.push(column);
+                    }
                     variable.push(column);
                 }
                 Slot::Gathered => alike.push(column),
@@ -193,6 +196,8 @@ impl LoaderBuilder {
 pub(super) struct RowBytes {
     /// Columns whose values differ in length.
     pub(super) columns: Vec<usize>,
+    /// Of them those whose values take as much as the longest of their batch.
+    pub(super) to_longest: Vec<usize>,
     /// Bytes of all others.
     pub(super) others: u64,
     /// Bytes of those, on average, as far as known.

@@ -109,7 +109,7 @@ impl LoaderBuilder {
             // A name that exists is taken literally, whatever characters it has.
             let found = match schema.column_with_name(name) {
                 Some((column, _)) => Some((column, Vec::new())),
-                None => self.path(name),
+                None => self.path(name)?,
             };
             if let Some(found) = found {
                 if listed[..at].contains(name) {
@@ -141,10 +141,18 @@ impl LoaderBuilder {
     }
 
     /// The field that a name such as `meta.author` says, at any depth of structures.
-    fn path(&self, name: &str) -> Option<Path> {
+    fn path(&self, name: &str) -> Result<Option<Path>> {
         let fields = self.dataset.catalog.schema.fields().iter().enumerate();
-        let mut inside = fields.filter_map(|(column, field)| Some((column, rest(field, name)?)));
-        inside.find_map(|(column, rest)| Some((column, within(rest.0, rest.1)?)))
+        let inside = fields.filter_map(|(column, field)| Some((column, rest(field, name)?)));
+        let paths = inside.flat_map(|(column, (structure, rest))| {
+            within(structure, rest).into_iter().map(move |path| (column, path))
+        });
+        let mut paths = paths.take(2);
+        match (paths.next(), paths.next()) {
+            (Some(_), Some(_)) => Err(Error::invalid(format!("{name:?} may be one of several fields"))
+                .hint("read the whole structure, or write fields with other names")),
+            (path, _) => Ok(path),
+        }
     }
 
     /// A name that is neither a column nor a field.
@@ -179,8 +187,11 @@ impl LoaderBuilder {
             let around = (0..path.len()).map(|depth| (*column, path[..depth].to_vec()));
             let around = around.into_iter().find(|around| paths.contains(around));
             if let Some(twice) = around.or_else(|| (!seen.insert(at)).then(|| at.clone())) {
-                let cause =
-                    format!("{:?} is read twice, as it is part of {:?}", self.name(at), self.name(&twice));
+                let (name, around) = (self.name(at), self.name(&twice));
+                let cause = match name == around {
+                    true => format!("{name:?} is read twice"),
+                    false => format!("{name:?} is read twice, as it is part of {around:?}"),
+                };
                 return Err(Error::invalid(cause).hint("leave one of them out of `columns`"));
             }
             if path.is_empty() {
@@ -226,14 +237,14 @@ fn rest<'a, 'n>(field: &'a Field, name: &'n str) -> Option<(&'a DataType, &'n st
     matches!(field.data_type(), DataType::Struct(_)).then_some((field.data_type(), rest))
 }
 
-/// The path in a structure that a name says. Names may have dots themselves.
-fn within(structure: &DataType, name: &str) -> Option<Vec<String>> {
-    let DataType::Struct(fields) = structure else { return None };
-    if let Some((_, field)) = fields.find(name) {
-        return Some(vec![field.name().clone()]);
-    }
-    fields.iter().find_map(|field| {
-        let (inside, rest) = rest(field, name)?;
-        Some([vec![field.name().clone()], within(inside, rest)?].concat())
-    })
+/// The paths in a structure that a name may say: names may have dots themselves.
+fn within(structure: &DataType, name: &str) -> Vec<Vec<String>> {
+    let DataType::Struct(fields) = structure else { return Vec::new() };
+    let each = fields.iter().flat_map(|field| {
+        let itself = (field.name() == name).then(|| vec![field.name().clone()]);
+        let inside = rest(field, name).map(|(inside, rest)| within(inside, rest)).unwrap_or_default();
+        let inside = inside.into_iter().map(|path| [vec![field.name().clone()], path].concat());
+        itself.into_iter().chain(inside).collect::<Vec<_>>()
+    });
+    each.collect()
 }
