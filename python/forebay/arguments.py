@@ -16,7 +16,7 @@ from .following import Boxes, Keypoints, Mask
 from .pad import Pad
 from .shard import Shard
 from .sizes import given, parse_bytes
-from .tensor import Tensor
+from .tensor import Tensor, dtype_name
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -44,6 +44,12 @@ def flattened(flatten: Any) -> bool | list[str]:
     if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
         raise InvalidError(f"flatten must be True, False or a list of names, got {flatten!r}")
     return names(list(flatten), "flatten")
+
+
+def casts(cast: Any) -> dict[str, str]:
+    """The types that columns are cast to, by name."""
+    given = mapping(cast, "cast", '"float32"')
+    return {name: dtype_name(value, f"cast[{name!r}]") for name, value in given.items()}
 
 
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
@@ -132,6 +138,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
         "null_mask": arguments.get("null_mask") or [],
         "flatten": arguments.get("flatten") or False,
+        "cast": arguments.get("cast") or {},
     }
     return spec, filters.to_json(arguments["filter"])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
-from .arguments import checked, flattened, mapping, names, options
+from .arguments import casts, checked, flattened, mapping, names, options
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
@@ -23,11 +23,13 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .encodings import Hash, Vocabulary
     from .following import Boxes, Keypoints, Mask
     from .pad import Pad
     from .tensor import Tensor
-    from .types import Filter, Location, SpecDict, StateDict, Transform
+    from .types import Filter, Location, SpecDict, StateDict, TensorType, Transform
 
 __all__ = ["Loader"]
 
@@ -112,6 +114,11 @@ class Loader:
         Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
         the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
         as it is delivered; structures that ``decode`` or ``encode`` names stay whole.
+    cast : mapping from str to dtype, optional
+        Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
+        booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
+        values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
+        see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -126,7 +133,8 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null`` or ``null_mask`` names a column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask`` or ``cast`` names a column that
+        does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -179,6 +187,7 @@ class Loader:
         fill_null: Mapping[str, float | str | bytes] | None = None,
         null_mask: Iterable[str] | None = None,
         flatten: bool | Iterable[str] = False,
+        cast: Mapping[str, TensorType | type | np.dtype[Any]] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -205,6 +214,7 @@ class Loader:
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
             "flatten": flattened(flatten),
+            "cast": None if cast is None else casts(cast),
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {

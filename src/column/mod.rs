@@ -9,6 +9,7 @@
 //! file here that implements it, and one line where the builder creates it. Threads, tasks and buffers belong to
 //! `loader/collate`, which calls a codec once for each column and, where cells are decoded, once for each cell.
 
+mod cast;
 mod cell;
 mod decoder;
 mod encoding;
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
+pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
@@ -105,6 +107,11 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// The bytes of a row in a batch, where they do not follow from what is stored. For [`Slot::Gathered`] alone.
     fn row_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// How many times the bytes of a stored value one of a batch has, at most. For [`Slot::Gathered`] alone.
+    fn growth(&self) -> usize {
+        1
     }
 
     /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.

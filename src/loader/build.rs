@@ -1,5 +1,6 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
+mod casts;
 mod columns;
 mod following;
 mod null_masks;
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::{DataType, SchemaRef};
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
@@ -149,6 +150,26 @@ impl LoaderBuilder {
     /// ```
     pub fn flatten(mut self, flatten: impl Into<Flatten>) -> Self {
         self.spec.flatten = flatten.into();
+        self
+    }
+
+    /// Delivers the numbers of a column as another type, `Float32` or `Int64`: integers, floats, booleans, decimals and text that
+    /// is a number, times as integers in their own unit, and the values of lists of these. In names `*`, `?` and `[0-9]` match
+    /// several. The other options see the type that the column is cast to; a filter sees what is stored. Default: none.
+    ///
+    /// A value that the type does not have is a bad row: an integer outside of it, a fraction where it has integers, a finite
+    /// number that would be infinite. Between floats, and from integers and decimals to them, numbers are rounded to the
+    /// nearest; decimals and text by way of `Float64`.
+    ///
+    /// ```no_run
+    /// use forebay::arrow::datatypes::DataType;
+    ///
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().cast("price", DataType::Float32).cast("feature_*", DataType::Float16).build()
+    /// # }
+    /// ```
+    pub fn cast(mut self, column: impl Into<String>, to: DataType) -> Self {
+        self.spec.cast.insert(column.into(), to);
         self
     }
 
@@ -427,6 +448,7 @@ impl LoaderBuilder {
             || decoded > 0
             || spec.cache.is_some()
             || !spec.encode.is_empty()
+            || !spec.cast.is_empty()
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);
 

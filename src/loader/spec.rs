@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::bad_rows::OnBadRow;
+use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::{Encoding, Follow, Pad, Tensor};
+use crate::column::{Encoding, Follow, Pad, Tensor, cast_by_name};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -39,6 +40,10 @@ pub struct LoaderSpec {
     /// The structures whose fields are delivered as columns. Default: none.
     #[serde(skip_serializing_if = "Flatten::is_none")]
     pub flatten: Flatten,
+    /// The columns, or patterns of their names, whose numbers are delivered as another type: one of [`Tensor::TYPES`] by name.
+    /// Default: none.
+    #[serde(with = "cast_by_name", skip_serializing_if = "BTreeMap::is_empty")]
+    pub cast: BTreeMap<String, DataType>,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
     /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
@@ -166,6 +171,7 @@ impl Default for LoaderSpec {
         LoaderSpec {
             columns: None,
             flatten: Flatten::default(),
+            cast: BTreeMap::new(),
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
             tensors: BTreeMap::new(),
@@ -198,7 +204,6 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::datatypes::DataType;
     use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
@@ -211,6 +216,8 @@ mod tests {
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.flatten = ["meta"].into();
+        spec.cast.insert("x*".into(), DataType::Float16);
+        spec.cast.insert("flag".into(), DataType::Boolean);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
         let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
         spec.follow.insert("boxes".into(), boxes.into());
@@ -261,6 +268,7 @@ mod tests {
             (r#"{"memory": "much"}"#, "not a size"),
             (r#"{"memory": -1}"#, "a size"),
             (r#"{"flatten": 1}"#, "Flatten"),
+            (r#"{"cast": {"x": "float33"}}"#, "not one of bool, int8"),
             (r#"{"shard": {"rank": 8, "world": 8}}"#, "outside a world"),
             (r#"{"shuffle": {"seed": 1, "mixing": "some"}}"#, "some"),
             (r#"{"fill_null": {"x": {"number": "much"}}}"#, "much"),
