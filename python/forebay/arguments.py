@@ -52,6 +52,15 @@ def casts(cast: Any) -> dict[str, str]:
     return {name: dtype_name(value, f"cast[{name!r}]") for name, value in given.items()}
 
 
+def renames(rename: Any) -> dict[str, str]:
+    """The names that columns are delivered under, by stored name."""
+    given = mapping(rename, "rename", '"label"')
+    for name, new in given.items():
+        if not isinstance(new, str):
+            raise InvalidError(f"rename[{name!r}] must be a str, got {new!r}")
+    return given
+
+
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
     """A dict with names as keys."""
     try:
@@ -139,6 +148,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "null_mask": arguments.get("null_mask") or [],
         "flatten": arguments.get("flatten") or False,
         "cast": arguments.get("cast") or {},
+        "rename": arguments.get("rename") or {},
     }
     return spec, filters.to_json(arguments["filter"])
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
-from .arguments import casts, checked, flattened, mapping, names, options
+from .arguments import casts, checked, flattened, mapping, names, options, renames
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
@@ -119,6 +119,9 @@ class Loader:
         booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
         values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
         see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
+    rename : mapping from str to str, optional
+        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments name
+        such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -133,8 +136,8 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask`` or ``cast`` names a column that
-        does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename`` names a
+        column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -188,6 +191,7 @@ class Loader:
         null_mask: Iterable[str] | None = None,
         flatten: bool | Iterable[str] = False,
         cast: Mapping[str, TensorType | type | np.dtype[Any]] | None = None,
+        rename: Mapping[str, str] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -215,6 +219,7 @@ class Loader:
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
             "flatten": flattened(flatten),
             "cast": None if cast is None else casts(cast),
+            "rename": None if rename is None else renames(rename),
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {

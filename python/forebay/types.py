@@ -188,6 +188,8 @@ class _SpecDict(TypedDict, total=False):
     """The structures whose fields are columns, where there are any."""
     null_mask: list[str]
     """The columns with a mask for their nulls, where there are any."""
+    rename: dict[str, str]
+    """The columns that are delivered under another name, where there are any."""
     cast: dict[str, TensorType]
     """The types that columns are cast to, where there are any."""
 

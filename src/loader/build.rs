@@ -5,6 +5,7 @@ mod columns;
 mod following;
 mod null_masks;
 mod projection;
+mod renames;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -150,6 +151,19 @@ impl LoaderBuilder {
     /// ```
     pub fn flatten(mut self, flatten: impl Into<Flatten>) -> Self {
         self.spec.flatten = flatten.into();
+        self
+    }
+
+    /// Delivers a column under another name. All other options name it so; [`columns`](Self::columns), `flatten` and a filter have
+    /// stored names. Default: names are as stored.
+    ///
+    /// ```no_run
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().columns(["img", "y"]).rename("img", "image").rename("y", "label").build()
+    /// # }
+    /// ```
+    pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
+        self.spec.rename.insert(column.into(), name.into());
         self
     }
 

@@ -40,6 +40,9 @@ pub struct LoaderSpec {
     /// The structures whose fields are delivered as columns. Default: none.
     #[serde(skip_serializing_if = "Flatten::is_none")]
     pub flatten: Flatten,
+    /// The columns that are delivered under another name, and that name. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename: BTreeMap<String, String>,
     /// The columns, or patterns of their names, whose numbers are delivered as another type: one of [`Tensor::TYPES`] by name.
     /// Default: none.
     #[serde(with = "cast_by_name", skip_serializing_if = "BTreeMap::is_empty")]
@@ -171,6 +174,7 @@ impl Default for LoaderSpec {
         LoaderSpec {
             columns: None,
             flatten: Flatten::default(),
+            rename: BTreeMap::new(),
             cast: BTreeMap::new(),
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
@@ -216,6 +220,7 @@ mod tests {
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.flatten = ["meta"].into();
+        spec.rename.insert("img".into(), "image".into());
         spec.cast.insert("x*".into(), DataType::Float16);
         spec.cast.insert("flag".into(), DataType::Boolean);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());

@@ -60,7 +60,8 @@ impl LoaderBuilder {
                 return Err(self.twice(name));
             }
         }
-        let declared = Declared::of(&self.dataset.catalog.schema);
+        let catalog = &self.dataset.catalog.schema;
+        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         let masked = self.null_masked(read)?;
         for field in &masked {
@@ -186,6 +187,9 @@ impl LoaderBuilder {
     pub(super) fn read_column<'a>(&self, read: &'a Schema, name: &str, argument: &str) -> Result<&'a Field> {
         if let Some((_, field)) = read.column_with_name(name) {
             return Ok(field);
+        }
+        if let Some(error) = self.not_delivered(read, name) {
+            return Err(error);
         }
         self.dataset.catalog.column(name)?;
         let cause = format!("{argument} names column {name:?}, which is not among the columns to read");

@@ -21,7 +21,8 @@ impl LoaderBuilder {
         let stored = &self.dataset.catalog.schema;
         for (at, name) in self.spec.null_mask.iter().enumerate() {
             // A name that exists is taken literally, whatever characters it has.
-            if stored.column_with_name(name).is_some() || !is_pattern(name) {
+            let is_there = stored.column_with_name(name).or(read.column_with_name(name)).is_some();
+            if is_there || !is_pattern(name) {
                 self.read_column(read, name, "null_mask")?;
                 if self.spec.null_mask[..at].contains(name) {
                     let cause = format!("null_mask lists column {name:?} twice, again at place {}", at + 1);
