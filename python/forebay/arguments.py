@@ -17,6 +17,7 @@ from .pad import Pad
 from .shard import Shard
 from .sizes import given, parse_bytes
 from .tensor import Tensor, dtype_name
+from .texts import Json, Text
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -106,9 +107,10 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
     for name, value in decode.items():
-        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask, Tensor)):
+        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json)):
             raise InvalidError(
-                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask or Tensor, got {_kind(value)}"
+                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, "
+                f"got {_kind(value)}"
             )
     # Loaders that an earlier release pickled have none.
     encode = arguments.get("encode") or {}
@@ -126,6 +128,11 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "decode": {name: image for name, image in decode.items() if isinstance(image, _forebay.Image)},
         "follow": {name: value._options() for name, value in following.items()},
         "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
+        "texts": {
+            name: "plain" if isinstance(text, Text) else "json"
+            for name, text in decode.items()
+            if isinstance(text, (Text, Json))
+        },
         "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "pad": {name: value._spec() for name, value in pad.items()},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),

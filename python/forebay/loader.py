@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .following import Boxes, Keypoints, Mask
     from .pad import Pad
     from .tensor import Tensor
+    from .texts import Json, Text
     from .types import Filter, Location, SpecDict, StateDict, TensorType, Transform
 
 __all__ = ["Loader"]
@@ -54,11 +55,11 @@ class Loader:
         Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
         a column that is also named is where it is named. ``"meta.author"`` is that field of a structure, which is delivered
         with the fields that are named alone; the others are not fetched. Default: all columns.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask or Tensor, optional
+    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
-        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape. Default: no column is decoded; images are
-        delivered as ``bytes``.
+        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape; ``forebay.Text()`` for numpy's strings, and
+        ``forebay.Json()`` for what JSON says. Default: no column is decoded; images are delivered as ``bytes``.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
         ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
@@ -120,8 +121,8 @@ class Loader:
         values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
         see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
     rename : mapping from str to str, optional
-        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments name
-        such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
+        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments
+        name such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -170,7 +171,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int = 32,

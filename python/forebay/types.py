@@ -180,6 +180,8 @@ class _SpecDict(TypedDict, total=False):
     """What ``decode`` says of columns that belong to images, where there are any."""
     tensors: dict[str, TensorDict]
     """The tensors in ``decode``, where there are any."""
+    texts: dict[str, Literal["plain", "json"]]
+    """The text and JSON in ``decode``, where there are any."""
     encode: dict[str, dict[str, Any]]
     """The columns that are encoded, where there are any."""
     pad: dict[str, dict[str, Any]]

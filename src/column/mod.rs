@@ -1,7 +1,7 @@
 //! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
-//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, encoding
+//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, text, encoding
 //!               └─ decode, cell by cell ─► slots ──► column of the batch     image, tensor, decoder
 //! ```
 //!
@@ -21,6 +21,7 @@ mod pad;
 mod plain;
 mod tensor;
 mod tensors;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
 pub(crate) use tensors::Declared;
 pub use tensors::{Tensor, TensorFormat};
+pub(crate) use text::TextCodec;
+pub use text::TextFormat;
 
 use crate::batch::{Selection, gather};
 use crate::decode::{RowKey, Workspace};

@@ -28,7 +28,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -212,6 +212,13 @@ impl LoaderBuilder {
     /// are stored.
     pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
         self.spec.tensors.insert(column.into(), tensor);
+        self
+    }
+
+    /// Checks the cells of a column of text, or of binary that holds it: as UTF-8, or as JSON. Another cell is a bad row. Default:
+    /// text is delivered as it is stored, and binary too.
+    pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
+        self.spec.texts.insert(column.into(), format);
         self
     }
 
@@ -462,6 +469,7 @@ impl LoaderBuilder {
             || decoded > 0
             || spec.cache.is_some()
             || !spec.encode.is_empty()
+            || !spec.texts.is_empty()
             || !spec.cast.is_empty()
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);

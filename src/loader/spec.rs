@@ -12,7 +12,7 @@ use super::bad_rows::OnBadRow;
 use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::{Encoding, Follow, Pad, Tensor, cast_by_name};
+use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -56,6 +56,9 @@ pub struct LoaderSpec {
     /// Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tensors: BTreeMap<String, Tensor>,
+    /// The columns of text that is checked, and what it is; in Python they are given with `decode`. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, TextFormat>,
     /// The columns whose values are delivered as integer codes, and how. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, Encoding>,
@@ -179,6 +182,7 @@ impl Default for LoaderSpec {
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            texts: BTreeMap::new(),
             encode: BTreeMap::new(),
             pad: BTreeMap::new(),
             fill_null: BTreeMap::new(),
@@ -229,6 +233,8 @@ mod tests {
         spec.follow.insert("joints".into(), Keypoints::of("image").numbers(3).into());
         spec.follow.insert("mask".into(), Mask::of("image").into());
         spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
+        spec.texts.insert("caption".into(), TextFormat::Plain);
+        spec.texts.insert("meta".into(), TextFormat::Json);
         spec.encode.insert("city".into(), Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
         spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
         spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());

@@ -11,7 +11,9 @@ use super::casts::cast_schema;
 use super::null_masks::no_mask;
 use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot};
+use crate::column::{
+    ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
+};
 use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
@@ -44,6 +46,16 @@ impl LoaderBuilder {
                 return Err(self.twice(name));
             }
         }
+        let masked = self.null_masked(read)?;
+        for (name, format) in &self.spec.texts {
+            let field = self.read_column(read, name, "decode")?;
+            let is_masked = masked.iter().any(|masked| masked.name() == name);
+            let codec = TextCodec::new(*format, field, self.spec.fill_null.get(name), is_masked);
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered(codec, field)?).is_some() {
+                return Err(self.twice(name));
+            }
+        }
         for (name, encoding) in &self.spec.encode {
             let field = self.read_column(read, name, "encode")?;
             let codec = encoding.codec(field, self.spec.fill_null.get(name));
@@ -63,8 +75,10 @@ impl LoaderBuilder {
         let catalog = &self.dataset.catalog.schema;
         let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        let masked = self.null_masked(read)?;
         for field in &masked {
+            if self.spec.texts.contains_key(field.name()) {
+                continue;
+            }
             if codecs.contains_key(field.name().as_str()) {
                 return Err(no_mask().at(of_column(field.name())));
             }
@@ -72,7 +86,10 @@ impl LoaderBuilder {
         }
         for (name, value) in &self.spec.fill_null {
             let field = self.read_column(read, name, "fill_null")?;
-            let is_used = self.spec.encode.contains_key(name) || self.spec.pad.contains_key(name);
+            let spec = &self.spec;
+            let is_used = spec.encode.contains_key(name)
+                || spec.pad.contains_key(name)
+                || spec.texts.contains_key(name);
             if is_used || fills.contains_key(name.as_str()) {
                 continue;
             }

@@ -78,6 +78,7 @@ impl LoaderBuilder {
         spec.decode.contains_key(name)
             || spec.follow.contains_key(name)
             || spec.tensors.contains_key(name)
+            || spec.texts.contains_key(name)
             || spec.encode.contains_key(name)
             || self.decoders.iter().any(|(column, _)| column == name)
     }
