@@ -80,8 +80,11 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
 
 /// Which of the selected rows have a value: true where a column is not null.
 pub(crate) fn presence(sources: &[&dyn Array], selection: &Selection) -> BooleanArray {
+    // Such an array has no validity.
+    let is_null = sources.iter().any(|source| *source.data_type() == DataType::Null);
     let there = match selection.nulls(sources) {
         Some(nulls) => nulls.into_inner(),
+        None if is_null => BooleanBuffer::new_unset(selection.len()),
         None => BooleanBuffer::new_set(selection.len()),
     };
     BooleanArray::new(there, None)

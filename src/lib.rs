@@ -69,7 +69,7 @@
 //! |---|---|
 //! | open | [`Dataset`], [`OpenOptions`], [`Locations`] |
 //! | choose rows | [`Filter`], with its parts in [`filter`] |
-//! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
+//! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`TextFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
 //! | share among processes | [`Shard`] |
 //! | load | [`LoaderBuilder`], [`Loader`], [`Epoch`]; with a timeout, [`Wait`], [`Step`] and [`Receipt`] |
@@ -167,7 +167,7 @@ pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
 pub use column::{
     BoxFormat, Boxes, Categories, CategoryCounts, Decoder, Encoding, Follow, Hash, Keypoints, Mask, Pad,
-    Tensor, TensorFormat, Vocabulary,
+    Tensor, TensorFormat, TextFormat, Vocabulary,
 };
 pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};

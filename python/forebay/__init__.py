@@ -1,8 +1,9 @@
 """Feeds GPU training straight from Parquet.
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Vocabulary`, :class:`Hash`,
-:class:`Pad`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col` begins a filter.
+:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`,
+:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col`
+begins a filter.
 
 ``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
 the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
@@ -66,6 +67,7 @@ from .ragged import Ragged
 from .reports import Plan, Stats
 from .shard import Shard
 from .tensor import Tensor
+from .texts import Json, Text
 from .values import DiskCache, Shuffle, Skip
 
 __all__ = [
@@ -89,6 +91,7 @@ __all__ = [
     "InternalError",
     "InvalidError",
     "IoError",
+    "Json",
     "Keypoints",
     "Loader",
     "Mask",
@@ -104,6 +107,7 @@ __all__ = [
     "StateMismatchError",
     "Stats",
     "Tensor",
+    "Text",
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
@@ -128,6 +132,7 @@ for _class in (
     DiskCache,
     Epoch,
     Expression,
+    Json,
     Keypoints,
     Loader,
     Mask,
@@ -139,6 +144,7 @@ for _class in (
     Skip,
     Stats,
     Tensor,
+    Text,
 ):
     _class.__module__ = "forebay"
 Hash.__module__ = Vocabulary.__module__ = "forebay"

@@ -16,7 +16,8 @@ from .following import Boxes, Keypoints, Mask
 from .pad import Pad
 from .shard import Shard
 from .sizes import given, parse_bytes
-from .tensor import Tensor
+from .tensor import Tensor, dtype_name
+from .texts import Json, Text
 from .values import DiskCache, Shuffle, Skip, whole
 
 __all__: list[str] = []
@@ -44,6 +45,21 @@ def flattened(flatten: Any) -> bool | list[str]:
     if not isinstance(flatten, Iterable) or isinstance(flatten, (str, bytes, Mapping)):
         raise InvalidError(f"flatten must be True, False or a list of names, got {flatten!r}")
     return names(list(flatten), "flatten")
+
+
+def casts(cast: Any) -> dict[str, str]:
+    """The types that columns are cast to, by name."""
+    given = mapping(cast, "cast", '"float32"')
+    return {name: dtype_name(value, f"cast[{name!r}]") for name, value in given.items()}
+
+
+def renames(rename: Any) -> dict[str, str]:
+    """The names that columns are delivered under, by stored name."""
+    given = mapping(rename, "rename", '"label"')
+    for name, new in given.items():
+        if not isinstance(new, str):
+            raise InvalidError(f"rename[{name!r}] must be a str, got {new!r}")
+    return given
 
 
 def mapping(value: Any, name: str, example: str) -> dict[str, Any]:
@@ -91,9 +107,10 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         raise InvalidError(f"drop_last must be True or False, got {arguments['drop_last']!r}")
     decode = arguments["decode"] or {}
     for name, value in decode.items():
-        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask, Tensor)):
+        if not isinstance(value, (_forebay.Image, Boxes, Keypoints, Mask, Tensor, Text, Json)):
             raise InvalidError(
-                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask or Tensor, got {_kind(value)}"
+                f"decode[{name!r}] must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, "
+                f"got {_kind(value)}"
             )
     # Loaders that an earlier release pickled have none.
     encode = arguments.get("encode") or {}
@@ -111,6 +128,11 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "decode": {name: image for name, image in decode.items() if isinstance(image, _forebay.Image)},
         "follow": {name: value._options() for name, value in following.items()},
         "tensors": {name: tensor._spec() for name, tensor in decode.items() if isinstance(tensor, Tensor)},
+        "texts": {
+            name: "plain" if isinstance(text, Text) else "json"
+            for name, text in decode.items()
+            if isinstance(text, (Text, Json))
+        },
         "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "pad": {name: value._spec() for name, value in pad.items()},
         "batch_size": whole(arguments["batch_size"], "batch_size", 1),
@@ -132,6 +154,8 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "fill_null": {name: _filler(name, value) for name, value in (arguments["fill_null"] or {}).items()},
         "null_mask": arguments.get("null_mask") or [],
         "flatten": arguments.get("flatten") or False,
+        "cast": arguments.get("cast") or {},
+        "rename": arguments.get("rename") or {},
     }
     return spec, filters.to_json(arguments["filter"])
 

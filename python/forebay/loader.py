@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from . import _forebay
-from .arguments import checked, flattened, mapping, names, options
+from .arguments import casts, checked, flattened, mapping, names, options, renames
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
@@ -23,11 +23,14 @@ from .shard import Shard
 from .values import DiskCache, Shuffle, Skip, whole
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .encodings import Hash, Vocabulary
     from .following import Boxes, Keypoints, Mask
     from .pad import Pad
     from .tensor import Tensor
-    from .types import Filter, Location, SpecDict, StateDict, Transform
+    from .texts import Json, Text
+    from .types import Filter, Location, SpecDict, StateDict, TensorType, Transform
 
 __all__ = ["Loader"]
 
@@ -52,11 +55,11 @@ class Loader:
         Names of the columns to read, in the order of delivery. ``*``, ``?`` and ``[0-9]`` match several: ``"feature_*"``;
         a column that is also named is where it is named. ``"meta.author"`` is that field of a structure, which is delivered
         with the fields that are named alone; the others are not fetched. Default: all columns.
-    decode : mapping from str to Image, Boxes, Keypoints, Mask or Tensor, optional
+    decode : mapping from str to Image, Boxes, Keypoints, Mask, Tensor, Text or Json, optional
         How to decode columns: ``{"image": forebay.Image.random_resized_crop(224).flip()}`` for encoded images,
         ``{"boxes": forebay.Boxes(of="image")}`` for what is cropped and mirrored with them, and ``{"x":
-        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape. Default: no column is decoded; images are
-        delivered as ``bytes``.
+        forebay.Tensor("float32", (3, 32, 32))}`` for arrays of one shape; ``forebay.Text()`` for numpy's strings, and
+        ``forebay.Json()`` for what JSON says. Default: no column is decoded; images are delivered as ``bytes``.
     encode : mapping from str to Vocabulary or Hash, optional
         Columns that are delivered as integer codes: ``{"city": forebay.Vocabulary(["Berlin", "Paris"])}``, or
         ``{"user": forebay.Hash(1000)}``. A null has the code of its ``fill_null``, or is a bad row. Default: none.
@@ -111,7 +114,16 @@ class Loader:
     flatten : bool or iterable of str, default False
         Deliver the fields of structures as columns of their own, ``meta.author``, at any depth: of all structures, or of
         the columns that are named. What is null in a structure that is null is null. The other arguments name such a column
-        as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay whole.
+        as it is delivered, but for ``filter``, which names stored ones; structures that ``decode`` or ``encode`` names stay
+        whole.
+    cast : mapping from str to dtype, optional
+        Types that the values of columns are cast to: ``{"price": "float32", "feature_*": "float16"}``. For numbers,
+        booleans, decimals, text that is a number, times (to integers, in their own unit), and lists of these, by their
+        values. A value that the type does not have is a bad row; floats are rounded to the nearest. The other arguments
+        see the type that a column is cast to, ``filter`` sees what is stored. Default: none.
+    rename : mapping from str to str, optional
+        Columns that are delivered under another name: ``{"img": "image", "meta.label": "label"}``. The other arguments
+        name such a column as it is delivered; ``columns``, ``flatten`` and ``filter`` have stored names. Default: none.
     trace : str or os.PathLike, optional
         File for a timeline of the loader, written when it is closed; open it in Perfetto or ``chrome://tracing``. Of a
         long run it holds the end. Default: no timeline.
@@ -126,7 +138,8 @@ class Loader:
     InvalidError
         An argument can never work.
     UnknownColumnError
-        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null`` or ``null_mask`` names a column that does not exist.
+        ``columns``, ``decode``, ``encode``, ``filter``, ``fill_null``, ``null_mask``, ``cast`` or ``rename`` names a
+        column that does not exist.
     UnsupportedError
         A column has a type that cannot be delivered.
     TooLargeError
@@ -159,7 +172,7 @@ class Loader:
         urls: Location | Iterable[Location] | Dataset,
         *,
         columns: Iterable[str] | None = None,
-        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor] | None = None,
+        decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
         batch_size: int = 32,
@@ -179,6 +192,8 @@ class Loader:
         fill_null: Mapping[str, float | str | bytes] | None = None,
         null_mask: Iterable[str] | None = None,
         flatten: bool | Iterable[str] = False,
+        cast: Mapping[str, TensorType | type | np.dtype[Any]] | None = None,
+        rename: Mapping[str, str] | None = None,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -205,6 +220,8 @@ class Loader:
             "fill_null": None if fill_null is None else mapping(fill_null, "fill_null", "0.0"),
             "null_mask": None if null_mask is None else names(null_mask, "null_mask"),
             "flatten": flattened(flatten),
+            "cast": None if cast is None else casts(cast),
+            "rename": None if rename is None else renames(rename),
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {

@@ -74,7 +74,7 @@ class Tensor:
     """Byte order of raw values."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dtype", _dtype(self.dtype))
+        object.__setattr__(self, "dtype", _stored_dtype(self.dtype))
         object.__setattr__(self, "shape", _shape(self.shape))
         named(self.format, "format", TENSOR_FORMATS)
         named(self.byte_order, "byte_order", _BYTE_ORDERS)
@@ -91,17 +91,22 @@ class Tensor:
         return f"forebay.Tensor({self.dtype!r}, {self.shape}{options})"
 
 
-def _dtype(value: Any) -> str:
+def dtype_name(value: Any, argument: str) -> str:
     """The name of a type that values may have."""
     try:
         dtype = np.dtype(value)
     except TypeError:
         dtype = None
     if value is None or dtype is None or dtype.name not in TENSOR_TYPES:
-        raise InvalidError(f"dtype must be one of {', '.join(TENSOR_TYPES)}, got {value!r}")
-    if not dtype.isnative:
-        raise InvalidError(f"dtype must be {dtype.name!r}, got {value!r} (raw values have a byte_order)")
+        raise InvalidError(f"{argument} must be one of {', '.join(TENSOR_TYPES)}, got {value!r}")
     return str(dtype.name)
+
+
+def _stored_dtype(value: Any) -> str:
+    name = dtype_name(value, "dtype")
+    if not np.dtype(value).isnative:
+        raise InvalidError(f"dtype must be {name!r}, got {value!r} (raw values have a byte_order)")
+    return name
 
 
 def _shape(value: Any) -> tuple[int, ...]:

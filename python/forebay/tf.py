@@ -98,6 +98,8 @@ def _value(value: Any) -> Any:
         return tf.RaggedTensor.from_row_splits(value.values, value.offsets, validate=False)
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
         return value.view(np.int64)
+    if isinstance(value, np.ndarray) and value.dtype.kind == "T":
+        return value.astype(object)
     return value
 
 

@@ -180,6 +180,8 @@ class _SpecDict(TypedDict, total=False):
     """What ``decode`` says of columns that belong to images, where there are any."""
     tensors: dict[str, TensorDict]
     """The tensors in ``decode``, where there are any."""
+    texts: dict[str, Literal["plain", "json"]]
+    """The text and JSON in ``decode``, where there are any."""
     encode: dict[str, dict[str, Any]]
     """The columns that are encoded, where there are any."""
     pad: dict[str, dict[str, Any]]
@@ -188,6 +190,10 @@ class _SpecDict(TypedDict, total=False):
     """The structures whose fields are columns, where there are any."""
     null_mask: list[str]
     """The columns with a mask for their nulls, where there are any."""
+    rename: dict[str, str]
+    """The columns that are delivered under another name, where there are any."""
+    cast: dict[str, TensorType]
+    """The types that columns are cast to, where there are any."""
 
 
 class SpecDict(_SpecDict):

@@ -33,7 +33,8 @@ pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
 /// - other lists are :class:`Ragged`, whose items are any of these again; a map is a list of its entries,
 /// - a structure is a dict of its fields, each of them any of these again,
 /// - times are ``datetime64`` or ``timedelta64``,
-/// - text, other binary and decimals are arrays of Python objects, copied one by one.
+/// - text, other binary and decimals are arrays of Python objects, copied one by one; text that is decoded as
+///   :class:`Text` has numpy's ``StringDType``, and as :class:`Json` it is what it says.
 ///
 /// A loader makes batches; the class cannot be called. :meth:`to_arrow` converts one without a copy.
 ///

@@ -115,8 +115,8 @@ pub(crate) fn dense(field: &Field, array: &dyn Array) -> Option<Dense> {
     let buffer = match array.data_type() {
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
-            let first = usize::try_from(list.offsets().first().copied()?).ok()?;
-            let count = usize::try_from(list.offsets().last().copied()?).ok()? - first;
+            let first = usize::try_from(list.offsets().first()).ok()?;
+            let count = usize::try_from(list.offsets().last()).ok()? - first;
             shape.push(count.checked_div(list.len()).unwrap_or(0));
             block(list.values().slice(first, count).as_ref(), count)?
         }

@@ -29,6 +29,7 @@ mod program;
 mod ragged;
 mod schema;
 mod text;
+mod texts;
 
 use forebay::cli;
 use pyo3::prelude::*;

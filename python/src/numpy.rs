@@ -17,11 +17,14 @@ use crate::dense::{self, Dense, Element};
 use crate::errors::IntoPython;
 use crate::memory::Memory;
 use crate::ragged::Offsets;
-use crate::{errors, nulls, objects};
+use crate::{errors, nulls, objects, texts};
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     nulls::refuse(py, field, column.as_ref())?;
+    if let Some(array) = texts::array(py, field, column) {
+        return array;
+    }
     delivered(py, field, column)
 }
 

@@ -16,11 +16,23 @@ use crate::{errors, numpy};
 
 /// A one-dimensional numpy array of objects.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    let values = PyList::new(py, values(py, field, column)?)?;
-    let array = py.import("numpy")?.call_method1("empty", (column.len(), "O"))?;
+    of(py, list(py, field, column)?.iter().map(Ok))
+}
+
+/// The rows of a column as a list of objects.
+pub(crate) fn list<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyList>> {
+    PyList::new(py, values(py, field, column)?)
+}
+
+/// A one-dimensional numpy array of these objects.
+pub(crate) fn of<'py>(
+    py: Python<'py>,
+    values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = py.import("numpy")?.call_method1("empty", (values.len(), "O"))?;
     // Element by element: numpy would make a list of equal lists two-dimensional.
-    for (row, value) in values.iter().enumerate() {
-        array.set_item(row, value)?;
+    for (row, value) in values.enumerate() {
+        array.set_item(row, value?)?;
     }
     Ok(array)
 }

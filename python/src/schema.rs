@@ -1,5 +1,6 @@
 //! Names and types of the delivered columns.
 
+use forebay::TextFormat;
 use forebay::arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use forebay::internals::error::escaped;
 use pyo3::prelude::*;
@@ -94,6 +95,9 @@ impl Schema {
 fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<usize>>) {
     if let Some((element, shape)) = dense::layout(field) {
         return ("dense", Some(element.name()), shape);
+    }
+    if TextFormat::of(field) == Some(TextFormat::Json) {
+        return ("object", None, Vec::new());
     }
     match field.data_type() {
         DataType::LargeList(item) => {

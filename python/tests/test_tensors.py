@@ -297,7 +297,7 @@ def test_a_loader_keeps_its_tensors(tmp_path: Path) -> None:
         assert "tensors" not in loader.spec
     for wrong, said in (
         ({"y": fb.Tensor("int64", 1)}, "holds Int64, not tensors"),
-        ({"x": "raw"}, "must be a forebay.Image, Boxes, Keypoints, Mask or Tensor, got str"),
+        ({"x": "raw"}, "must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, got str"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader(tmp_path, decode=wrong)  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ pub(crate) struct Selected {
     /// An index into the catalogue's schema.
     pub(crate) column: usize,
     pub(crate) of: Reads,
+    /// The name of what is delivered, where that is another one.
+    pub(crate) name: Option<String>,
 }
 
 /// What is read of a column.
@@ -43,18 +45,24 @@ impl Projection {
     ///
     /// Fails with `Unsupported` for columns of unsupported types, all of which it names.
     pub(crate) fn new(stored: &Schema, selected: Vec<Selected>) -> Result<Self> {
-        let fields = selected.iter().map(|selected| selected.field(stored.field(selected.column)));
+        let fields = selected.iter().map(|selected| {
+            let field = selected.field(stored.field(selected.column))?;
+            Ok(match &selected.name {
+                Some(name) => Arc::new(field.as_ref().clone().with_name(name)),
+                None => field,
+            })
+        });
         let fields: Vec<FieldRef> = fields.collect::<Result<_>>()?;
         types::check_read(fields.iter().map(AsRef::as_ref))?;
         let mut columns: Vec<usize> = Vec::with_capacity(selected.len());
-        for Selected { column, of } in &selected {
+        for Selected { column, of, .. } in &selected {
             // Fields of one structure stand side by side or not.
             if matches!(of, Reads::Whole) || !columns.contains(column) {
                 columns.push(*column);
             }
         }
         let mut partial: HashMap<usize, HashSet<Vec<String>>> = HashMap::new();
-        for Selected { column, of } in &selected {
+        for Selected { column, of, .. } in &selected {
             match of {
                 Reads::Whole => {}
                 Reads::Fields(paths) => partial.entry(*column).or_default().extend(paths.iter().cloned()),
@@ -93,12 +101,19 @@ impl Projection {
     /// The names by which its columns and fields are selected, in a catalogue with the columns `stored`.
     pub(crate) fn names(&self, stored: &Schema) -> Vec<String> {
         let name = |column: usize, path: &[String]| joined(stored.field(column).name(), path);
-        let each = self.selected.iter().flat_map(|Selected { column, of }| match of {
+        let each = self.selected.iter().flat_map(|Selected { column, of, .. }| match of {
             Reads::Whole => vec![name(*column, &[])],
             Reads::Fields(paths) => paths.iter().map(|path| name(*column, path)).collect(),
             Reads::Field(path) => vec![name(*column, path)],
         });
         each.collect()
+    }
+
+    /// The stored name of each column that is read as a whole, by the one that it is delivered with.
+    pub(crate) fn stored_names<'a>(&'a self, stored: &'a Schema) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let each = self.schema.fields().iter().zip(self.selected.iter());
+        each.filter(|(_, selected)| selected.of == Reads::Whole)
+            .map(|(field, selected)| (field.name().as_str(), stored.field(selected.column).name().as_str()))
     }
 
     /// Whether a leaf of a column is read: `path` is that of the leaf in the column.
@@ -120,8 +135,12 @@ impl Projection {
 }
 
 impl Selected {
+    pub(crate) fn new(column: usize, of: Reads) -> Self {
+        Selected { column, of, name: None }
+    }
+
     pub(crate) fn whole(column: usize) -> Self {
-        Selected { column, of: Reads::Whole }
+        Selected::new(column, Reads::Whole)
     }
 
     /// The field as it is delivered, of a stored one.

@@ -1,7 +1,7 @@
 //! Codecs: how the stored cells of a column become values of a batch.
 //!
 //! ```text
-//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, encoding
+//! stored cells ─┬─ gather ─────────────────────────► column of the batch     plain, lists of tensors, text, encoding
 //!               └─ decode, cell by cell ─► slots ──► column of the batch     image, tensor, decoder
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! file here that implements it, and one line where the builder creates it. Threads, tasks and buffers belong to
 //! `loader/collate`, which calls a codec once for each column and, where cells are decoded, once for each cell.
 
+mod cast;
 mod cell;
 mod decoder;
 mod encoding;
@@ -20,6 +21,7 @@ mod pad;
 mod plain;
 mod tensor;
 mod tensors;
+mod text;
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use crate::arrow::array::{Array, ArrayRef};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
+pub(crate) use cast::{CastCodec, by_name as cast_by_name, cast_field};
 pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
@@ -44,6 +47,8 @@ pub(crate) use plain::PlainCodec;
 pub(crate) use tensor::tensor;
 pub(crate) use tensors::Declared;
 pub use tensors::{Tensor, TensorFormat};
+pub(crate) use text::TextCodec;
+pub use text::TextFormat;
 
 use crate::batch::{Selection, gather};
 use crate::decode::{RowKey, Workspace};
@@ -105,6 +110,16 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     /// The bytes of a row in a batch, where they do not follow from what is stored. For [`Slot::Gathered`] alone.
     fn row_bytes(&self) -> Option<u64> {
         None
+    }
+
+    /// How many times the bytes of a stored value one of a batch has, at most. For [`Slot::Gathered`] alone.
+    fn growth(&self) -> usize {
+        1
+    }
+
+    /// Whether each row takes as much as the longest of its batch. For [`Slot::Gathered`] alone.
+    fn is_to_longest(&self) -> bool {
+        false
     }
 
     /// A column of a whole row group, changed in place where that saves work for each batch. For [`Slot::Gathered`] alone.

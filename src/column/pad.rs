@@ -96,11 +96,6 @@ impl Pad {
         format!("{column}.mask")
     }
 
-    /// Whether the length is that of the batch's longest list.
-    pub(crate) fn is_to_longest(&self) -> bool {
-        self.length.is_none()
-    }
-
     /// The field of the rows, for items of a type.
     fn delivered(&self, name: &str, item: &DataType) -> Result<Field> {
         let item = Arc::new(Field::new("item", item.clone(), false));
@@ -242,6 +237,10 @@ impl ColumnCodec for PadCodec {
 
     fn row_bytes(&self) -> Option<u64> {
         self.bytes
+    }
+
+    fn is_to_longest(&self) -> bool {
+        self.pad.length.is_none()
     }
 
     fn noun(&self) -> Noun {

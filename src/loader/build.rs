@@ -1,15 +1,17 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
+mod casts;
 mod columns;
 mod following;
 mod null_masks;
 mod projection;
+mod renames;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::arrow::datatypes::SchemaRef;
+use crate::arrow::datatypes::{DataType, SchemaRef};
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
@@ -26,7 +28,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
-use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor};
+use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
 use crate::monitor::{Monitor, Trace};
@@ -152,6 +154,39 @@ impl LoaderBuilder {
         self
     }
 
+    /// Delivers a column under another name. All other options name it so; [`columns`](Self::columns), `flatten` and a filter have
+    /// stored names. Default: names are as stored.
+    ///
+    /// ```no_run
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().columns(["img", "y"]).rename("img", "image").rename("y", "label").build()
+    /// # }
+    /// ```
+    pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
+        self.spec.rename.insert(column.into(), name.into());
+        self
+    }
+
+    /// Delivers the numbers of a column as another type, `Float32` or `Int64`: integers, floats, booleans, decimals and text that
+    /// is a number, times as integers in their own unit, and the values of lists of these. In names `*`, `?` and `[0-9]` match
+    /// several. The other options see the type that the column is cast to; a filter sees what is stored. Default: none.
+    ///
+    /// A value that the type does not have is a bad row: an integer outside of it, a fraction where it has integers, a finite
+    /// number that would be infinite. Between floats, and from integers and decimals to them, numbers are rounded to the
+    /// nearest; decimals and text by way of `Float64`.
+    ///
+    /// ```no_run
+    /// use forebay::arrow::datatypes::DataType;
+    ///
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().cast("price", DataType::Float32).cast("feature_*", DataType::Float16).build()
+    /// # }
+    /// ```
+    pub fn cast(mut self, column: impl Into<String>, to: DataType) -> Self {
+        self.spec.cast.insert(column.into(), to);
+        self
+    }
+
     /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
     pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
         self.spec.decode.insert(column.into(), image);
@@ -177,6 +212,13 @@ impl LoaderBuilder {
     /// are stored.
     pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
         self.spec.tensors.insert(column.into(), tensor);
+        self
+    }
+
+    /// Checks the cells of a column of text, or of binary that holds it: as UTF-8, or as JSON. Another cell is a bad row. Default:
+    /// text is delivered as it is stored, and binary too.
+    pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
+        self.spec.texts.insert(column.into(), format);
         self
     }
 
@@ -428,6 +470,8 @@ impl LoaderBuilder {
             || decoded > 0
             || spec.cache.is_some()
             || !spec.encode.is_empty()
+            || !spec.texts.is_empty()
+            || !spec.cast.is_empty()
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);
 

@@ -9,9 +9,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::bad_rows::OnBadRow;
+use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::Tier;
-use crate::column::{Encoding, Follow, Pad, Tensor};
+use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
 use crate::decode::Image;
 use crate::reader::Filter;
 use crate::shard::{Shard, Shuffle};
@@ -39,6 +40,13 @@ pub struct LoaderSpec {
     /// The structures whose fields are delivered as columns. Default: none.
     #[serde(skip_serializing_if = "Flatten::is_none")]
     pub flatten: Flatten,
+    /// The columns that are delivered under another name, and that name. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub rename: BTreeMap<String, String>,
+    /// The columns, or patterns of their names, whose numbers are delivered as another type: one of [`Tensor::TYPES`] by name.
+    /// Default: none.
+    #[serde(with = "cast_by_name", skip_serializing_if = "BTreeMap::is_empty")]
+    pub cast: BTreeMap<String, DataType>,
     /// The columns of encoded images that are decoded to pixels, and how. Default: none.
     pub decode: BTreeMap<String, Image>,
     /// The columns that are cropped, resized and mirrored with an image, and how. Default: none.
@@ -48,6 +56,9 @@ pub struct LoaderSpec {
     /// Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub tensors: BTreeMap<String, Tensor>,
+    /// The columns of text that is checked, and what it is; in Python they are given with `decode`. Default: none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, TextFormat>,
     /// The columns whose values are delivered as integer codes, and how. Default: none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub encode: BTreeMap<String, Encoding>,
@@ -166,9 +177,12 @@ impl Default for LoaderSpec {
         LoaderSpec {
             columns: None,
             flatten: Flatten::default(),
+            rename: BTreeMap::new(),
+            cast: BTreeMap::new(),
             decode: BTreeMap::new(),
             follow: BTreeMap::new(),
             tensors: BTreeMap::new(),
+            texts: BTreeMap::new(),
             encode: BTreeMap::new(),
             pad: BTreeMap::new(),
             fill_null: BTreeMap::new(),
@@ -198,7 +212,6 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::datatypes::DataType;
     use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
@@ -211,12 +224,17 @@ mod tests {
         assert_eq!(read("{}").unwrap(), spec);
         spec.columns = Some(vec!["image".into(), "label".into()]);
         spec.flatten = ["meta"].into();
+        spec.rename.insert("img".into(), "image".into());
+        spec.cast.insert("x*".into(), DataType::Float16);
+        spec.cast.insert("flag".into(), DataType::Boolean);
         spec.decode.insert("image".into(), Image::random_resized_crop(224).flip());
         let boxes = Boxes::of("image").format(BoxFormat::Xywh).min_visible(0.1).along(["label"]);
         spec.follow.insert("boxes".into(), boxes.into());
         spec.follow.insert("joints".into(), Keypoints::of("image").numbers(3).into());
         spec.follow.insert("mask".into(), Mask::of("image").into());
         spec.tensors.insert("matrix".into(), Tensor::new(DataType::Float32, [2, 3]).big_endian());
+        spec.texts.insert("caption".into(), TextFormat::Plain);
+        spec.texts.insert("meta".into(), TextFormat::Json);
         spec.encode.insert("city".into(), Vocabulary::texts(["Berlin", "Paris"]).with_unknown().into());
         spec.encode.insert("number".into(), Vocabulary::numbers([i64::MIN, 7]).into());
         spec.encode.insert("bytes".into(), Vocabulary::bytes([[0, 255]]).into());
@@ -261,6 +279,7 @@ mod tests {
             (r#"{"memory": "much"}"#, "not a size"),
             (r#"{"memory": -1}"#, "a size"),
             (r#"{"flatten": 1}"#, "Flatten"),
+            (r#"{"cast": {"x": "float33"}}"#, "not one of bool, int8"),
             (r#"{"shard": {"rank": 8, "world": 8}}"#, "outside a world"),
             (r#"{"shuffle": {"seed": 1, "mixing": "some"}}"#, "some"),
             (r#"{"fill_null": {"x": {"number": "much"}}}"#, "much"),

@@ -54,6 +54,14 @@ impl Declared {
         Declared { features: arrays.collect() }
     }
 
+    /// Those of some columns, by other names: pairs of the new one and that of the schema.
+    pub(crate) fn delivered_as<'a>(mut self, names: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
+        let features =
+            names.filter_map(|(new, stored)| Some((new.to_owned(), self.features.get(stored)?.clone())));
+        self.features = features.collect();
+        self
+    }
+
     /// The codec of a column that is declared as tensors of one shape; `None` of another one, and where the declaration does
     /// not fit what is stored.
     pub(crate) fn codec(&self, stored: &Field, fill: Option<&Fill>) -> Option<Arc<dyn ColumnCodec>> {

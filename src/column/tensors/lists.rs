@@ -39,7 +39,7 @@ impl ListsCodec {
             let values = name_of(values).map_or_else(|| values.to_string(), str::to_owned);
             let wanted = name_of(&tensor.dtype).unwrap_or_default();
             return Err(Error::invalid(format!("holds lists whose values are {values}, not {wanted}"))
-                .hint("values are not cast: give the type of the column"));
+                .hint("give the type of the column, or `cast` it"));
         }
         let lengths = match levels.len() {
             1 => vec![tensor.shape.iter().fold(1, |values: usize, side| values.saturating_mul(*side))],

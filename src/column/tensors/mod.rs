@@ -226,8 +226,14 @@ fn value_bytes(dtype: &DataType) -> usize {
     }
 }
 
-fn name_of(dtype: &DataType) -> Option<&'static str> {
+/// The name of a type that values may have.
+pub(super) fn name_of(dtype: &DataType) -> Option<&'static str> {
     TYPES.iter().find(|(_, found)| found == dtype).map(|(name, _)| *name)
+}
+
+/// The type with this name.
+pub(super) fn type_of(name: &str) -> Option<DataType> {
+    TYPES.into_iter().find(|(found, _)| *found == name).map(|(_, dtype)| dtype)
 }
 
 /// The levels of lists of a type, with the length of those that have one, and the type of the values in them.
@@ -253,8 +259,7 @@ fn write_name<S: Serializer>(dtype: &DataType, serializer: S) -> std::result::Re
 
 fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<DataType, D::Error> {
     let given = String::deserialize(deserializer)?;
-    let found = TYPES.into_iter().find(|(name, _)| *name == given).map(|(_, dtype)| dtype);
-    found.ok_or_else(|| {
+    type_of(&given).ok_or_else(|| {
         serde::de::Error::custom(format!("{given:?} is not one of {}", Tensor::TYPES.join(", ")))
     })
 }

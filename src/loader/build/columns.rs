@@ -1,45 +1,63 @@
 //! The codec of each column that is read.
 
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::LoaderBuilder;
+use super::casts::cast_schema;
 use super::null_masks::no_mask;
 use crate::batch::{Fill, is_variable};
 use crate::catalog::{Catalog, Projection};
-use crate::column::{ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot};
+use crate::column::{
+    ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
+};
 use crate::error::{Error, Place, Result};
 
 impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
     pub(super) fn codecs(&self, projection: &Projection) -> Result<(Vec<Arc<dyn ColumnCodec>>, SchemaRef)> {
+        let stored = projection.schema();
+        let cast = self.cast_columns(stored)?;
+        // All but the cast itself see the columns that it makes.
+        let read = &cast_schema(stored, &cast)?;
         let mut codecs: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
         for (name, image) in &self.spec.decode {
-            let field = self.read_column(projection, name, "decode")?;
+            let field = self.read_column(read, name, "decode")?;
             codecs.insert(name, delivered(self.image_codec(name, image), field)?);
         }
-        for (name, codec) in self.following(projection)? {
+        for (name, codec) in self.following(read)? {
             if codecs.insert(name, codec).is_some() {
                 return Err(self.twice(name));
             }
         }
         for (name, decoder) in &self.decoders {
-            let field = self.read_column(projection, name, "decode_with")?;
+            let field = self.read_column(read, name, "decode_with")?;
             if codecs.insert(name, delivered(DecoderCodec::new(decoder.clone()), field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
         for (name, tensor) in &self.spec.tensors {
-            let field = self.read_column(projection, name, "decode")?;
+            let field = self.read_column(read, name, "decode")?;
             let codec = tensor.codec(field).map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered_by(codec, field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
+        let masked = self.null_masked(read)?;
+        for (name, format) in &self.spec.texts {
+            let field = self.read_column(read, name, "decode")?;
+            let is_masked = masked.iter().any(|masked| masked.name() == name);
+            let codec = TextCodec::new(*format, field, self.spec.fill_null.get(name), is_masked);
+            let codec = codec.map_err(|error| error.at(of_column(name)))?;
+            if codecs.insert(name, delivered(codec, field)?).is_some() {
+                return Err(self.twice(name));
+            }
+        }
         for (name, encoding) in &self.spec.encode {
-            let field = self.read_column(projection, name, "encode")?;
+            let field = self.read_column(read, name, "encode")?;
             let codec = encoding.codec(field, self.spec.fill_null.get(name));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered_by(codec, field)?).is_some() {
@@ -47,25 +65,31 @@ impl LoaderBuilder {
             }
         }
         for (name, pad) in &self.spec.pad {
-            let field = self.read_column(projection, name, "pad")?;
+            let field = self.read_column(read, name, "pad")?;
             let codec = PadCodec::new(pad, field, self.spec.fill_null.get(name));
             let codec = codec.map_err(|error| error.at(of_column(name)))?;
             if codecs.insert(name, delivered(codec, field)?).is_some() {
                 return Err(self.twice(name));
             }
         }
-        let declared = Declared::of(&self.dataset.catalog.schema);
+        let catalog = &self.dataset.catalog.schema;
+        let declared = Declared::of(catalog).delivered_as(projection.stored_names(catalog));
         let mut fills: HashMap<&str, (Arc<dyn ColumnCodec>, FieldRef)> = HashMap::new();
-        let masked = self.null_masked(projection)?;
         for field in &masked {
+            if self.spec.texts.contains_key(field.name()) {
+                continue;
+            }
             if codecs.contains_key(field.name().as_str()) {
                 return Err(no_mask().at(of_column(field.name())));
             }
             fills.insert(field.name(), self.masked(&declared, field)?);
         }
         for (name, value) in &self.spec.fill_null {
-            let field = self.read_column(projection, name, "fill_null")?;
-            let is_used = self.spec.encode.contains_key(name) || self.spec.pad.contains_key(name);
+            let field = self.read_column(read, name, "fill_null")?;
+            let spec = &self.spec;
+            let is_used = spec.encode.contains_key(name)
+                || spec.pad.contains_key(name)
+                || spec.texts.contains_key(name);
             if is_used || fills.contains_key(name.as_str()) {
                 continue;
             }
@@ -74,16 +98,19 @@ impl LoaderBuilder {
             }
             fills.insert(name, plain(&declared, field, Some(value))?);
         }
-        let fields = projection.schema().fields();
+        let fields = read.fields();
         codecs.extend(fills);
-        let each = fields.iter().map(|field| match codecs.remove(field.name().as_str()) {
-            Some(codec) => Ok(codec),
-            None => plain(&declared, field, None),
+        let each = fields.iter().zip(stored.fields()).map(|(field, stored)| {
+            let column = match codecs.remove(field.name().as_str()) {
+                Some(column) => column,
+                None => plain(&declared, field, None)?,
+            };
+            self.after_cast(column, stored, &cast)
         });
         let mut each = each.collect::<Result<Vec<_>>>()?;
-        each.extend(self.geometries(projection)?);
-        each.extend(self.pad_masks(projection)?);
-        each.extend(self.null_masks(projection, &masked)?);
+        each.extend(self.geometries(read)?);
+        each.extend(self.pad_masks(read)?);
+        each.extend(self.null_masks(read, &masked)?);
         let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
@@ -101,19 +128,19 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values of padded lists are their own.
-    fn pad_masks(&self, projection: &Projection) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
+    fn pad_masks(&self, read: &Schema) -> Result<Vec<(Arc<dyn ColumnCodec>, FieldRef)>> {
         let masked = self.spec.pad.iter().filter(|(_, pad)| pad.has_mask());
         let columns = masked.map(|(column, pad)| {
             let name = Pad::mask_name(column);
-            if projection.schema().index_of(&name).is_ok() {
+            if read.index_of(&name).is_ok() {
                 return Err(Error::invalid(
                     "the mask of padded lists would have the name of a stored column",
                 )
                 .hint("leave that out of `columns`, or pad without a mask")
                 .at(of_column(&name)));
             }
-            let field = self.read_column(projection, column, "pad")?;
-            let place = projection.schema().index_of(column).unwrap_or_default();
+            let field = self.read_column(read, column, "pad")?;
+            let place = read.index_of(column).unwrap_or_default();
             delivered(PadMaskCodec { pad: pad.clone(), column: place, name }, field)
         });
         columns.collect()
@@ -146,10 +173,9 @@ impl LoaderBuilder {
             match codec.slot() {
                 Slot::Fixed(bytes) => bytes_of_row.others += bytes as u64,
                 Slot::Gathered if is_variable(field.data_type()) => {
-                    bytes_of_row.columns.push(column);
-                    if self.spec.pad.get(field.name()).is_some_and(Pad::is_to_longest) {
-                        bytes_of_row.to_longest.push(column);
-                    }
+                    // Each time it is weighed as it is stored.
+                    bytes_of_row.columns.extend(repeat_n(column, codec.growth()));
+                    bytes_of_row.to_longest.extend(codec.is_to_longest().then_some(column));
                     variable.push(column);
                 }
                 Slot::Gathered => alike.push(column),
@@ -176,14 +202,12 @@ impl LoaderBuilder {
     }
 
     /// The field of a column that is both in the data set and read.
-    pub(super) fn read_column<'a>(
-        &self,
-        projection: &'a Projection,
-        name: &str,
-        argument: &str,
-    ) -> Result<&'a Field> {
-        if let Some((_, field)) = projection.schema().column_with_name(name) {
+    pub(super) fn read_column<'a>(&self, read: &'a Schema, name: &str, argument: &str) -> Result<&'a Field> {
+        if let Some((_, field)) = read.column_with_name(name) {
             return Ok(field);
+        }
+        if let Some(error) = self.not_delivered(read, name) {
+            return Err(error);
         }
         self.dataset.catalog.column(name)?;
         let cause = format!("{argument} names column {name:?}, which is not among the columns to read");

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{Field, FieldRef};
+use crate::arrow::datatypes::{Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, of_column};
-use crate::catalog::Projection;
 use crate::column::{
     AlongCodec, Boxes, BoxesCodec, ColumnCodec, Follow, Followed, GeometryCodec, ImageCodec, KeypointsCodec,
     MaskCodec, SizeCodec,
@@ -27,15 +26,14 @@ impl LoaderBuilder {
     }
 
     /// The columns that follow an image, and those that go along with boxes.
-    pub(super) fn following(&self, projection: &Projection) -> Result<Vec<(&str, Column)>> {
+    pub(super) fn following(&self, read: &Schema) -> Result<Vec<(&str, Column)>> {
         let mut columns = Vec::new();
         for (name, follow) in &self.spec.follow {
-            let field = self.read_column(projection, name, "decode")?;
-            let followed =
-                self.followed(projection, follow.image()).map_err(|error| error.at(of_column(name)))?;
+            let field = self.read_column(read, name, "decode")?;
+            let followed = self.followed(read, follow.image()).map_err(|error| error.at(of_column(name)))?;
             let codec = match follow {
                 Follow::Boxes(boxes) => {
-                    columns.extend(self.along(projection, (name, field), boxes, &followed)?);
+                    columns.extend(self.along(read, (name, field), boxes, &followed)?);
                     delivered(BoxesCodec::new(boxes.clone(), followed), field)
                 }
                 Follow::Keypoints(keypoints) => KeypointsCodec::new(keypoints, field, followed)
@@ -51,14 +49,14 @@ impl LoaderBuilder {
     /// The columns of which the items of dropped boxes are dropped too.
     fn along<'a>(
         &self,
-        projection: &Projection,
+        read: &Schema,
         (name, field): (&str, &Field),
         boxes: &'a Boxes,
         followed: &Followed,
     ) -> Result<Vec<(&'a str, Column)>> {
-        let place = projection.schema().index_of(name).unwrap_or_default();
+        let place = read.index_of(name).unwrap_or_default();
         let each = boxes.columns_along().iter().map(|along| {
-            let stored = self.read_column(projection, along, "along")?;
+            let stored = self.read_column(read, along, "along")?;
             let column = (place, Arc::new(field.clone()));
             Ok((along.as_str(), delivered(AlongCodec::new(boxes.clone(), column, followed.clone()), stored)?))
         });
@@ -66,22 +64,22 @@ impl LoaderBuilder {
     }
 
     /// The image that a column follows.
-    fn followed(&self, projection: &Projection, image: &str) -> Result<Followed> {
-        self.read_column(projection, image, "of")?;
+    fn followed(&self, read: &Schema, image: &str) -> Result<Followed> {
+        self.read_column(read, image, "of")?;
         let Some(spec) = self.spec.decode.get(image) else {
             return Err(Error::invalid(format!("follows column {image:?}, which is not decoded to pixels"))
                 .hint(format!("add an Image for {image:?} to `decode`")));
         };
-        let column = projection.schema().index_of(image).unwrap_or_default();
+        let column = read.index_of(image).unwrap_or_default();
         Ok(Followed { column, name: image.to_owned(), image: spec.clone() })
     }
 
     /// The columns of geometry of the images that emit them, and those of the sizes of images on canvases.
-    pub(super) fn geometries(&self, projection: &Projection) -> Result<Vec<Column>> {
+    pub(super) fn geometries(&self, read: &Schema) -> Result<Vec<Column>> {
         let mut columns = Vec::new();
         for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_size()) {
-            let codec = SizeCodec::new(self.followed(projection, image)?);
-            if projection.schema().index_of(&codec.name()).is_ok() {
+            let codec = SizeCodec::new(self.followed(read, image)?);
+            if read.index_of(&codec.name()).is_ok() {
                 return Err(Error::invalid("the sizes of images would have the name of a stored column")
                     .hint("leave that out of `columns`")
                     .at(of_column(&codec.name())));
@@ -90,8 +88,8 @@ impl LoaderBuilder {
             columns.push((Arc::new(codec) as Arc<dyn ColumnCodec>, field));
         }
         for (image, _) in self.spec.decode.iter().filter(|(_, image)| image.emits_geometry()) {
-            let codec = GeometryCodec::new(self.followed(projection, image)?);
-            if projection.schema().index_of(&codec.name()).is_ok() {
+            let codec = GeometryCodec::new(self.followed(read, image)?);
+            if read.index_of(&codec.name()).is_ok() {
                 return Err(Error::invalid("the geometry of images would have the name of a stored column")
                     .hint("leave that out of `columns`, or do not emit the geometry")
                     .at(of_column(&codec.name())));

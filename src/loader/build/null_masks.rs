@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use crate::arrow::datatypes::{Field, FieldRef};
+use crate::arrow::datatypes::{Field, FieldRef, Schema};
 
 use super::LoaderBuilder;
 use super::columns::{delivered, delivered_by, of_column, plain};
-use crate::catalog::Projection;
 use crate::column::{ColumnCodec, Declared, MaskedCodec, NullMaskCodec, Pad, masked_fill};
 use crate::error::{Error, ErrorKind, Result};
 use crate::source::{is_pattern, matches_name};
@@ -17,13 +16,14 @@ type Column = (Arc<dyn ColumnCodec>, FieldRef);
 
 impl LoaderBuilder {
     /// The columns that have a mask for their nulls, in the order of delivery.
-    pub(super) fn null_masked<'a>(&self, projection: &'a Projection) -> Result<Vec<&'a Field>> {
+    pub(super) fn null_masked<'a>(&self, read: &'a Schema) -> Result<Vec<&'a Field>> {
         let mut chosen = HashSet::new();
         let stored = &self.dataset.catalog.schema;
         for (at, name) in self.spec.null_mask.iter().enumerate() {
             // A name that exists is taken literally, whatever characters it has.
-            if stored.column_with_name(name).is_some() || !is_pattern(name) {
-                self.read_column(projection, name, "null_mask")?;
+            let is_there = stored.column_with_name(name).or(read.column_with_name(name)).is_some();
+            if is_there || !is_pattern(name) {
+                self.read_column(read, name, "null_mask")?;
                 if self.spec.null_mask[..at].contains(name) {
                     let cause = format!("null_mask lists column {name:?} twice, again at place {}", at + 1);
                     return Err(Error::invalid(cause));
@@ -31,9 +31,9 @@ impl LoaderBuilder {
                 chosen.insert(name.as_str());
                 continue;
             }
-            let read = projection.schema().fields().iter().map(|field| field.name().as_str());
+            let names = read.fields().iter().map(|field| field.name().as_str());
             let before = chosen.len();
-            let mut matching = read.filter(|column| matches_name(name, column)).peekable();
+            let mut matching = names.filter(|column| matches_name(name, column)).peekable();
             if matching.peek().is_none() && before == chosen.len() {
                 let cause = format!("null_mask: no column that is read matches {name:?}");
                 return Err(Error::new(ErrorKind::UnknownColumn, cause)
@@ -41,8 +41,8 @@ impl LoaderBuilder {
             }
             chosen.extend(matching);
         }
-        let read = projection.schema().fields().iter().map(AsRef::as_ref);
-        Ok(read.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
+        let fields = read.fields().iter().map(AsRef::as_ref);
+        Ok(fields.filter(|field: &&Field| chosen.contains(field.name().as_str())).collect())
     }
 
     /// A column with a value in the place of its nulls.
@@ -55,15 +55,15 @@ impl LoaderBuilder {
     }
 
     /// The columns that say which values are there.
-    pub(super) fn null_masks(&self, projection: &Projection, masked: &[&Field]) -> Result<Vec<Column>> {
+    pub(super) fn null_masks(&self, read: &Schema, masked: &[&Field]) -> Result<Vec<Column>> {
         let columns = masked.iter().map(|field| {
             let name = Pad::mask_name(field.name());
-            if projection.schema().index_of(&name).is_ok() {
+            if read.index_of(&name).is_ok() {
                 return Err(Error::invalid("the mask of nulls would have the name of a stored column")
                     .hint(format!("leave that out of `columns`, or {:?} out of `null_mask`", field.name()))
                     .at(of_column(&name)));
             }
-            let place = projection.schema().index_of(field.name()).unwrap_or_default();
+            let place = read.index_of(field.name()).unwrap_or_default();
             delivered(NullMaskCodec { column: place, name }, field)
         });
         columns.collect()

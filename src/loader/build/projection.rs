@@ -40,7 +40,9 @@ impl LoaderBuilder {
                 }
             }
         }
-        catalog.select(self.selected(paths, &is_flat)?)
+        let mut selected = self.selected(paths, &is_flat)?;
+        self.name_selected(&mut selected)?;
+        catalog.select(selected)
     }
 
     /// Of each column of the catalogue whether its fields are delivered as columns.
@@ -72,9 +74,11 @@ impl LoaderBuilder {
     /// Whether values are made of a column as a whole, as images are of `struct<bytes, path>`.
     fn is_made_of_it(&self, name: &str) -> bool {
         let spec = &self.spec;
+        let name = spec.rename.get(name).map_or(name, String::as_str);
         spec.decode.contains_key(name)
             || spec.follow.contains_key(name)
             || spec.tensors.contains_key(name)
+            || spec.texts.contains_key(name)
             || spec.encode.contains_key(name)
             || self.decoders.iter().any(|(column, _)| column == name)
     }
@@ -140,6 +144,11 @@ impl LoaderBuilder {
         Ok(paths)
     }
 
+    /// Whether a name such as `meta.author` says a field.
+    pub(super) fn path_is_there(&self, name: &str) -> bool {
+        !matches!(self.path(name), Ok(None))
+    }
+
     /// The field that a name such as `meta.author` says, at any depth of structures.
     fn path(&self, name: &str) -> Result<Option<Path>> {
         let fields = self.dataset.catalog.schema.fields().iter().enumerate();
@@ -156,7 +165,7 @@ impl LoaderBuilder {
     }
 
     /// A name that is neither a column nor a field.
-    fn unknown(&self, name: &str) -> Error {
+    pub(super) fn unknown(&self, name: &str) -> Error {
         let catalog = &self.dataset.catalog;
         let Some((column, DataType::Struct(fields))) = name
             .split_once('.')
@@ -197,12 +206,12 @@ impl LoaderBuilder {
             if path.is_empty() {
                 selected.push(Selected::whole(*column));
             } else if is_flat[*column] {
-                selected.push(Selected { column: *column, of: Reads::Field(path.clone()) });
+                selected.push(Selected::new(*column, Reads::Field(path.clone())));
             } else {
                 let same = selected.iter_mut().find(|selected| selected.column == *column);
                 match same {
                     Some(Selected { of: Reads::Fields(paths), .. }) => paths.push(path.clone()),
-                    _ => selected.push(Selected { column: *column, of: Reads::Fields(vec![path.clone()]) }),
+                    _ => selected.push(Selected::new(*column, Reads::Fields(vec![path.clone()]))),
                 }
             }
         }
@@ -214,7 +223,7 @@ impl LoaderBuilder {
     fn check_names(&self, selected: &[Selected]) -> Result<()> {
         let schema = &self.dataset.catalog.schema;
         let mut names = HashSet::new();
-        for Selected { column, of } in selected {
+        for Selected { column, of, .. } in selected {
             let Reads::Field(path) = of else { continue };
             let structure = schema.field(*column).name();
             let name = joined(structure, path);

@@ -1,0 +1,37 @@
+//! Columns that are decoded as text: numpy's strings, and the objects of JSON.
+
+use forebay::TextFormat;
+use forebay::arrow::array::ArrayRef;
+use forebay::arrow::datatypes::Field;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::objects;
+
+/// The array of a column for which a format was asked; `None` of another one.
+pub(crate) fn array<'py>(
+    py: Python<'py>,
+    field: &Field,
+    column: &ArrayRef,
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    match TextFormat::of(field)? {
+        TextFormat::Plain => Some(strings(py, field, column)),
+        TextFormat::Json => Some(values(py, field, column)),
+        _ => None,
+    }
+}
+
+/// An array of `StringDType`.
+fn strings<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let options = PyDict::new(py);
+    options.set_item("dtype", numpy.getattr("dtypes")?.getattr("StringDType")?.call0()?)?;
+    numpy.call_method("array", (objects::list(py, field, column)?,), Some(&options))
+}
+
+/// An array of what `json.loads` makes of each row; of a null, `None`.
+fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
+    let loads = py.import("json")?.getattr("loads")?;
+    let texts = objects::list(py, field, column)?;
+    objects::of(py, texts.iter().map(|text| if text.is_none() { Ok(text) } else { loads.call1((text,)) }))
+}

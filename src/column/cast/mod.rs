@@ -1,0 +1,247 @@
+//! Columns of numbers in another type than the stored one: each value is checked, and none is changed silently.
+//!
+//! Values are cast once they are gathered, batch by batch, so that a value that does not fit is a bad row with its place, and
+//! a row cache keeps what is stored. Every other codec of the column sees the type that it is cast to.
+
+mod values;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::tensors::{name_of, type_of};
+use super::{ColumnCodec, GatheredRows, Noun, Slot, Tensor};
+use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, new_null_array};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::{Selection, gather};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+use crate::monitor::Stage;
+use values::{cast_values, shown};
+
+/// The field of a column as it is after the cast of its values, or of the values of its lists, to `to`.
+///
+/// Fails with `Invalid` for a type that is not cast.
+pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
+    let Some(name) = name_of(to) else {
+        return Err(Error::invalid(format!("cast to {to}"))
+            .hint(format!("values are cast to one of {}", Tensor::TYPES.join(", "))));
+    };
+    match cast_type(stored.data_type(), to) {
+        Some(data_type) => Ok(stored.clone().with_data_type(data_type)),
+        None => Err(Error::invalid(format!("holds {}, which is not cast to {name}", stored.data_type()))
+            .hint("numbers, booleans, decimals and text are cast, times to integers, and lists of these")),
+    }
+}
+
+fn cast_type(stored: &DataType, to: &DataType) -> Option<DataType> {
+    let inside = |item: &FieldRef| {
+        Some(Arc::new(item.as_ref().clone().with_data_type(cast_type(item.data_type(), to)?)))
+    };
+    match stored {
+        DataType::List(item) | DataType::LargeList(item) => Some(DataType::LargeList(inside(item)?)),
+        DataType::FixedSizeList(item, length) => Some(DataType::FixedSizeList(inside(item)?, *length)),
+        other => values::is_cast(other, to).then(|| to.clone()),
+    }
+}
+
+/// Delivers a column whose values are cast first.
+#[derive(Debug)]
+pub(crate) struct CastCodec {
+    /// What becomes of the values that were cast.
+    inner: Arc<dyn ColumnCodec>,
+    to: DataType,
+    /// As which it sees them.
+    seen: DataType,
+    /// How many times the bytes of a stored value a cast one has, at most.
+    growth: usize,
+}
+
+impl CastCodec {
+    /// `inner` gathers, and was made for the [field](cast_field) after the cast.
+    ///
+    /// Fails with `Invalid` for a column that is not cast.
+    pub(crate) fn new(inner: Arc<dyn ColumnCodec>, stored: &Field, to: &DataType) -> Result<Self> {
+        let seen = cast_field(stored, to)?.data_type().clone();
+        if inner.slot() != Slot::Gathered || inner.follows().is_some() {
+            return Err(Error::invalid("is cast, and another option says how its cells are decoded")
+                .hint("what is decoded has a type of its own: leave it out of `cast`"));
+        }
+        let growth = width(values_of(&seen)).div_ceil(width(values_of(stored.data_type())).max(1)).max(1);
+        Ok(CastCodec { inner, to: to.clone(), seen, growth })
+    }
+}
+
+impl ColumnCodec for CastCodec {
+    fn delivered(&self, stored: &Field) -> Result<FieldRef> {
+        self.inner.delivered(&cast_field(stored, &self.to)?)
+    }
+
+    fn stage(&self) -> Stage {
+        self.inner.stage()
+    }
+
+    fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
+        let stored = gather(sources, selection, None)?;
+        let (values, unfit) = cast(&stored, &self.to)?;
+        let all = Selection::of_one((0..values.len() as u32).collect());
+        let (rows, refused) = self.inner.gather_rows(&[values.as_ref()], &all)?;
+        if unfit.is_empty() {
+            return Ok((rows, refused));
+        }
+        let leaves = leaves(&stored);
+        // Where a value has no place in the type, what comes of the one in its stead says nothing.
+        let is_unfit = |row: &usize| unfit.binary_search_by_key(row, |unfit| unfit.row).is_ok();
+        let others = refused.into_iter().filter(|(row, _)| !is_unfit(row));
+        let of_cast = unfit.iter().map(|unfit| (unfit.row, refusal(leaves, unfit.leaf, &self.to)));
+        let mut refused: Vec<(usize, Error)> = of_cast.chain(others).collect();
+        refused.sort_by_key(|(row, _)| *row);
+        Ok((rows, refused))
+    }
+
+    fn row_bytes(&self) -> Option<u64> {
+        self.inner.row_bytes().or_else(|| row_width(&self.seen))
+    }
+
+    fn growth(&self) -> usize {
+        self.growth
+    }
+
+    fn is_to_longest(&self) -> bool {
+        self.inner.is_to_longest()
+    }
+
+    fn unknown_values(&self) -> u64 {
+        self.inner.unknown_values()
+    }
+
+    fn noun(&self) -> Noun {
+        self.inner.noun()
+    }
+}
+
+/// A row with a value that has no place in the type: the first of them in the row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Unfit {
+    row: usize,
+    /// The place of the value in what all lists hold.
+    leaf: usize,
+}
+
+fn refusal(leaves: &dyn Array, leaf: usize, to: &DataType) -> Error {
+    let name = name_of(to).unwrap_or_default();
+    let cause = format!("{} has no place in {name}, which it is cast to", shown(leaves, leaf));
+    Error::new(ErrorKind::BadRow, cause).hint("cast to a type that has all values")
+}
+
+/// Values of another type, with any value in the place of those that do not fit, and the rows with such values, in order.
+fn cast(array: &ArrayRef, to: &DataType) -> Result<(ArrayRef, Vec<Unfit>)> {
+    let item = |item: &FieldRef, values: &ArrayRef| {
+        Arc::new(item.as_ref().clone().with_data_type(values.data_type().clone()))
+    };
+    match array.data_type() {
+        DataType::LargeList(field) => {
+            let lists = array.as_list::<i64>();
+            let (values, unfit) = cast(lists.values(), to)?;
+            let offsets = lists.value_offsets();
+            let row = |at: usize| {
+                let row = offsets.partition_point(|offset| *offset as usize <= at).checked_sub(1)?;
+                (row < lists.len()).then_some(row)
+            };
+            let unfit = of_rows(unfit, array.as_ref(), row);
+            let (offsets, nulls) = (lists.offsets().clone(), lists.nulls().cloned());
+            let made = LargeListArray::try_new(item(field, &values), offsets, values, nulls).or_fail()?;
+            Ok((Arc::new(made), unfit))
+        }
+        DataType::FixedSizeList(field, length) => {
+            let lists = array.as_fixed_size_list();
+            let (values, unfit) = cast(lists.values(), to)?;
+            let each = usize::try_from(*length).unwrap_or(1).max(1);
+            let unfit = of_rows(unfit, array.as_ref(), |at| Some(at / each));
+            let nulls = lists.nulls().cloned();
+            let made = FixedSizeListArray::try_new(item(field, &values), *length, values, nulls).or_fail()?;
+            Ok((Arc::new(made), unfit))
+        }
+        DataType::Null => Ok((new_null_array(to, array.len()), Vec::new())),
+        _ => {
+            let (values, unfit) = cast_values(array, to)?;
+            Ok((values, unfit.into_iter().map(|at| Unfit { row: at, leaf: at }).collect()))
+        }
+    }
+}
+
+/// The lists that unfit items are in. Those of a null belong to no row.
+fn of_rows(items: Vec<Unfit>, lists: &dyn Array, row: impl Fn(usize) -> Option<usize>) -> Vec<Unfit> {
+    let rows =
+        items.into_iter().filter_map(|Unfit { row: item, leaf }| Some(Unfit { row: row(item)?, leaf }));
+    let mut rows: Vec<Unfit> = rows.filter(|unfit| lists.is_valid(unfit.row)).collect();
+    rows.dedup_by_key(|unfit| unfit.row);
+    rows
+}
+
+/// The values of lists of any depth.
+fn leaves(array: &dyn Array) -> &dyn Array {
+    match array.data_type() {
+        DataType::LargeList(_) => leaves(array.as_list::<i64>().values().as_ref()),
+        DataType::FixedSizeList(..) => leaves(array.as_fixed_size_list().values().as_ref()),
+        _ => array,
+    }
+}
+
+fn values_of(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            values_of(item.data_type())
+        }
+        other => other,
+    }
+}
+
+fn width(data_type: &DataType) -> usize {
+    data_type.primitive_width().unwrap_or(1)
+}
+
+/// The bytes of a row; `None` where rows differ.
+fn row_width(data_type: &DataType) -> Option<u64> {
+    match data_type {
+        DataType::LargeList(_) => None,
+        DataType::FixedSizeList(item, length) => {
+            Some(row_width(item.data_type())?.saturating_mul(u64::try_from(*length).ok()?))
+        }
+        other => Some(width(other) as u64),
+    }
+}
+
+/// Types by their names, in a spec.
+pub(crate) mod by_name {
+    use super::{
+        BTreeMap, DataType, Deserialize, Deserializer, Serialize, Serializer, Tensor, name_of, type_of,
+    };
+
+    /// A type that has no name is written as Arrow has it, which is refused where it is read.
+    pub(crate) fn serialize<S: Serializer>(
+        types: &BTreeMap<String, DataType>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        let name = |to: &DataType| name_of(to).map_or_else(|| to.to_string(), str::to_owned);
+        let named: BTreeMap<&str, String> = types.iter().map(|(column, to)| (&**column, name(to))).collect();
+        named.serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, DataType>, D::Error> {
+        let named = BTreeMap::<String, String>::deserialize(deserializer)?;
+        let types = named.into_iter().map(|(column, name)| match type_of(&name) {
+            Some(to) => Ok((column, to)),
+            None => Err(serde::de::Error::custom(format!(
+                "cast[{column:?}] is {name:?}, not one of {}",
+                Tensor::TYPES.join(", ")
+            ))),
+        });
+        types.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;
