@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use forebay::internals::decode::{RowKey, decode_into, probe};
-use forebay::{ErrorKind, Image, Result};
+use forebay::{ErrorKind, Image, PixelType, Result};
 
 /// Longest time for one file, good or bad.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -56,8 +56,16 @@ fn decode(image: &Image, encoded: &[u8]) -> Result<Vec<u8>> {
 
 /// The whole image at its own size.
 fn decode_whole(encoded: &[u8]) -> Result<Vec<u8>> {
+    decode_whole_as(PixelType::U8, encoded)
+}
+
+fn decode_whole_as(dtype: PixelType, encoded: &[u8]) -> Result<Vec<u8>> {
     let header = probe(encoded)?;
-    decode(&Image::resize(header.height.max(1), header.width.max(1)), encoded)
+    decode(&Image::resize(header.height.max(1), header.width.max(1)).dtype(dtype), encoded)
+}
+
+fn words(bytes: &[u8]) -> Vec<u16> {
+    bytes.as_chunks().0.iter().map(|word| u16::from_ne_bytes(*word)).collect()
 }
 
 #[test]
@@ -81,6 +89,27 @@ fn every_good_image_decodes() {
         }
         assert!(seen > 0, "{folder} is empty");
     }
+}
+
+#[test]
+fn every_png_of_the_suite_keeps_its_sixteen_bits() {
+    let Some(data) = shared_data() else { return };
+    let (mut deep, mut kept) = (0, 0);
+    for path in files_below(&data.join("pngsuite")).into_iter().filter(|path| is_image(path)) {
+        let encoded = std::fs::read(&path).unwrap();
+        let Ok(expected) = image::load_from_memory(&encoded) else { continue };
+        let found = words(&decode_whole_as(PixelType::U16, &encoded).unwrap());
+        assert_eq!(found, expected.to_rgb16().into_raw(), "{}", path.display());
+        let bytes = decode_whole(&encoded).unwrap();
+        assert!(
+            found.iter().zip(&bytes).all(|(word, byte)| (word >> 8) as u8 == *byte),
+            "{}",
+            path.display()
+        );
+        deep += usize::from(expected.color().bytes_per_pixel() > expected.color().channel_count());
+        kept += usize::from(found.iter().any(|word| word % 257 != 0));
+    }
+    assert!(deep > 20 && kept > 10, "{deep} files of 16 bits, {kept} with levels that 8 cannot hold");
 }
 
 #[test]
@@ -176,11 +205,16 @@ fn every_malformed_file_has_its_outcome() {
     for folder in ["image-rs-bad", "jpeg-crashtest"] {
         for path in files_below(&data.join(folder)) {
             let encoded = std::fs::read(&path).unwrap();
-            let outcome = match decode_whole(&encoded) {
+            let said = |done: Result<Vec<u8>>| match done {
                 Ok(_) => "decodes".to_owned(),
                 Err(error) => format!("{:?}: {}", error.kind(), error.cause()),
             };
+            let outcome = said(decode_whole(&encoded));
             let name = path.strip_prefix(&data).unwrap().to_str().unwrap();
+            // Of a size for which a file that claims more pixels than memory holds is no reason to allocate.
+            let small = Image::resize(32, 32);
+            let wide = said(decode(&small.clone().dtype(PixelType::U16), &encoded));
+            assert_eq!(wide, said(decode(&small, &encoded)), "{name} in 16 bits");
             if expected.remove(name) != Some(outcome.as_str()) {
                 wrong.push(format!("{name} => {outcome}"));
             }

@@ -1,7 +1,7 @@
 """The compiled half. Only ``Batch``, ``Image`` and ``Schema`` are public, as attributes of ``forebay``."""
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 
@@ -513,8 +513,10 @@ class Image:
 
         Parameters
         ----------
-        dtype : {"uint8", "float16", "bfloat16", "float32"} or numpy.dtype
-            The type, by name or as ``numpy.float32``. Default of an image: "uint8".
+        dtype : {"uint8", "uint16", "float16", "bfloat16", "float32"} or numpy.dtype
+            The type, by name or as ``numpy.float32``. Default of an image: "uint8". "uint16" keeps all bits of files of
+            16 and widens those of 8, each level times 257; of files of 16 every other type has the high byte, unless
+            :meth:`bit_depth` says otherwise.
 
         Returns
         -------
@@ -525,6 +527,25 @@ class Image:
         ------
         InvalidError
             There is no such type.
+        """
+    def bit_depth(self, bits: Literal[8, 16]) -> Image:
+        """Sets the bits of a channel in which files of more than 8 bits are worked on before they become floats.
+
+        Parameters
+        ----------
+        bits : {8, 16}
+            The bits. With 16, floats are ``x / 65535`` of such files. Default of an image: 16 with dtype "uint16", 8
+            with any other.
+
+        Returns
+        -------
+        Image
+            A new value.
+
+        Raises
+        ------
+        InvalidError
+            ``bits`` is neither 8 nor 16.
         """
     def layout(self, layout: PixelLayout) -> Image:
         """Sets the order of the axes.

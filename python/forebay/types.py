@@ -65,7 +65,7 @@ FilterTerm = tuple[str, FilterOperator, Any]
 Filter = Union["Expression", Iterable[FilterTerm], Iterable[Iterable[FilterTerm]], Any]
 """An expression, terms, lists of terms, or an expression of ``pyarrow.compute`` or Polars."""
 
-PixelType = Literal["uint8", "float16", "bfloat16", "float32"]
+PixelType = Literal["uint8", "uint16", "float16", "bfloat16", "float32"]
 """Type of a pixel."""
 
 PixelLayout = Literal["NHWC", "NCHW"]

@@ -41,6 +41,7 @@ impl ColumnCodec for ImageCodec {
         }
         let item = match self.image.pixel_type() {
             PixelType::U8 => DataType::UInt8,
+            PixelType::U16 => DataType::UInt16,
             PixelType::F16 => DataType::Float16,
             PixelType::F32 => DataType::Float32,
             // Arrow has no bfloat16: its bits travel as 16-bit words under a name of our own.
@@ -76,8 +77,10 @@ impl ColumnCodec for ImageCodec {
         if is_lost || matches!(stored, DataType::FixedSizeBinary(_)) {
             return Vec::new();
         }
-        let forms = [Form::Pixels, Form::Resized];
-        forms.map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>).into()
+        let forms = [Form::Pixels, Form::Resized].into_iter().filter(|form| self.image.has_form(*form));
+        forms
+            .map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>)
+            .collect()
     }
 }
 

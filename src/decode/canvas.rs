@@ -9,6 +9,7 @@ use super::spec::{Image, Size};
 pub(super) fn spread_image(image: &Image, shown: Size, slot: &mut [u8]) {
     match image.pixel_type() {
         PixelType::U8 => spread_type(image, shown, slot, |value| [value as u8]),
+        PixelType::U16 => spread_type(image, shown, slot, |value| (value as u16).to_ne_bytes()),
         PixelType::F16 => spread_type(image, shown, slot, |value| f16::from_f32(value).to_ne_bytes()),
         PixelType::BF16 => spread_type(image, shown, slot, |value| bf16::from_f32(value).to_ne_bytes()),
         PixelType::F32 => spread_type(image, shown, slot, f32::to_ne_bytes),

@@ -1,10 +1,11 @@
 //! The last pass: flips, normalise, number type and layout, from pixels at the target size into the slot.
 //!
-//! A channel has 256 values, so normalising and rounding are one look-up: exact in every number type, without a branch
-//! or a division per pixel.
+//! A channel of 8 bits has 256 values, so normalising and rounding are one look-up: exact in every number type, without a
+//! branch or a division per pixel. One of 16 bits is computed.
 
 use half::{bf16, f16};
 
+use super::depth::{Depth, WIDENING};
 use super::geometry::Mirror;
 use super::pixel_type::{Layout, PixelType};
 use super::spec::{Image, LUMA, Normalize, RGB, Size};
@@ -13,6 +14,14 @@ use super::spec::{Image, LUMA, Normalize, RGB, Size};
 const LEVELS: usize = 256;
 /// The largest stored value, which is 1.0 in floats.
 const WHITE: f32 = 255.0;
+/// The same of 16 bits.
+const WIDE_WHITE: f32 = 65_535.0;
+
+/// Bytes of a pixel.
+const GREY: usize = LUMA * Depth::Eight.bytes();
+const WIDE_GREY: usize = LUMA * Depth::Sixteen.bytes();
+const COLOUR: usize = RGB * Depth::Eight.bytes();
+const WIDE_COLOUR: usize = RGB * Depth::Sixteen.bytes();
 
 /// The result for each stored value, per channel.
 #[derive(Default)]
@@ -37,10 +46,12 @@ impl ValueTable {
     fn values(&mut self, image: &Image) -> &Values {
         let wanted = (image.pixel_type(), image.normalize);
         if self.made_for != Some(wanted) {
+            let normal = |channel, level: u16| normalized(wanted.1, channel, f32::from(level) / WHITE);
             self.values = match image.pixel_type() {
-                PixelType::BF16 => Values::U16(table(wanted.1, |x| bf16::from_f32(x).to_bits())),
-                PixelType::F16 => Values::U16(table(wanted.1, |x| f16::from_f32(x).to_bits())),
-                PixelType::F32 | PixelType::U8 => Values::U32(table(wanted.1, f32::to_bits)),
+                PixelType::U16 => Values::U16(table(|_, level| level * WIDENING)),
+                PixelType::BF16 => Values::U16(table(|c, level| bf16::from_f32(normal(c, level)).to_bits())),
+                PixelType::F16 => Values::U16(table(|c, level| f16::from_f32(normal(c, level)).to_bits())),
+                PixelType::F32 | PixelType::U8 => Values::U32(table(|c, level| normal(c, level).to_bits())),
             };
             self.made_for = Some(wanted);
         }
@@ -48,21 +59,20 @@ impl ValueTable {
     }
 }
 
-fn table<T: Copy + Default>(
-    normalize: Option<Normalize>,
-    bits: impl Fn(f32) -> T,
-) -> Box<[[T; LEVELS]; RGB]> {
+fn table<T: Copy + Default>(bits: impl Fn(usize, u16) -> T) -> Box<[[T; LEVELS]; RGB]> {
     let mut table = Box::new([[T::default(); LEVELS]; RGB]);
     for (channel, values) in table.iter_mut().enumerate() {
-        for (level, value) in values.iter_mut().enumerate() {
-            let unit = level as f32 / WHITE;
-            *value = bits(match normalize {
-                Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],
-                None => unit,
-            });
-        }
+        values.iter_mut().zip(0..).for_each(|(value, level)| *value = bits(channel, level));
     }
     table
+}
+
+/// A level between 0 and 1 as it is delivered.
+fn normalized(normalize: Option<Normalize>, channel: usize, unit: f32) -> f32 {
+    match normalize {
+        Some(Normalize { mean, std }) => (unit - mean[channel]) / std[channel],
+        None => unit,
+    }
 }
 
 /// Whether pixels at the target size are the slot's content unchanged, except for flips.
@@ -70,9 +80,9 @@ pub(super) fn is_plain(image: &Image) -> bool {
     image.pixel_type() == PixelType::U8 && (image.pixel_layout() == Layout::Nhwc || image.channels() == LUMA)
 }
 
-/// Mirrors interleaved pixels, in place.
-pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, channels: usize) {
-    let row = size.width as usize * channels;
+/// Mirrors interleaved pixels of this many bytes, in place.
+pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, pixel: usize) {
+    let row = size.width as usize * pixel;
     if mirror.down {
         let (upper, lower) = pixels.split_at_mut(size.height as usize / 2 * row);
         let (upper, lower) = (upper.chunks_exact_mut(row), lower.chunks_exact_mut(row).rev());
@@ -82,18 +92,27 @@ pub(super) fn mirror_in_place(mirror: Mirror, pixels: &mut [u8], size: Size, cha
         return;
     }
     for row in pixels.chunks_exact_mut(row) {
-        if channels == LUMA {
-            row.reverse();
-        } else {
-            let (pixels, _) = row.as_chunks_mut::<RGB>();
-            pixels.reverse();
+        match pixel {
+            GREY => row.reverse(),
+            WIDE_GREY => row.as_chunks_mut::<WIDE_GREY>().0.reverse(),
+            WIDE_COLOUR => row.as_chunks_mut::<WIDE_COLOUR>().0.reverse(),
+            _ => row.as_chunks_mut::<COLOUR>().0.reverse(),
         }
     }
 }
 
-/// Writes interleaved pixels at the target size into the slot.
-pub(super) fn finish(image: &Image, pixels: &[u8], mirror: Mirror, table: &mut ValueTable, slot: &mut [u8]) {
+/// Writes interleaved pixels at the target size, of levels of this depth, into the slot.
+pub(super) fn finish(
+    image: &Image,
+    (pixels, depth): (&[u8], Depth),
+    mirror: Mirror,
+    table: &mut ValueTable,
+    slot: &mut [u8],
+) {
     let out = Pass { size: image.size(), channels: image.channels(), layout: image.pixel_layout(), mirror };
+    if depth == Depth::Sixteen {
+        return out.write_wide(image, pixels, slot);
+    }
     if image.pixel_type() == PixelType::U8 {
         return out.write(pixels, slot, |_, level| [level]);
     }
@@ -115,16 +134,38 @@ struct Pass {
 }
 
 impl Pass {
-    fn write<const BYTES: usize>(
+    /// [`write`](Self::write) of levels of 16 bits.
+    fn write_wide(&self, image: &Image, pixels: &[u8], slot: &mut [u8]) {
+        let (pixels, _) = pixels.as_chunks::<{ Depth::Sixteen.bytes() }>();
+        let normal = |channel, level: [u8; 2]| {
+            let unit = f32::from(u16::from_ne_bytes(level)) / WIDE_WHITE;
+            normalized(image.normalize, channel, unit)
+        };
+        match image.pixel_type() {
+            PixelType::U8 => {
+                self.write(pixels, slot, |_, level| [(u16::from_ne_bytes(level) >> u8::BITS) as u8])
+            }
+            PixelType::U16 => self.write(pixels, slot, |_, level| level),
+            PixelType::F16 => {
+                self.write(pixels, slot, |c, level| f16::from_f32(normal(c, level)).to_ne_bytes())
+            }
+            PixelType::BF16 => {
+                self.write(pixels, slot, |c, level| bf16::from_f32(normal(c, level)).to_ne_bytes());
+            }
+            PixelType::F32 => self.write(pixels, slot, |c, level| normal(c, level).to_ne_bytes()),
+        }
+    }
+
+    fn write<L: Copy, const BYTES: usize>(
         &self,
-        pixels: &[u8],
+        pixels: &[L],
         slot: &mut [u8],
-        value: impl Fn(usize, u8) -> [u8; BYTES],
+        value: impl Fn(usize, L) -> [u8; BYTES],
     ) {
         let (slot, _) = slot.as_chunks_mut::<BYTES>();
         match (self.channels, self.layout) {
-            (LUMA, _) => self.write_planes::<LUMA, BYTES>(pixels, slot, value),
-            (_, Layout::Nchw) => self.write_planes::<RGB, BYTES>(pixels, slot, value),
+            (LUMA, _) => self.write_planes::<L, LUMA, BYTES>(pixels, slot, value),
+            (_, Layout::Nchw) => self.write_planes::<L, RGB, BYTES>(pixels, slot, value),
             (_, Layout::Nhwc) => self.write_pixels(pixels, slot, value),
         }
     }
@@ -136,16 +177,16 @@ impl Pass {
         &pixels[from * width..(from + 1) * width]
     }
 
-    fn write_pixels<const BYTES: usize>(
+    fn write_pixels<L: Copy, const BYTES: usize>(
         &self,
-        pixels: &[u8],
+        pixels: &[L],
         slot: &mut [[u8; BYTES]],
-        value: impl Fn(usize, u8) -> [u8; BYTES],
+        value: impl Fn(usize, L) -> [u8; BYTES],
     ) {
         let width = self.size.width as usize;
         let (pixels, _) = pixels.as_chunks::<RGB>();
         let (slot, _) = slot.as_chunks_mut::<RGB>();
-        let convert = |pixel: &[u8; RGB]| [value(0, pixel[0]), value(1, pixel[1]), value(2, pixel[2])];
+        let convert = |pixel: &[L; RGB]| [value(0, pixel[0]), value(1, pixel[1]), value(2, pixel[2])];
         for (row, to) in slot.chunks_exact_mut(width).enumerate() {
             let from = self.row(pixels, row);
             if self.mirror.across {
@@ -156,11 +197,11 @@ impl Pass {
         }
     }
 
-    fn write_planes<const CHANNELS: usize, const BYTES: usize>(
+    fn write_planes<L: Copy, const CHANNELS: usize, const BYTES: usize>(
         &self,
-        pixels: &[u8],
+        pixels: &[L],
         slot: &mut [[u8; BYTES]],
-        value: impl Fn(usize, u8) -> [u8; BYTES],
+        value: impl Fn(usize, L) -> [u8; BYTES],
     ) {
         let (width, height) = (self.size.width as usize, self.size.height as usize);
         let (pixels, _) = pixels.as_chunks::<CHANNELS>();
@@ -193,7 +234,8 @@ mod tests {
 
     fn mirrored(image: &Image, mirror: Mirror) -> Vec<u8> {
         let mut slot = vec![0; image.bytes_per_image()];
-        finish(image, &PIXELS[..image.channels() * 6], mirror, &mut ValueTable::default(), &mut slot);
+        let pixels = &PIXELS[..image.channels() * 6];
+        finish(image, (pixels, Depth::Eight), mirror, &mut ValueTable::default(), &mut slot);
         slot
     }
 
@@ -268,19 +310,52 @@ mod tests {
     }
 
     #[test]
+    fn levels_of_sixteen_bits_are_delivered_in_every_type_as_eight_are() {
+        let wide: Vec<u8> =
+            PIXELS.iter().flat_map(|level| (u16::from(*level) * WIDENING).to_ne_bytes()).collect();
+        let both = Mirror { across: true, down: true };
+        let image = Image::resize(2, 3);
+        for dtype in PixelType::ALL {
+            let normal = image.clone().normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]);
+            let image = if dtype.largest_whole().is_some() { &image } else { &normal };
+            for image in Layout::ALL.map(|layout| image.clone().dtype(dtype).layout(layout)) {
+                for image in [image.clone(), image.grayscale()] {
+                    let mut slot = vec![0; image.bytes_per_image()];
+                    let pixels = &wide[..image.channels() * 12];
+                    finish(&image, (pixels, Depth::Sixteen), both, &mut ValueTable::default(), &mut slot);
+                    assert_eq!(slot, mirrored(&image, both), "{image}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn pixels_of_sixteen_bits_are_mirrored_whole() {
+        let size = Size { height: 1, width: 2 };
+        for (pixel, mirrored) in [
+            (WIDE_GREY, [3, 4, 1, 2].to_vec()),
+            (WIDE_COLOUR, [7, 8, 9, 10, 11, 12, 1, 2, 3, 4, 5, 6].to_vec()),
+        ] {
+            let mut pixels: Vec<u8> = (1..).take(2 * pixel).collect();
+            mirror_in_place(ACROSS, &mut pixels, size, pixel);
+            assert_eq!(pixels, mirrored);
+        }
+    }
+
+    #[test]
     fn a_table_is_made_anew_for_another_image() {
         let mut table = ValueTable::default();
         let mut slot = vec![0; 72];
         let plain = Image::resize(2, 3).dtype(PixelType::F32);
         finish(
             &plain.clone().normalize([0.5; 3], [0.5; 3]),
-            &PIXELS,
+            (&PIXELS, Depth::Eight),
             Mirror::default(),
             &mut table,
             &mut slot,
         );
         assert_eq!(floats(&slot)[0], -1.0);
-        finish(&plain, &PIXELS, Mirror::default(), &mut table, &mut slot);
+        finish(&plain, (&PIXELS, Depth::Eight), Mirror::default(), &mut table, &mut slot);
         assert_eq!(floats(&slot)[0], 0.0);
     }
 }

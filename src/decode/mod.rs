@@ -15,6 +15,7 @@
 //! row, column) to an error.
 
 mod canvas;
+mod depth;
 mod drawn;
 mod draws;
 mod effects;

@@ -3,6 +3,7 @@
 use image::metadata::Orientation;
 
 use super::canvas::spread_image;
+use super::depth::Depth;
 use super::effects::BlurScratch;
 use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
 use super::geometry::{Frame, FrameOf, Mirror, Rect};
@@ -20,6 +21,7 @@ pub(super) struct Whole {
     pub(super) rect: Rect,
     /// The orientation to show it in.
     pub(super) orientation: Orientation,
+    pub(super) depth: Depth,
 }
 
 /// One thread's state of the stages after decoding.
@@ -42,6 +44,9 @@ impl Output {
         slot: &mut [u8],
     ) -> Result<()> {
         frame.effects.check(frame.target)?;
+        if decoded.depth == Depth::Sixteen {
+            image.validate_depth()?;
+        }
         if frame.target == image.size() {
             return self.fill_all(image, decoded, frame, slot);
         }
@@ -64,7 +69,7 @@ impl Output {
             self.fill_turned(image, decoded, (frame, turn), slot)?;
         } else if is_plain(image) {
             self.resampler.resample(decoded, &frame.sampling, size, slot)?;
-            mirror_in_place(frame.mirror, slot, size, decoded.channels);
+            mirror_in_place(frame.mirror, slot, size, decoded.pixel_bytes());
             frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
         } else {
             self.fill_in_form(image, decoded, frame, slot)?;
@@ -84,10 +89,12 @@ impl Output {
         slot: &mut [u8],
     ) -> Result<()> {
         let size = image.size();
-        let target = self.target.take(size.width as usize * size.height as usize * decoded.channels);
+        let target = self.target.take(size.width as usize * size.height as usize * decoded.pixel_bytes());
         self.resampler.resample(decoded, &frame.sampling, size, target)?;
-        frame.effects.apply(target, size, decoded.channels, &mut self.blur);
-        finish(image, target, frame.mirror, &mut self.table, slot);
+        if decoded.depth == Depth::Eight {
+            frame.effects.apply(target, size, decoded.channels, &mut self.blur);
+        }
+        finish(image, (target, decoded.depth), frame.mirror, &mut self.table, slot);
         Ok(())
     }
 
@@ -99,17 +106,19 @@ impl Output {
         (frame, turn): (&Frame, &Turn),
         slot: &mut [u8],
     ) -> Result<()> {
-        let (size, channels) = (image.size(), decoded.channels);
-        let bytes = size.width as usize * size.height as usize * channels;
+        let (size, channels, depth) = (image.size(), decoded.channels, decoded.depth);
+        let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
         let target = self.target.take(bytes);
         self.resampler.resample(decoded, &frame.sampling, size, target)?;
-        mirror_in_place(frame.mirror, target, size, channels);
+        mirror_in_place(frame.mirror, target, size, decoded.pixel_bytes());
         // No form of pixels takes fewer bytes than these do.
-        turn.pixels(target, size, channels, &mut slot[..bytes]);
-        frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+        turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
+        if depth == Depth::Eight {
+            frame.effects.apply(&mut slot[..bytes], size, channels, &mut self.blur);
+        }
         if !is_plain(image) {
             target.copy_from_slice(&slot[..bytes]);
-            finish(image, target, Mirror::default(), &mut self.table, slot);
+            finish(image, (target, depth), Mirror::default(), &mut self.table, slot);
         }
         Ok(())
     }
@@ -122,21 +131,21 @@ impl Output {
 
 /// The most bytes that the stages after decoding take for an image that is whole in memory.
 pub(super) fn bytes_after(image: &Image, whole: Whole, frame_of: &FrameOf<'_>) -> u64 {
-    let Whole { rect: Rect { width, height, .. }, orientation } = whole;
+    let Whole { rect: Rect { width, height, .. }, orientation, depth } = whole;
     let (width, height) = if transposes(orientation) { (height, width) } else { (width, height) };
-    let pixels = u64::from(width) * u64::from(height) * image.channels() as u64;
+    let pixels = u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64;
     let turned = if orientation == Orientation::NoTransforms { 0 } else { pixels };
-    turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1))
+    turned.saturating_add(bytes_of_fill(image, &frame_of(width, height), 1, depth))
 }
 
-/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale.
-pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32) -> u64 {
+/// The most bytes that [`Output::fill`] takes for an image that is decoded at a reduced scale, to levels of this depth.
+pub(super) fn bytes_of_fill(image: &Image, frame: &Frame, reduction: u32, depth: Depth) -> u64 {
     let Size { height, width } = frame.target;
     let target = match is_plain(image) && frame.turn.is_none() {
         true => 0,
-        false => u64::from(width) * u64::from(height) * image.channels() as u64,
+        false => u64::from(width) * u64::from(height) * (image.channels() * depth.bytes()) as u64,
     };
-    resampling_bytes(&frame.sampling, reduction, frame.target, image.channels())
+    resampling_bytes(&frame.sampling, reduction, frame.target, (image.channels(), depth))
         .saturating_add(target)
         .saturating_add(image.blur_bytes())
 }
@@ -150,15 +159,16 @@ impl Scratch {
         frame_of: &FrameOf<'_>,
         slot: &mut [u8],
     ) -> Result<()> {
-        let Whole { mut rect, orientation } = whole;
+        let Whole { mut rect, orientation, depth } = whole;
         let channels = image.channels();
-        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * channels);
+        let pixel = channels * depth.bytes();
+        let mut pixels = self.pixels.get(rect.width as usize * rect.height as usize * pixel);
         if orientation != Orientation::NoTransforms {
             let turned = self.second.take(pixels.len());
-            let (width, height) = orient(pixels, rect, channels, orientation, turned);
+            let (width, height) = orient(pixels, rect, pixel, orientation, turned);
             (pixels, rect) = (turned, Rect::whole(width, height));
         }
         let frame = frame_of(rect.width, rect.height);
-        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels }, &frame, slot)
+        self.output.fill(image, Decoded { pixels, rect, reduction: 1, channels, depth }, &frame, slot)
     }
 }

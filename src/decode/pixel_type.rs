@@ -23,6 +23,9 @@ pub enum PixelType {
     #[default]
     #[serde(rename = "uint8")]
     U8,
+    /// `uint16`: 0 to 65535. Files of 8 bits are widened: each level times 257.
+    #[serde(rename = "uint16")]
+    U16,
     /// `float16`: IEEE 754 binary16.
     #[serde(rename = "float16")]
     F16,
@@ -36,13 +39,14 @@ pub enum PixelType {
 
 impl PixelType {
     /// Every pixel type.
-    pub const ALL: [PixelType; 4] = [PixelType::U8, PixelType::F16, PixelType::BF16, PixelType::F32];
+    pub const ALL: [PixelType; 5] =
+        [PixelType::U8, PixelType::U16, PixelType::F16, PixelType::BF16, PixelType::F32];
 
     /// Bytes of one channel of one pixel.
     pub const fn bytes(self) -> usize {
         match self {
             PixelType::U8 => size_of::<u8>(),
-            PixelType::F16 | PixelType::BF16 => size_of::<u16>(),
+            PixelType::U16 | PixelType::F16 | PixelType::BF16 => size_of::<u16>(),
             PixelType::F32 => size_of::<f32>(),
         }
     }
@@ -51,10 +55,28 @@ impl PixelType {
     pub const fn name(self) -> &'static str {
         match self {
             PixelType::U8 => "uint8",
+            PixelType::U16 => "uint16",
             PixelType::F16 => "float16",
             PixelType::BF16 => "bfloat16",
             PixelType::F32 => "float32",
         }
+    }
+
+    /// The largest number of a type of whole numbers.
+    pub(super) const fn largest_whole(self) -> Option<u16> {
+        match self {
+            PixelType::U8 => Some(u8::MAX as u16),
+            PixelType::U16 => Some(u16::MAX),
+            PixelType::F16 | PixelType::BF16 | PixelType::F32 => None,
+        }
+    }
+
+    /// Whether the type holds these values as they are; all of them fit a float.
+    pub(super) fn holds(self, values: &[f32]) -> bool {
+        let fits = |largest: u16| {
+            values.iter().all(|value| (0.0..=f32::from(largest)).contains(value) && value.fract() == 0.0)
+        };
+        self.largest_whole().is_none_or(fits)
     }
 }
 

@@ -22,6 +22,18 @@ pub(super) fn luma_in_place(pixels: &mut [u8], count: usize) {
     }
 }
 
+/// The same for levels of 16 bits in native byte order.
+pub(super) fn wide_luma_in_place(pixels: &mut [[u8; 2]], count: usize) {
+    let half = 1 << (LUMA_SHIFT - 1);
+    for i in 0..count {
+        let [r, g, b] = [pixels[i * RGB], pixels[i * RGB + 1], pixels[i * RGB + 2]]
+            .map(|level| u32::from(u16::from_ne_bytes(level)));
+        // The weights' sum times the largest level, and half, fits 32 bits.
+        let sum = r * LUMA_WEIGHTS[0] + g * LUMA_WEIGHTS[1] + b * LUMA_WEIGHTS[2] + half;
+        pixels[i] = ((sum >> LUMA_SHIFT) as u16).to_ne_bytes();
+    }
+}
+
 /// RGB of CMYK pixels as Adobe's programs store them in JPEG (inverted: 255 is no ink), into the front of the same
 /// buffer: Pillow's conversion, which knows no colour profile.
 pub(super) fn inverted_cmyk_to_rgb_in_place(pixels: &mut [u8], count: usize) {
@@ -51,12 +63,12 @@ pub(super) fn transposes(orientation: Orientation) -> bool {
     )
 }
 
-/// Writes the pixels of `from` (of size `rect`, interleaved) to `to` (as long) as they are to be shown; returns their
-/// width and height.
+/// Writes the pixels of `from` (of size `rect`, interleaved, of `pixel` bytes each) to `to` (as long) as they are to be shown;
+/// returns their width and height.
 pub(super) fn orient(
     from: &[u8],
     rect: Rect,
-    channels: usize,
+    pixel: usize,
     orientation: Orientation,
     to: &mut [u8],
 ) -> (u32, u32) {
@@ -73,11 +85,11 @@ pub(super) fn orient(
         Orientation::Rotate270FlipH => (width - 1 - y, height - 1 - x),
         Orientation::Rotate270 => (width - 1 - y, x),
     };
-    for (y, row) in to.chunks_exact_mut(turned.0 * channels).enumerate() {
-        for (x, pixel) in row.chunks_exact_mut(channels).enumerate() {
+    for (y, row) in to.chunks_exact_mut(turned.0 * pixel).enumerate() {
+        for (x, to) in row.chunks_exact_mut(pixel).enumerate() {
             let (from_x, from_y) = source(x, y);
-            let start = (from_y * width + from_x) * channels;
-            pixel.copy_from_slice(&from[start..start + channels]);
+            let start = (from_y * width + from_x) * pixel;
+            to.copy_from_slice(&from[start..start + pixel]);
         }
     }
     (turned.0 as u32, turned.1 as u32)
@@ -97,6 +109,23 @@ mod tests {
         let mut pixels = [255, 0, 0, 0, 255, 0, 0, 0, 255];
         luma_in_place(&mut pixels, 3);
         assert_eq!(pixels[..3], [76, 150, 29]);
+    }
+
+    #[test]
+    fn the_luma_of_sixteen_bits_is_that_of_eight_with_more_of_it() {
+        for level in [0, 1, 255, 256, 40_000, u16::MAX] {
+            let mut pixel = [level.to_ne_bytes(); RGB];
+            wide_luma_in_place(&mut pixel, 1);
+            assert_eq!(u16::from_ne_bytes(pixel[0]), level);
+        }
+        let (none, all) = ([0; 2], u16::MAX.to_ne_bytes());
+        let mut pixels = [all, none, none, none, all, none, none, none, all];
+        wide_luma_in_place(&mut pixels, 3);
+        // 0.299, 0.587 and 0.114 of white.
+        assert_eq!(
+            pixels[..3].iter().map(|level| u16::from_ne_bytes(*level)).collect::<Vec<_>>(),
+            [19_595, 38_469, 7_471]
+        );
     }
 
     #[test]

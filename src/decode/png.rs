@@ -1,7 +1,7 @@
 //! PNG: its rows one after the other, each as soon as it is inflated.
 //!
-//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept: all of it row by row, so that
-//! an image takes three bytes a pixel in any stored form. Only interlaced images are held whole in stored form. Of an
+//! Alpha is dropped, palettes and few bits are expanded, and of 16 bits the high byte is kept unless both are asked for: all of
+//! it row by row, so that an image takes three levels a pixel in any stored form. Only interlaced images are held whole in stored form. Of an
 //! animation the default image is shown. Texts and colour profiles, which a few bytes can expand to a lot of memory, are
 //! skipped.
 
@@ -10,6 +10,7 @@ use std::io::Cursor;
 use image::metadata::Orientation;
 use png::{BitDepth, ColorType, DecodingError, Limits, Reader, Transformations};
 
+use super::depth::Depth;
 use super::header::{Format, Header};
 use super::mask::MaskType;
 use super::raster::{Pending, corrupt, spread};
@@ -36,12 +37,16 @@ pub(super) struct Png<'a> {
 }
 
 impl<'a> Png<'a> {
-    pub(super) fn open(encoded: &'a [u8]) -> Result<Self> {
+    /// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
+    pub(super) fn open(encoded: &'a [u8], most: Depth) -> Result<Self> {
         let mut decoder =
             png::Decoder::new_with_limits(Cursor::new(encoded), Limits { bytes: DECODER_BYTES });
         decoder.set_ignore_text_chunk(true);
         decoder.set_ignore_iccp_chunk(true);
-        decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
+        decoder.set_transformations(match most {
+            Depth::Eight => Transformations::EXPAND | Transformations::STRIP_16,
+            Depth::Sixteen => Transformations::EXPAND,
+        });
         Ok(Png { reader: decoder.read_info().map_err(failed)?, encoded })
     }
 
@@ -53,6 +58,14 @@ impl<'a> Png<'a> {
 
     fn size(&self) -> (u32, u32) {
         self.reader.info().size()
+    }
+
+    /// The depth in which it is decoded.
+    pub(super) fn depth(&self) -> Depth {
+        match self.reader.output_color_type() {
+            (_, BitDepth::Sixteen) => Depth::Sixteen,
+            _ => Depth::Eight,
+        }
     }
 
     /// The orientation in its `eXIf` chunk, before the image's data or after it.
@@ -69,7 +82,8 @@ impl<'a> Png<'a> {
 impl Pending for Png<'_> {
     fn buffer_bytes(&self) -> u64 {
         let (width, height) = self.size();
-        let rgb = (u64::from(width) * u64::from(height)).saturating_mul(RGB as u64);
+        let pixel = RGB * self.depth().bytes();
+        let rgb = (u64::from(width) * u64::from(height)).saturating_mul(pixel as u64);
         if self.reader.info().interlaced {
             rgb.max(self.row_bytes().saturating_mul(height.into()))
         } else {
@@ -85,38 +99,56 @@ impl Pending for Png<'_> {
     fn read(mut self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
         let (width, height) = self.size();
         let (color, _) = self.reader.output_color_type();
-        let channels = color.samples();
+        let (channels, depth) = (color.samples(), self.depth());
         let (width, height) = (width as usize, height as usize);
         if self.reader.info().interlaced || color == ColorType::Rgb {
             self.reader.next_frame(buffer).map_err(failed)?;
-            spread(buffer, width * height, channels);
+            match depth {
+                Depth::Eight => spread(buffer, width * height, channels),
+                Depth::Sixteen => {
+                    let (levels, _) = buffer.as_chunks_mut::<{ Depth::Sixteen.bytes() }>();
+                    levels[..width * height * channels].iter_mut().for_each(|level| *level = native(*level));
+                    spread(levels, width * height, channels);
+                }
+            }
             return Ok(());
         }
-        for pixels in buffer.chunks_exact_mut(width * RGB).take(height) {
+        for pixels in buffer.chunks_exact_mut(width * RGB * depth.bytes()).take(height) {
             let row = self
                 .reader
                 .next_row()
                 .map_err(failed)?
                 .ok_or_else(|| bad_row("corrupt PNG: too few rows"))?;
-            let (pixels, _) = pixels.as_chunks_mut::<RGB>();
-            match color {
-                ColorType::Grayscale => {
-                    pixels.iter_mut().zip(row.data()).for_each(|(to, grey)| *to = [*grey; RGB])
-                }
-                ColorType::GrayscaleAlpha => {
-                    let (from, _) = row.data().as_chunks::<2>();
-                    pixels.iter_mut().zip(from).for_each(|(to, [grey, _])| *to = [*grey; RGB]);
-                }
-                _ => {
-                    let (from, _) = row.data().as_chunks::<4>();
-                    pixels.iter_mut().zip(from).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b]);
-                }
+            match depth {
+                Depth::Eight => colours(row.data(), color, pixels, |level| level),
+                Depth::Sixteen => colours(row.data().as_chunks().0, color, pixels.as_chunks_mut().0, native),
             }
         }
         // The rest of the data is read, so that damage in it is found.
         self.reader.next_row().map_err(failed)?;
         Ok(())
     }
+}
+
+/// Makes RGB of a row of levels of another kind of pixel.
+fn colours<L: Copy>(from: &[L], color: ColorType, to: &mut [L], native: impl Fn(L) -> L) {
+    let (to, _) = to.as_chunks_mut::<RGB>();
+    match color {
+        ColorType::Grayscale => to.iter_mut().zip(from).for_each(|(to, grey)| *to = [native(*grey); RGB]),
+        ColorType::GrayscaleAlpha => {
+            let (from, _) = from.as_chunks::<2>();
+            to.iter_mut().zip(from).for_each(|(to, [grey, _])| *to = [native(*grey); RGB]);
+        }
+        _ => {
+            let (from, _) = from.as_chunks::<4>();
+            to.iter_mut().zip(from).for_each(|(to, [r, g, b, _])| *to = [*r, *g, *b].map(&native));
+        }
+    }
+}
+
+/// A stored number of 16 bits in native byte order.
+fn native(stored: [u8; 2]) -> [u8; 2] {
+    u16::from_be_bytes(stored).to_ne_bytes()
 }
 
 /// A PNG of one channel whose header was read, its values as they are stored.

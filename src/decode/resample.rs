@@ -2,6 +2,7 @@
 
 use fast_image_resize as fir;
 
+use super::depth::Depth;
 use super::geometry::{Rect, Sampling};
 use super::spec::{LUMA, Size};
 use crate::error::{Error, ErrorKind, Result};
@@ -9,7 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Decoded pixels: a part of an image, at a part of its scale.
 #[derive(Clone, Copy)]
 pub(super) struct Decoded<'a> {
-    /// Interleaved, without padding: `rect.width * rect.height * channels` bytes.
+    /// Interleaved, without padding: `rect.width * rect.height * channels` levels of this depth. Where a level has two bytes,
+    /// they begin where a 16-bit number may.
     pub(super) pixels: &'a [u8],
     /// The place of these pixels in the scaled image.
     pub(super) rect: Rect,
@@ -17,6 +19,14 @@ pub(super) struct Decoded<'a> {
     pub(super) reduction: u32,
     /// 1 or 3.
     pub(super) channels: usize,
+    pub(super) depth: Depth,
+}
+
+impl Decoded<'_> {
+    /// Bytes of a pixel.
+    pub(super) fn pixel_bytes(&self) -> usize {
+        self.channels * self.depth.bytes()
+    }
 }
 
 /// The resize library's state: its intermediate rows.
@@ -24,7 +34,7 @@ pub(super) struct Decoded<'a> {
 pub(super) struct Resampler(fir::Resizer);
 
 impl Resampler {
-    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` bytes, interleaved). A box
+    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels, interleaved). A box
     /// of whole pixels that has the target's size already is copied.
     pub(super) fn resample(
         &mut self,
@@ -33,7 +43,12 @@ impl Resampler {
         size: Size,
         target: &mut [u8],
     ) -> Result<()> {
-        let pixel = if decoded.channels == LUMA { fir::PixelType::U8 } else { fir::PixelType::U8x3 };
+        let pixel = match (decoded.depth, decoded.channels) {
+            (Depth::Eight, LUMA) => fir::PixelType::U8,
+            (Depth::Eight, _) => fir::PixelType::U8x3,
+            (Depth::Sixteen, LUMA) => fir::PixelType::U16,
+            (Depth::Sixteen, _) => fir::PixelType::U16x3,
+        };
         let rect = decoded.rect;
         let source =
             fir::images::ImageRef::new(rect.width, rect.height, decoded.pixels, pixel).map_err(internal)?;
@@ -70,21 +85,32 @@ impl Resampler {
 
 /// Bytes of one weight of the filter: as computed, and as it is used.
 const WEIGHT: u64 = (size_of::<f64>() + size_of::<i16>()) as u64;
+/// The same for levels of 16 bits.
+const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
 /// Bytes that the weights of one target pixel take beside themselves, along one axis.
 const WEIGHTS_HEAD: u64 = 64;
 
 /// Bytes that [`Resampler::resample`] takes at most: rows in between, at the target's height and the source's width, and
 /// the filter's weights.
-pub(super) fn resampling_bytes(sampling: &Sampling, reduction: u32, size: Size, channels: usize) -> u64 {
+pub(super) fn resampling_bytes(
+    sampling: &Sampling,
+    reduction: u32,
+    size: Size,
+    (channels, depth): (usize, Depth),
+) -> u64 {
+    let weight = match depth {
+        Depth::Eight => WEIGHT,
+        Depth::Sixteen => WIDE_WEIGHT,
+    };
     let view = reduced(sampling.view, reduction);
     let between = u64::from(view.width) * u64::from(size.height);
     let weights = |from: u32, to: u32| {
         // The filter reaches as many pixels to each side as fall into one of the target.
         let reached = 2 * u64::from(from.div_ceil(to).max(1)) + 1;
-        u64::from(to) * (reached * WEIGHT + WEIGHTS_HEAD)
+        u64::from(to) * (reached * weight + WEIGHTS_HEAD)
     };
     let weights = weights(view.width, size.width) + weights(view.height, size.height);
-    between.saturating_mul(channels as u64).saturating_add(weights)
+    between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights)
 }
 
 /// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.

@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::depth::{Depth, Level, WIDENING};
 use super::draws::{Draws, Operation, RowKey};
 use super::pixel_type::by_name;
 use super::spec::{Image, LUMA, RGB, Size};
@@ -160,34 +161,50 @@ impl Turn {
     }
 
     /// Turns interleaved pixels of an image of this size.
-    pub(super) fn pixels(&self, from: &[u8], size: Size, channels: usize, to: &mut [u8]) {
-        match (self.interpolation, channels) {
-            (Interpolation::Nearest, LUMA) => self.nearest(from, size, [self.fill[0]], to),
-            (Interpolation::Nearest, _) => self.nearest(from, size, self.fill, to),
-            (Interpolation::Bilinear, LUMA) => self.bilinear(from, size, [self.fill[0]], to),
-            (Interpolation::Bilinear, _) => self.bilinear(from, size, self.fill, to),
+    pub(super) fn pixels(&self, from: &[u8], size: Size, (channels, depth): (usize, Depth), to: &mut [u8]) {
+        match depth {
+            Depth::Eight => self.levels(from, size, channels, self.fill, to),
+            Depth::Sixteen => {
+                let fill = self.fill.map(|level| (u16::from(level) * WIDENING).to_ne_bytes());
+                self.levels(from.as_chunks().0, size, channels, fill, to.as_chunks_mut().0);
+            }
         }
     }
 
-    /// Turns pixels of `BYTES` bytes each, to the nearest one.
-    pub(super) fn nearest<const BYTES: usize>(
+    fn levels<L: Level>(&self, from: &[L], size: Size, channels: usize, fill: [L; RGB], to: &mut [L]) {
+        match (self.interpolation, channels) {
+            (Interpolation::Nearest, LUMA) => self.nearest(from, size, [fill[0]], to),
+            (Interpolation::Nearest, _) => self.nearest(from, size, fill, to),
+            (Interpolation::Bilinear, LUMA) => self.bilinear(from, size, [fill[0]], to),
+            (Interpolation::Bilinear, _) => self.bilinear(from, size, fill, to),
+        }
+    }
+
+    /// Turns pixels of as many levels, or bytes, as the fill has, to the nearest one.
+    pub(super) fn nearest<L: Copy, const LEVELS: usize>(
         &self,
-        from: &[u8],
+        from: &[L],
         size: Size,
-        fill: [u8; BYTES],
-        to: &mut [u8],
+        fill: [L; LEVELS],
+        to: &mut [L],
     ) {
-        let (from, _) = from.as_chunks::<BYTES>();
-        let (to, _) = to.as_chunks_mut::<BYTES>();
+        let (from, _) = from.as_chunks::<LEVELS>();
+        let (to, _) = to.as_chunks_mut::<LEVELS>();
         self.each(size, |at, x, y| {
             to[at] =
                 pixel(from, size, x.round_ties_even() as i64, y.round_ties_even() as i64).unwrap_or(fill);
         });
     }
 
-    /// Turns pixels with a byte for each channel. What is beside the image counts as 0, and the result is mixed with the fill
+    /// Turns pixels with a level for each channel. What is beside the image counts as 0, and the result is mixed with the fill
     /// by the share that is not beside it.
-    fn bilinear<const CHANNELS: usize>(&self, from: &[u8], size: Size, fill: [u8; CHANNELS], to: &mut [u8]) {
+    fn bilinear<L: Level, const CHANNELS: usize>(
+        &self,
+        from: &[L],
+        size: Size,
+        fill: [L; CHANNELS],
+        to: &mut [L],
+    ) {
         let (from, _) = from.as_chunks::<CHANNELS>();
         let (to, _) = to.as_chunks_mut::<CHANNELS>();
         self.each(size, |at, x, y| {
@@ -199,12 +216,12 @@ impl Turn {
                     inside += across * along;
                     sums.iter_mut()
                         .zip(pixel)
-                        .for_each(|(sum, value)| *sum += across * along * f32::from(value));
+                        .for_each(|(sum, value)| *sum += across * along * value.value());
                 }
             }
             for ((to, sum), fill) in to[at].iter_mut().zip(sums).zip(fill) {
-                let fill = f32::from(fill);
-                *to = ((sum - fill) * inside + fill).round_ties_even() as u8;
+                let fill = fill.value();
+                *to = L::of(((sum - fill) * inside + fill).round_ties_even());
             }
         });
     }
@@ -252,7 +269,12 @@ mod tests {
     fn a_quarter_turns_counter_clockwise() {
         for interpolation in Interpolation::ALL {
             let mut to = [0; 9];
-            turn(90.0, interpolation).pixels(&[1, 2, 3, 4, 5, 6, 7, 8, 10], SIZE, LUMA, &mut to);
+            turn(90.0, interpolation).pixels(
+                &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+                SIZE,
+                (LUMA, Depth::Eight),
+                &mut to,
+            );
             assert_eq!(to, [3, 6, 10, 2, 5, 8, 1, 4, 7]);
             let (x, y) = turn(90.0, interpolation).point(1.0, 0.0);
             assert!(x.abs() < 1e-9 && (y + 1.0).abs() < 1e-9, "{x} {y}");
@@ -260,13 +282,44 @@ mod tests {
     }
 
     #[test]
+    fn sixteen_bits_turn_as_eight_do() {
+        let eight = [1, 2, 3, 4, 5, 6, 7, 8, 10];
+        let wide: Vec<u8> =
+            eight.iter().flat_map(|level| (u16::from(*level) * WIDENING).to_ne_bytes()).collect();
+        for interpolation in Interpolation::ALL {
+            for degrees in [0.0, 90.0, 37.0] {
+                let (mut to, mut wide_to) = ([0; 9], [0; 18]);
+                turn(degrees, interpolation).pixels(&eight, SIZE, (LUMA, Depth::Eight), &mut to);
+                turn(degrees, interpolation).pixels(&wide, SIZE, (LUMA, Depth::Sixteen), &mut wide_to);
+                for (eight, wide) in to.iter().zip(wide_to.as_chunks().0) {
+                    let wide = f32::from(u16::from_ne_bytes(*wide)) / f32::from(WIDENING);
+                    assert!(
+                        (wide - f32::from(*eight)).abs() <= 0.5,
+                        "{interpolation}, {degrees}: {wide}, {eight}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
     fn corners_are_filled() {
         let size = Size { height: 1, width: 3 };
         let mut to = [0; 9];
-        turn(90.0, Interpolation::Nearest).pixels(&[1, 2, 3, 4, 5, 6, 7, 8, 10], size, RGB, &mut to);
+        turn(90.0, Interpolation::Nearest).pixels(
+            &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+            size,
+            (RGB, Depth::Eight),
+            &mut to,
+        );
         assert_eq!(to, [9, 9, 9, 4, 5, 6, 9, 9, 9]);
         let mut same = [0; 9];
-        turn(0.0, Interpolation::Bilinear).pixels(&[1, 2, 3, 4, 5, 6, 7, 8, 10], size, RGB, &mut same);
+        turn(0.0, Interpolation::Bilinear).pixels(
+            &[1, 2, 3, 4, 5, 6, 7, 8, 10],
+            size,
+            (RGB, Depth::Eight),
+            &mut same,
+        );
         assert_eq!(same, [1, 2, 3, 4, 5, 6, 7, 8, 10]);
     }
 

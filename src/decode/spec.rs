@@ -107,6 +107,8 @@ pub struct Image {
     pub(super) normalize: Option<Normalize>,
     #[serde(default)]
     pub(super) dtype: PixelType,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) bit_depth: Option<u8>,
     #[serde(default)]
     pub(super) layout: Layout,
     #[serde(default)]
@@ -163,6 +165,7 @@ impl Image {
             rotation: None,
             normalize: None,
             dtype: PixelType::default(),
+            bit_depth: None,
             layout: Layout::default(),
             grayscale: false,
             exif_orientation: false,
@@ -265,13 +268,15 @@ impl Image {
     /// Normalised per channel: `(x / 255 - mean) / std`, torchvision's `ToTensor` and `Normalize`. For floats only; a
     /// grey image uses the first of the three.
     ///
-    /// Without it, floats are `x / 255`: in [0, 1], as torchvision's `ToTensor` gives them.
+    /// Without it, floats are `x / 255`: in [0, 1], as torchvision's `ToTensor` gives them. With
+    /// [`bit_depth(16)`](Image::bit_depth) 65535 takes the place of 255 for files of more than 8 bits.
     #[must_use]
     pub fn normalize(self, mean: [f32; RGB], std: [f32; RGB]) -> Image {
         Image { normalize: Some(Normalize { mean, std }), ..self }
     }
 
-    /// The number type. Default: [`PixelType::U8`].
+    /// The number type. Default: [`PixelType::U8`]. [`PixelType::U16`] keeps all bits of files of 16; every other type has their
+    /// high byte, unless [`Image::bit_depth`] says otherwise.
     #[must_use]
     pub fn dtype(self, dtype: PixelType) -> Image {
         Image { dtype, ..self }
@@ -442,6 +447,9 @@ impl fmt::Display for Image {
             write!(f, ".normalize({mean:?}, {std:?})")?;
         }
         write!(f, ".dtype({}).layout({})", self.dtype, self.layout)?;
+        if let Some(bits) = self.bit_depth {
+            write!(f, ".bit_depth({bits})")?;
+        }
         if self.emit_geometry {
             f.write_str(".emit_geometry()")?;
         }

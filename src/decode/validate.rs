@@ -1,6 +1,5 @@
 //! Refuses settings that can never work, before the first row.
 
-use super::pixel_type::PixelType;
 use super::spec::{Framing, Image, Normalize, RGB, Size};
 use crate::error::{Error, Result};
 
@@ -25,12 +24,14 @@ impl Image {
         self.validate_framing()?;
         self.validate_rotation()?;
         self.validate_effects()?;
+        self.validate_bits()?;
         self.validate_values()
     }
 
     fn validate_together(&self) -> Result<()> {
         self.validate_erased_values()?;
         self.validate_fill()?;
+        self.validate_depth()?;
         let Size { height, width } = self.size;
         if self.shape().iter().product::<usize>() > i32::MAX as usize {
             return Err(Error::invalid(format!(
@@ -38,8 +39,9 @@ impl Image {
             ))
             .hint("2^31 - 1 values are the limit"));
         }
-        if self.normalize.is_some() && self.pixel_type() == PixelType::U8 {
-            return Err(Error::invalid("normalize with dtype uint8")
+        let dtype = self.pixel_type();
+        if self.normalize.is_some() && dtype.largest_whole().is_some() {
+            return Err(Error::invalid(format!("normalize with dtype {dtype}"))
                 .hint("pass dtype float32, float16 or bfloat16, or normalise on the accelerator"));
         }
         Ok(())
@@ -100,13 +102,14 @@ impl Image {
 
     /// Refuses values of a canvas that do not fit the number type.
     fn validate_fill(&self) -> Result<()> {
-        let fill: [f32; RGB] = self.fill.unwrap_or_default();
-        let is_byte = |value: &f32| (0.0..=255.0).contains(value) && value.fract() == 0.0;
-        if self.pixel_type() == PixelType::U8 && !fill.iter().all(is_byte) {
-            return Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype uint8"))
-                .hint("they are whole numbers from 0 to 255"));
+        let (fill, dtype): ([f32; RGB], _) = (self.fill.unwrap_or_default(), self.pixel_type());
+        match dtype.largest_whole() {
+            Some(largest) if !dtype.holds(&fill) => {
+                Err(Error::invalid(format!("a canvas of the values {fill:?} with dtype {dtype}"))
+                    .hint(format!("they are whole numbers from 0 to {largest}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     fn validate_values(&self) -> Result<()> {
@@ -128,6 +131,7 @@ impl Image {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::PixelType;
     use crate::error::ErrorKind;
 
     #[test]

@@ -41,6 +41,7 @@ impl Erased {
     pub(in crate::decode) fn fill(&self, image: &Image, slot: &mut [u8]) {
         match image.pixel_type() {
             PixelType::U8 => self.write(image, slot, |value| [value as u8]),
+            PixelType::U16 => self.write(image, slot, |value| (value as u16).to_ne_bytes()),
             PixelType::F16 => self.write(image, slot, |value| f16::from_f32(value).to_ne_bytes()),
             PixelType::BF16 => self.write(image, slot, |value| bf16::from_f32(value).to_ne_bytes()),
             PixelType::F32 => self.write(image, slot, f32::to_ne_bytes),

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::super::PixelType;
 use super::super::spec::{Image, RGB};
 use super::blur::blur_bytes;
 use crate::error::{Error, Result};
@@ -189,12 +188,14 @@ impl Image {
     /// Refuses what does not fit the number type.
     pub(in crate::decode) fn validate_erased_values(&self) -> Result<()> {
         let Some(RandomErasing { value, .. }) = self.random_erasing else { return Ok(()) };
-        let is_byte = |value: &f32| (0.0..=255.0).contains(value) && value.fract() == 0.0;
-        if self.pixel_type() == PixelType::U8 && !value.iter().all(is_byte) {
-            return Err(Error::invalid(format!("erasing with the values {value:?} with dtype uint8"))
-                .hint("values are those of the number type: whole numbers from 0 to 255"));
+        let dtype = self.pixel_type();
+        match dtype.largest_whole() {
+            Some(largest) if !dtype.holds(&value) => {
+                Err(Error::invalid(format!("erasing with the values {value:?} with dtype {dtype}"))
+                    .hint(format!("values are those of the number type: whole numbers from 0 to {largest}")))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The methods that set effects, as they are written in code.
@@ -225,6 +226,7 @@ fn check_range(name: &str, (low, high): (f64, f64)) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::PixelType;
     use crate::error::ErrorKind;
 
     #[test]

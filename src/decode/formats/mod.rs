@@ -12,6 +12,8 @@ use image::metadata::Orientation;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use self::gif::Gif;
+use self::tiff::Alpha;
+use super::depth::Depth;
 use super::header::{Format, Header};
 use super::raster::{Opened, Pending, corrupt, spread};
 use super::spec::RGB;
@@ -29,16 +31,16 @@ const CRATE_PREFIX: &str = "Format error decoding ";
 /// How its BMP decoder refuses a size.
 const CRATE_TOO_LARGE: &str = "Image too large";
 
-/// Reads the header.
+/// Reads the header of an image that is decoded in the depth `most`, or in 8 bits if it has no more.
 ///
 /// # Errors
 /// The image is damaged, or of a format that is decoded elsewhere.
-pub(super) fn open(encoded: &[u8], format: Format) -> Result<Opened<'_>> {
+pub(super) fn open(encoded: &[u8], format: Format, most: Depth) -> Result<Opened<'_>> {
     match format {
         Format::Gif => {
             let gif = Gif::open(encoded)?;
             let orientation = Orientation::NoTransforms;
-            Ok(Opened { header: gif.header(), orientation, pending: Box::new(gif) })
+            Ok(Opened { header: gif.header(), orientation, depth: Depth::Eight, pending: Box::new(gif) })
         }
         Format::Tiff => {
             let ordered = tiff::in_bit_order(encoded)?;
@@ -55,18 +57,20 @@ pub(super) fn open(encoded: &[u8], format: Format) -> Result<Opened<'_>> {
             let jpeg = if tiff::holds_jpegs(encoded) { JPEG_IN_TIFF } else { 0 };
             let beside =
                 beside.saturating_add(first).saturating_add(pixels_of(&decoder).saturating_mul(jpeg));
-            Ok(opened(Foreign { decoder, format, beside, premultiplied }, orientation))
+            let depth = depth_of(&decoder, most);
+            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied }, orientation))
         }
         Format::WebP => {
             let decoder = decoder(Cow::Borrowed(encoded), format)?;
             let each = webp::bytes_per_pixel(encoded, decoder.dimensions())?;
             let orientation = webp::exif(encoded).map_or(Orientation::NoTransforms, exif::orientation);
-            let beside = each * pixels_of(&decoder);
-            Ok(opened(Foreign { decoder, format, beside, premultiplied: false }, orientation))
+            let (depth, beside) = (depth_of(&decoder, most), each * pixels_of(&decoder));
+            Ok(opened(Foreign { decoder, format, depth, beside, premultiplied: false }, orientation))
         }
         Format::Bmp => {
             let decoder = decoder(Cow::Borrowed(encoded), format)?;
-            let foreign = Foreign { decoder, format, beside: 0, premultiplied: false };
+            let depth = depth_of(&decoder, most);
+            let foreign = Foreign { decoder, format, depth, beside: 0, premultiplied: false };
             Ok(opened(foreign, Orientation::NoTransforms))
         }
         Format::Jpeg | Format::Png => Err(bad_row(format!("a {format} where another format is expected"))),
@@ -77,6 +81,8 @@ pub(super) fn open(encoded: &[u8], format: Format) -> Result<Opened<'_>> {
 struct Foreign<D> {
     decoder: D,
     format: Format,
+    /// The depth in which it is decoded.
+    depth: Depth,
     /// Bytes that the decoder takes beside the buffer.
     beside: u64,
     /// Colours are stored times their alpha.
@@ -87,7 +93,7 @@ fn opened<'a>(foreign: Foreign<impl ImageDecoder + 'a>, orientation: Orientation
     let (width, height) = foreign.decoder.dimensions();
     let channels = foreign.decoder.color_type().channel_count();
     let header = Header { format: foreign.format, width, height, channels, progressive: false };
-    Opened { header, orientation, pending: Box::new(foreign) }
+    Opened { header, orientation, depth: foreign.depth, pending: Box::new(foreign) }
 }
 
 fn pixels_of(decoder: &impl ImageDecoder) -> u64 {
@@ -97,7 +103,9 @@ fn pixels_of(decoder: &impl ImageDecoder) -> u64 {
 
 impl<D: ImageDecoder> Pending for Foreign<D> {
     fn buffer_bytes(&self) -> u64 {
-        self.decoder.total_bytes().max(pixels_of(&self.decoder).saturating_mul(RGB as u64))
+        self.decoder
+            .total_bytes()
+            .max(pixels_of(&self.decoder).saturating_mul((RGB * self.depth.bytes()) as u64))
     }
 
     fn beside_bytes(&self) -> u64 {
@@ -105,7 +113,7 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
     }
 
     fn read(self: Box<Self>, buffer: &mut [u8]) -> Result<()> {
-        let Foreign { mut decoder, format, beside, premultiplied } = *self;
+        let Foreign { mut decoder, format, depth, beside, premultiplied } = *self;
         let mut limits = Limits::no_limits();
         // Its own limits count the pixels that it delivers.
         limits.max_alloc = Some(decoder.total_bytes().saturating_add(beside));
@@ -117,14 +125,34 @@ impl<D: ImageDecoder> Pending for Foreign<D> {
             buffer[..stored].fill(0);
         }
         decoder.read_image(&mut buffer[..stored]).map_err(|error| failed(format, error))?;
-        to_bytes(buffer, color, count);
-        let channels = usize::from(color.channel_count());
-        if premultiplied && color.has_alpha() {
-            tiff::divide_by_alpha(&mut buffer[..count * channels], channels);
+        let premultiplied = premultiplied && color.has_alpha();
+        match depth {
+            Depth::Eight => {
+                to_bytes(buffer, color, count);
+                to_rgb(buffer, color, count, premultiplied);
+            }
+            Depth::Sixteen => {
+                to_words(buffer, color, count);
+                to_rgb(buffer.as_chunks_mut::<{ Depth::Sixteen.bytes() }>().0, color, count, premultiplied);
+            }
         }
-        spread(buffer, count, channels);
         Ok(())
     }
+}
+
+/// The depth in which an image is decoded: up to `most`.
+fn depth_of(decoder: &impl ImageDecoder, most: Depth) -> Depth {
+    let color = decoder.color_type();
+    if color.bytes_per_pixel() > color.channel_count() { most } else { Depth::Eight }
+}
+
+/// Makes RGB of `count` pixels, in place.
+fn to_rgb<L: Alpha>(buffer: &mut [L], color: ColorType, count: usize, premultiplied: bool) {
+    let channels = usize::from(color.channel_count());
+    if premultiplied {
+        tiff::divide_by_alpha(&mut buffer[..count * channels], channels);
+    }
+    spread(buffer, count, channels);
 }
 
 fn decoder(encoded: Cow<'_, [u8]>, format: Format) -> Result<impl ImageDecoder + '_> {
@@ -154,6 +182,19 @@ fn to_bytes(buffer: &mut [u8], color: ColorType, count: usize) {
     };
     for at in 0..count * channels {
         buffer[at] = byte(&buffer[at * bytes..(at + 1) * bytes]);
+    }
+}
+
+/// Makes 16 bits of each channel of `count` pixels, in the buffer that they lie in: the same, or 65535 times a float.
+fn to_words(buffer: &mut [u8], color: ColorType, count: usize) {
+    let channels = usize::from(color.channel_count());
+    if usize::from(color.bytes_per_pixel()) / channels != size_of::<f32>() {
+        return;
+    }
+    for at in 0..count * channels {
+        let [a, b, c, d] = [0, 1, 2, 3].map(|byte| buffer[size_of::<f32>() * at + byte]);
+        let level = (f32::from_ne_bytes([a, b, c, d]) * f32::from(u16::MAX)).round() as u16;
+        buffer[size_of::<u16>() * at..][..size_of::<u16>()].copy_from_slice(&level.to_ne_bytes());
     }
 }
 
@@ -211,8 +252,23 @@ mod tests {
     }
 
     #[test]
-    fn floats_are_scaled_to_255_and_cut_off_there() {
+    fn floats_are_scaled_to_white_and_cut_off_there() {
         let wide: Vec<u8> = [0.5f32, 1.5, -1.0].into_iter().flat_map(f32::to_ne_bytes).collect();
         assert_eq!(rgb(&wide, ColorType::Rgb32F), [128, 255, 0]);
+        let mut words = [&wide[..], &wide].concat();
+        to_words(&mut words, ColorType::Rgb32F, 2);
+        let words: Vec<u16> =
+            words.as_chunks().0[..6].iter().map(|level| u16::from_ne_bytes(*level)).collect();
+        assert_eq!(words, [32_768, 65_535, 0, 32_768, 65_535, 0]);
+    }
+
+    #[test]
+    fn sixteen_bits_are_divided_by_their_alpha() {
+        let mut pixels = [100u16, 200, 300, 32_768, 7, 8, 9, 0].map(u16::to_ne_bytes);
+        to_rgb(&mut pixels, ColorType::Rgba16, 2, true);
+        assert_eq!(
+            pixels[..6].iter().map(|level| u16::from_ne_bytes(*level)).collect::<Vec<_>>(),
+            [199, 399, 599, 7, 8, 9]
+        );
     }
 }

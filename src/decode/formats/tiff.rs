@@ -53,14 +53,44 @@ pub(super) fn is_premultiplied(encoded: &[u8]) -> bool {
     extra.is_some_and(|extra| extra.first() == Some(&ASSOCIATED_ALPHA))
 }
 
-/// Divides the colours of 8-bit pixels of colour and alpha by their alpha. Fully transparent pixels stay as they are.
-pub(super) fn divide_by_alpha(pixels: &mut [u8], channels: usize) {
+/// A channel that may be a colour times its alpha.
+pub(super) trait Alpha: Copy {
+    /// Its number.
+    fn number(self) -> u32;
+
+    /// A colour divided by this alpha, which is not 0.
+    fn divide(self, colour: Self) -> Self;
+}
+
+impl Alpha for u8 {
+    fn number(self) -> u32 {
+        self.into()
+    }
+
+    fn divide(self, colour: Self) -> Self {
+        (colour.number() * u32::from(u8::MAX) / self.number()).min(u8::MAX.into()) as u8
+    }
+}
+
+/// 16 bits in native byte order.
+impl Alpha for [u8; 2] {
+    fn number(self) -> u32 {
+        u16::from_ne_bytes(self).into()
+    }
+
+    fn divide(self, colour: Self) -> Self {
+        let divided = colour.number() * u32::from(u16::MAX) / self.number();
+        (divided.min(u16::MAX.into()) as u16).to_ne_bytes()
+    }
+}
+
+/// Divides the colours of pixels of colour and alpha by their alpha. Fully transparent pixels stay as they are.
+pub(super) fn divide_by_alpha<L: Alpha>(pixels: &mut [L], channels: usize) {
     for pixel in pixels.chunks_exact_mut(channels) {
         if let Some((alpha, colours)) = pixel.split_last_mut()
-            && *alpha > 0
+            && alpha.number() > 0
         {
-            let alpha = u32::from(*alpha);
-            colours.iter_mut().for_each(|level| *level = (u32::from(*level) * 255 / alpha).min(255) as u8);
+            colours.iter_mut().for_each(|level| *level = alpha.divide(*level));
         }
     }
 }

@@ -15,6 +15,7 @@ mod tests;
 
 use image::metadata::Orientation;
 
+use super::depth::Depth;
 use super::geometry::FrameOf;
 use super::header::{Format, Header};
 use super::output::{Whole, bytes_after, bytes_of_fill};
@@ -216,7 +217,7 @@ fn decode_strictly(
     let orientation = if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
     if orientation != Orientation::NoTransforms {
         let part = ReducedRegion::whole(&info);
-        let whole = Whole { rect: part.rect, orientation };
+        let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
         let needed = needed(&info, &part, &markers, channels) + bytes_after(image, whole, frame_of);
         let _taken = workspace.take(needed, || named(&info, &markers))?;
         decode(opened, &part, &markers, channels, buffers)?;
@@ -229,12 +230,14 @@ fn decode_strictly(
     } else {
         ReducedRegion::whole(&info)
     };
-    let needed = needed(&info, &part, &markers, channels) + bytes_of_fill(image, &frame, part.reduction);
+    let needed =
+        needed(&info, &part, &markers, channels) + bytes_of_fill(image, &frame, part.reduction, Depth::Eight);
     let _taken = workspace.take(needed, || named(&info, &markers))?;
     decode(opened, &part, &markers, channels, buffers)?;
     let ReducedRegion { rect, reduction, .. } = part;
     let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);
-    Ok(scratch.output.fill(image, Decoded { pixels, rect, reduction, channels }, &frame, slot)?)
+    let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
+    Ok(scratch.output.fill(image, decoded, &frame, slot)?)
 }
 
 /// Checks for damage that a decoder does not see if it stops below the crop: a missing end, and too many scans.

@@ -5,7 +5,7 @@
 //! the crop is drawn from the same numbers, on the image's original size. Flips, effects, normalisation, number type and layout
 //! come after, and do not matter. There are two forms:
 //!
-//! * [`Form::Pixels`]: nothing is decoded again. Pixels are the same as without keeping, except for crops of more than six
+//! * [`Form::Pixels`]: nothing is decoded again. Files of more than 8 bits keep 16 if the value does. Pixels are the same as without keeping, except for crops of more than six
 //!   times the target, which are otherwise decoded at a smaller scale: these differ by less than one level of 255 on average
 //!   on photographs, by up to nine in black and white patterns.
 //! * [`Form::Resized`]: a JPEG of the largest size that is needed, at quality 95: the smallest random crop still has the
@@ -14,19 +14,23 @@
 
 use std::borrow::Cow;
 
+use super::depth::Depth;
 use super::draws::RowKey;
 use super::geometry::{Frame, Rect, smallest_crop, target};
+use super::header::is_jpeg;
 use super::output::bytes_of_fill;
 use super::pixel_type::{Layout, PixelType};
 use super::resample::Decoded;
 use super::scratch::Scratch;
 use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
-use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, seen_size};
+use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, raster, seen_size};
 use crate::error::Result;
 
 /// The first bytes of kept pixels: unlike any image file, and unlike text.
 const PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x01";
+/// The same for pixels of 16 bits.
+const WIDE_PIXELS: [u8; 8] = *b"\xF4fbpx\r\n\x02";
 /// The first bytes of a kept JPEG.
 const RESIZED: [u8; 8] = *b"\xF4fbrj\r\n\x01";
 
@@ -42,13 +46,19 @@ const MAX_PIXEL_SHARE: f64 = 0.7;
 /// The form in which an image is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
-    /// 8-bit pixels.
+    /// Pixels of 8 bits, or 16 of a file that has more than 8 if [`Image::bit_depth`] asks for them.
     Pixels,
-    /// A JPEG of the size that is needed.
+    /// A JPEG of the size that is needed. It has 8 bits, so values of 16 have no such form.
     Resized,
 }
 
 impl Image {
+    /// Whether images can be kept in this form.
+    #[doc(hidden)]
+    pub fn has_form(&self, form: Form) -> bool {
+        form == Form::Pixels || self.depth() == Depth::Eight
+    }
+
     /// One line that identifies how images are kept for this value: equal for values that can share them.
     #[doc(hidden)]
     pub fn kept_as(&self, form: Form) -> String {
@@ -68,7 +78,9 @@ impl Image {
         let of = |size: Size| u64::from(size.width) * u64::from(size.height);
         let (seen, kept) = self.kept_size(form, encoded)?;
         Ok(match form {
-            Form::Pixels => HEADER as u64 + of(kept) * self.channels() as u64,
+            Form::Pixels => {
+                HEADER as u64 + of(kept) * (self.channels() * self.kept_depth(encoded)?.bytes()) as u64
+            }
             Form::Resized if saves_enough(seen, kept) => HEADER as u64 + of(kept),
             Form::Resized => encoded.len() as u64,
         })
@@ -105,7 +117,10 @@ impl Image {
             return Ok(Cow::Borrowed(encoded));
         }
         let mut image = match form {
-            Form::Pixels => self.before_randomness(),
+            Form::Pixels => self.before_randomness().dtype(match self.kept_depth(encoded)? {
+                Depth::Eight => PixelType::U8,
+                Depth::Sixteen => PixelType::U16,
+            }),
             Form::Resized => self.before_compression(),
         };
         // A random crop is drawn on the image's original size, and the place on a canvas follows from it; anything else shows
@@ -123,6 +138,7 @@ impl Image {
         let mut pixels = vec![0; HEADER + image.bytes_per_image()];
         decode(workspace, &image, encoded, RowKey(0), &mut pixels[HEADER..])?;
         let (mark, mut kept) = match form {
+            Form::Pixels if image.dtype == PixelType::U16 => (WIDE_PIXELS, pixels),
             Form::Pixels => (PIXELS, pixels),
             Form::Resized => {
                 let file = encode_jpeg(&pixels[HEADER..], size.width, size.height, QUALITY)?;
@@ -156,10 +172,23 @@ impl Image {
         Ok((seen, kept))
     }
 
-    /// The same without the steps after a random one, and without those that do not matter before one.
+    /// The depth in which a file is kept.
+    fn kept_depth(&self, encoded: &[u8]) -> Result<Depth> {
+        match self.depth() {
+            Depth::Sixteen if !is_jpeg(encoded) => raster::depth(encoded, Depth::Sixteen),
+            _ => Ok(Depth::Eight),
+        }
+    }
+
+    /// The same without the steps after a random one, and without those that do not matter before one. Its number type is
+    /// that of the deepest file.
     fn before_randomness(&self) -> Image {
         let mut image = self.clone().flip_with(0.0).vertical_flip_with(0.0).without_effects();
-        image = image.dtype(PixelType::U8).layout(Layout::Nhwc);
+        image = image.layout(Layout::Nhwc).dtype(match self.depth() {
+            Depth::Eight => PixelType::U8,
+            Depth::Sixteen => PixelType::U16,
+        });
+        image.bit_depth = None;
         (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);
@@ -187,12 +216,12 @@ fn saves_enough(seen: Size, kept: Size) -> bool {
 
 /// Whether bytes are an image that was kept.
 pub(super) fn is_kept(bytes: &[u8]) -> bool {
-    bytes.starts_with(&PIXELS) || bytes.starts_with(&RESIZED)
+    is_pixels(bytes) || bytes.starts_with(&RESIZED)
 }
 
 /// Whether bytes are kept pixels, of which only a few numbers at the head are interpreted.
 pub(super) fn is_pixels(bytes: &[u8]) -> bool {
-    bytes.starts_with(&PIXELS)
+    bytes.starts_with(&PIXELS) || bytes.starts_with(&WIDE_PIXELS)
 }
 
 /// Width and height of a kept image as it was before a random crop, which is drawn on this size, or before it was made to
@@ -241,9 +270,11 @@ pub(super) fn decode_into(
         Framing::Fit => (frame.of_shown(), frame.target.width, frame.target.height),
         _ => (frame, width, height),
     };
-    let (expected, channels) =
-        (u128::from(width) * u128::from(height) * image.channels() as u128, channels as usize);
-    if channels != image.channels() || body.len() as u128 != expected {
+    let depth = if kept.starts_with(&WIDE_PIXELS) { Depth::Sixteen } else { Depth::Eight };
+    let pixel = image.channels() * depth.bytes();
+    let (expected, channels) = (u128::from(width) * u128::from(height) * pixel as u128, channels as usize);
+    let is_foreign = channels != image.channels() || (depth, image.depth()) == (Depth::Sixteen, Depth::Eight);
+    if is_foreign || body.len() as u128 != expected {
         return Err(bad_row(format!(
             "{} bytes of kept pixels for {width}x{height} of {} channels",
             body.len(),
@@ -251,9 +282,20 @@ pub(super) fn decode_into(
         )));
     }
     let rect = Rect::whole(width, height);
-    let needed = bytes_of_fill(image, &frame, 1);
+    // Kept bytes begin anywhere, and 16-bit numbers may not.
+    let copied = if depth == Depth::Sixteen { body.len() as u64 } else { 0 };
+    let needed = bytes_of_fill(image, &frame, 1, depth).saturating_add(copied);
     let _taken = workspace.take(needed, || format!("kept pixels of {width}x{height}"))?;
-    scratch.output.fill(image, Decoded { pixels: body, rect, reduction: 1, channels }, &frame, slot)
+    let pixels = match depth {
+        Depth::Eight => body,
+        Depth::Sixteen => {
+            let pixels = scratch.pixels.take(body.len());
+            pixels.copy_from_slice(body);
+            pixels
+        }
+    };
+    let decoded = Decoded { pixels, rect, reduction: 1, channels, depth };
+    scratch.output.fill(image, decoded, &frame, slot)
 }
 
 #[cfg(test)]
