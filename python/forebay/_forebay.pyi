@@ -175,14 +175,15 @@ class Schema:
     @property
     def names(self) -> list[str]:
         """Names of the columns, in order."""
-    def layout(self) -> list[tuple[str, ColumnKind, str | None, tuple[int, ...]]]:
+    def layout(self) -> list[tuple[str, ColumnKind, str | None, tuple[int | None, ...]]]:
         """How each column is delivered in a batch.
 
         Returns
         -------
         list of tuple
             For each column its name, its kind ("dense", "ragged", "struct", "text", "bytes" or "object"), the type of an
-            element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row.
+            element as numpy writes it or "bfloat16" (``None`` where there is none), and the shape of one row, with ``None``
+            for a side that differs from batch to batch.
 
         Examples
         --------

@@ -107,7 +107,7 @@ def _signature(train: Loader) -> dict[str, Any]:
     return {column[0]: _spec(*column) for column in train.schema.layout()}
 
 
-def _spec(name: str, kind: str, element: str | None, shape: tuple[int, ...]) -> Any:
+def _spec(name: str, kind: str, element: str | None, shape: tuple[int | None, ...]) -> Any:
     if kind in ("text", "bytes"):
         return tf.TensorSpec((None,), tf.string)
     if element is None:
