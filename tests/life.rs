@@ -287,7 +287,9 @@ fn row_groups_that_are_fetched_and_not_let_go_are_within_the_budget() {
 #[test]
 fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_numbers() {
     let dir = written([(10, KB), (100, MB), (10, KB)]);
-    let build = |memory: u64| loader(&dir).batch_size(1).memory(memory).build();
+    // A shuffle mixes the rows of whole row groups.
+    let shuffle = || Shuffle::seeded(1).window_rows(1);
+    let build = |memory: u64| loader(&dir).shuffle(shuffle()).batch_size(1).memory(memory).build();
     let refused = build(16 << 20).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::TooLarge);
     assert_eq!(refused.place().row_group, Some(1));
@@ -297,8 +299,13 @@ fn a_row_group_that_would_break_the_bound_even_alone_is_refused_with_both_number
         words.split("raise memory to ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     assert!(words.contains(&format!("{enough} MiB")), "{words}");
     assert_eq!(epoch(&build((enough * 1_048_576.0) as u64).unwrap(), 0).concat().len(), 120);
+    // As they are stored, rows are read in pieces.
+    let stored = loader(&dir).batch_size(1).memory(16 << 20).build().unwrap();
+    assert_eq!(epoch(&stored, 0).concat(), (0..120).collect::<Vec<_>>());
+    assert!(stored.plan(0).unwrap().row_groups > 3);
     // Without the large column nothing is large.
-    let narrow = loader(&dir).columns(["id"]).batch_size(1).memory(16 << 20).build().unwrap();
+    let narrow =
+        loader(&dir).columns(["id"]).shuffle(shuffle()).batch_size(1).memory(16 << 20).build().unwrap();
     assert_eq!(epoch(&narrow, 0).concat().len(), 120);
 }
 
