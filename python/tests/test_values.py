@@ -218,10 +218,10 @@ NAN, INF = float("nan"), float("inf")
         (lambda: RESIZE(3, 3).normalize("123", (1, 1, 1)), "mean must be three finite numbers, got '123'"),
         (
             lambda: RESIZE(3, 3).dtype(np.float64),
-            "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got <class",
+            "dtype must be 'uint8', 'uint16', 'float16', 'bfloat16' or 'float32', got <class",
         ),
-        (lambda: RESIZE(3, 3).dtype(None), "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got None"),
-        (lambda: RESIZE(3, 3).dtype(32), "dtype must be 'uint8', 'float16', 'bfloat16' or 'float32', got 32"),
+        (lambda: RESIZE(3, 3).dtype(None), "dtype must be 'uint8', 'uint16', 'float16', 'bfloat16' or 'float32', got None"),
+        (lambda: RESIZE(3, 3).dtype(32), "dtype must be 'uint8', 'uint16', 'float16', 'bfloat16' or 'float32', got 32"),
         (lambda: RESIZE(3, 3).dtype("flaot32"), 'unknown dtype "flaot32" (did you mean "float32"?)'),
         (lambda: RESIZE(3, 3).layout(3), "layout must be 'NHWC' or 'NCHW', got 3"),
         (lambda: RESIZE(3, 3).exif_orientation("no"), "apply must be True or False, got 'no'"),
