@@ -25,10 +25,11 @@ pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
 pub(crate) use fill::fill;
 pub(crate) use fixed::value_bytes;
+pub(crate) use lists::{StoredList, stored_lists};
 pub use nulls::{needs_values, null_rows};
 pub use selection::{Run, Selection};
 pub(crate) use views::exchange_views;
-pub(crate) use weight::{is_variable, longest, weigh};
+pub(crate) use weight::{heaviest, is_variable, longest, weigh};
 
 use crate::error::{Error, ErrorKind, OrFail, Result};
 

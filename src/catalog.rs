@@ -12,6 +12,7 @@ mod fingerprint;
 mod footer;
 pub(crate) mod pages;
 mod projection;
+mod row_ids;
 pub(crate) mod thrift;
 mod types;
 
@@ -33,6 +34,7 @@ pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
 pub use projection::Projection;
 pub(crate) use projection::{Reads, Selected, joined};
+pub use row_ids::{RowId, RowPlace};
 pub(crate) use types::{leaf_width, same_type};
 
 /// How many column names an "unknown column" message lists before it stops.
@@ -57,6 +59,8 @@ pub struct Catalog {
     sample: Option<Group>,
     /// What else identifies the rows, beside the files.
     identities: Arc<[Arc<str>]>,
+    /// The numbers of its rows, once one is asked for.
+    row_ids: OnceLock<row_ids::RowIds>,
 }
 
 /// One Parquet file.
@@ -136,7 +140,16 @@ impl Catalog {
         groups.shrink_to_fit();
         let sample = groups.iter().copied().find(|group| files[group.file].footer.get().is_some());
         let fingerprint = Fingerprint::of(&files, &schema, &identities);
-        Ok(Catalog { files, groups, schema, fingerprint, known, sample, identities })
+        Ok(Catalog {
+            files,
+            groups,
+            schema,
+            fingerprint,
+            known,
+            sample,
+            identities,
+            row_ids: OnceLock::new(),
+        })
     }
 
     /// Without the files in `key=value` folders whose keys `keeps` does not hold for; `None` if it is all of them that are
@@ -152,7 +165,9 @@ impl Catalog {
         }
         let kept = self.files.iter().zip(&is_kept).filter(|(_, is_kept)| **is_kept);
         let files = kept.map(|(file, _)| file.clone()).collect();
-        Catalog::new(files, self.schema.clone(), self.known.clone(), self.identities.clone()).map(Some)
+        let ids = self.row_ids().of_some(&is_kept);
+        let kept = Catalog::new(files, self.schema.clone(), self.known.clone(), self.identities.clone())?;
+        Ok(Some(Catalog { row_ids: ids.into(), ..kept }))
     }
 
     /// Rows in the whole data set, with those that are deleted.
@@ -323,6 +338,19 @@ impl Catalog {
     pub(crate) fn constant_of(&self, group: &Group, column: usize) -> Option<&Constant> {
         let constants = &self.files[group.file].constants;
         constants.iter().find(|constant| constant.field.name() == self.schema.field(column).name())
+    }
+
+    /// Whether a column has one value in all rows of a file, in every file: it is a key of the folders, or of a table.
+    pub(crate) fn is_key(&self, column: usize) -> bool {
+        self.keys_of(column).next().is_some() && self.keys_of(column).all(|key| key.is_some())
+    }
+
+    /// The value that a column has in each file, where it has one.
+    pub(crate) fn keys_of(&self, column: usize) -> impl Iterator<Item = Option<&Constant>> {
+        let name = self.schema.field(column).name();
+        self.files
+            .iter()
+            .map(move |file| file.constants.iter().find(|constant| constant.field.name() == name))
     }
 
     fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {

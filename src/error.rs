@@ -317,6 +317,11 @@ impl Foreign for parquet::errors::ParquetError {
         use parquet::errors::ParquetError;
         let error = match &self {
             ParquetError::NYI(what) => Error::new(ErrorKind::Unsupported, what),
+            // Of the Arrow schema in a footer: a type that came later, as integers of 128 bits.
+            ParquetError::External(inner) if inner.to_string().ends_with("not supported") => {
+                Error::new(ErrorKind::Unsupported, inner.to_string())
+                    .hint("write the file without columns of that type")
+            }
             other => Error::new(ErrorKind::Corrupt, other.to_string()),
         };
         error.caused_by(self)

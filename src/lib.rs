@@ -165,6 +165,7 @@ pub use parquet;
 
 pub use batch::Fill;
 pub use cache::{DiskCache, Tier};
+pub use catalog::{RowId, RowPlace};
 pub use column::{
     BoxFormat, Boxes, Categories, CategoryCounts, Decoder, Encoding, Follow, Hash, Keypoints, Mask, Pad,
     Tensor, TensorFormat, TextFormat, Vocabulary,
@@ -172,11 +173,11 @@ pub use column::{
 pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
-    OpenOptions, RankPlan, Receipt, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
+    OpenOptions, RankPlan, Receipt, Rewind, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use shard::{Position, Shard, Shuffle};
+pub use shard::{Position, SavedSplit, Shard, Shuffle};
 
 pub mod filter {
     //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and

@@ -883,3 +883,92 @@ fn a_cache_is_warmed_used_verified_and_cleared() {
     assert!(succeed(&format!("cache {cache} --clear")).starts_with("cleared: 6 row groups of "));
     assert_eq!(json(&format!("cache {cache}"))["stats"]["entries"], 0);
 }
+
+/// The rows of a step, from nothing but a saved position: those that the loader delivered.
+#[test]
+fn which_rows_a_step_holds_is_known_from_a_position() {
+    use forebay::arrow::array::AsArray;
+    use forebay::arrow::datatypes::{DataType, Int64Type};
+    use forebay::{Dataset, Shard, Shuffle};
+
+    let (temp, dir) = pictures();
+    let dataset = Dataset::open(&dir).unwrap();
+    let ranks: Vec<_> = (0..2)
+        .map(|rank| {
+            let builder =
+                dataset.loader().columns(["label"]).row_id(true).cast("label", DataType::Int64).batch_size(7);
+            builder.shuffle(Shuffle::seeded(4)).shard(Shard::new(rank, 2).unwrap()).build().unwrap()
+        })
+        .collect();
+    let mut epochs: Vec<_> = ranks.iter().map(|loader| loader.epoch(0)).collect();
+    let delivered: Vec<Vec<(i64, i64)>> = epochs
+        .iter_mut()
+        .map(|epoch| {
+            let batch = epoch.next().unwrap().unwrap();
+            let values = |name: &str| batch[name].as_primitive::<Int64Type>().values().to_vec();
+            values("label").into_iter().zip(values("row_id")).collect()
+        })
+        .collect();
+    let state = temp.path().join("state.json");
+    std::fs::write(&state, serde_json::to_string(&ranks[0].position()).unwrap()).unwrap();
+    let which = format!("which {} --state {}", dir.display(), state.display());
+    let list = |options: &str| -> Vec<Value> {
+        serde_json::from_str(&succeed(&format!("{which} {options} --json -"))).unwrap()
+    };
+    for (rank, rows) in delivered.iter().enumerate() {
+        let found = list(&format!("--step 0 --rank {rank} --columns label"));
+        assert_eq!(found.len(), 7);
+        for (row, (label, row_id)) in found.iter().zip(rows) {
+            assert_eq!(row["columns"], serde_json::json!({"label": label}));
+            let place = dataset.row(forebay::RowId::new(*row_id)).unwrap();
+            assert_eq!(row["file"], Value::from(&*place.file));
+            assert_eq!((&row["row_group"], &row["row"]), (&place.row_group.into(), &place.row.into()));
+        }
+    }
+    assert_eq!(list("--step 0").len(), 14, "all ranks, one after another");
+    assert_eq!(list("--step 0").first().unwrap().as_object().unwrap().len(), 3);
+    // The next step is the second one, and steps go on through the epochs.
+    assert_eq!(list(""), list("--step 1"));
+    let steps = ranks[0].len();
+    assert_eq!(list(&format!("--step {}", steps + 2)), list("--step 2 --epoch 1"));
+    assert!(
+        succeed(&format!("{which} --rank 1")).starts_with("epoch 0, the next step, rank 1 of 2: 7 rows\n")
+    );
+
+    assert!(refused(&format!("{which} --step 99 --epoch 0")).contains("there is no step 99"));
+    assert!(refused(&format!("{which} --rank 2")).contains("rank"));
+    assert!(refused(&format!("{which} --columns nothing")).contains("nothing"));
+    assert!(refused(&format!("{which} --columns image")).contains("cannot be shown"));
+    let other = temp.path().join("other");
+    synth(&other, "--seed 5");
+    let of_other = format!("which {} --state {}", other.display(), state.display());
+    assert!(refused(&of_other).contains("data set"));
+    std::fs::write(&state, "{}").unwrap();
+    assert!(refused(&which).contains("json.dump"));
+}
+
+/// The filter of the run is in the position, and what it denied is named again.
+#[test]
+fn a_run_that_left_rows_out_is_rewound_with_them() {
+    use forebay::arrow::array::AsArray;
+    use forebay::arrow::datatypes::{DataType, Int64Type};
+    use forebay::filter::col;
+    use forebay::{Dataset, Deny};
+
+    let (temp, dir) = pictures();
+    let dataset = Dataset::open(&dir).unwrap();
+    let builder = dataset.loader().columns(["label"]).cast("label", DataType::Int64).batch_size(10);
+    let loader = builder.filter(col("label").gt_eq(3)).deny(Deny::values("label", [7])).build().unwrap();
+    let batch = loader.epoch(0).next().unwrap().unwrap();
+    let labels = batch["label"].as_primitive::<Int64Type>().values();
+    assert!(labels.iter().all(|label| *label >= 3 && *label != 7));
+    let (state, denied) = (temp.path().join("state.json"), temp.path().join("denied.txt"));
+    std::fs::write(&state, serde_json::to_string(&loader.position()).unwrap()).unwrap();
+    std::fs::write(&denied, "7\n").unwrap();
+    let which = format!("which {} --state {} --step 0 --columns label", dir.display(), state.display());
+    let out = succeed(&format!("{which} --deny label={} --json -", denied.display()));
+    let rows: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let found: Vec<i64> = rows.iter().map(|row| row["columns"]["label"].as_i64().unwrap()).collect();
+    assert_eq!(found, **labels);
+    assert!(refused(&which).contains("denied rows"));
+}

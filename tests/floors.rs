@@ -22,14 +22,14 @@ const FLOORS: [&[&str]; 11] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 13] = [
+const LOADER: [&[&str]; 14] = [
     // Values, and state that threads share: each by itself.
-    &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "lifecycle", "machine"],
+    &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "deny", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],
     &["lengths"],
-    &["collate", "plan", "tiers"],
+    &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over"],
     &["prefetch"],
@@ -40,6 +40,7 @@ const LOADER: [&[&str]; 13] = [
     &["epoch"],
     &["handle"],
     &["build", "warm"],
+    &["deny_lists"],
 ];
 
 /// Imports between neighbours that are arithmetic on the neighbour's plain values, each with its reason.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
-use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle};
+use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -686,4 +686,48 @@ fn small_row_groups_of_files_that_are_stored_differently_are_not_mixed_up() {
     }
     seen.sort_unstable();
     assert_eq!(seen, (0..4 * rows).flat_map(|id| [id, id]).collect::<Vec<_>>());
+}
+
+#[test]
+fn receipts_say_which_rows_of_the_data_set_a_batch_holds() {
+    let dir = written(3, 4, 25, 4);
+    let orders = [
+        (Shuffle::stored(), OnBadRow::Raise, vec!["id"]),
+        (Shuffle::seeded(3).window_rows(60), OnBadRow::Raise, vec!["id"]),
+        (Shuffle::seeded(3).window_rows(60), OnBadRow::skip(60), vec!["id", "score", "name"]),
+        (Shuffle::exact(3), OnBadRow::skip(60), vec!["id", "score", "name"]),
+    ];
+    for (shuffle, on_bad_row, columns) in orders {
+        let loader = loader(&dir).shuffle(shuffle).on_bad_row(on_bad_row).columns(columns).batch_size(16);
+        let steps = |loader: LoaderBuilder| {
+            let loader = loader.build().unwrap();
+            let mut epoch = loader.epoch(1);
+            let mut steps = Vec::new();
+            loop {
+                match epoch.next_step(Duration::from_secs(20)) {
+                    Wait::Step(step) => steps.push(step.unwrap()),
+                    Wait::Pending => panic!("no batch came"),
+                    Wait::Finished => return (loader, steps),
+                }
+            }
+        };
+        let (_, bare) = steps(loader.clone());
+        let (loader, numbered) = steps(loader.numbered(true));
+        for (bare, numbered) in bare.iter().zip(&numbered) {
+            // The id of a row is its ordinal.
+            let expected: Vec<u64> = ids(&bare.batch).into_iter().map(|id| id as u64).collect();
+            assert_eq!(ids(&numbered.batch), ids(&bare.batch), "the order does not depend on it");
+            assert_eq!(numbered.after.numbers(), expected);
+            assert!(bare.after.numbers().is_empty());
+            for number in expected {
+                let place = loader.row_place(number).unwrap();
+                let file = format!("part-{:03}.parquet", number / 100);
+                assert!(place.file.unwrap().ends_with(&file));
+                assert_eq!(place.row_group, Some((number % 100 / 25) as usize));
+                assert_eq!(place.row, Some(number % 25));
+            }
+        }
+        assert_eq!(bare.len(), numbered.len());
+        assert!(loader.row_place(300).is_none());
+    }
 }

@@ -2,12 +2,13 @@
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
 :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`,
-:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache` and :class:`Skip` are its options, and :func:`col`
-begins a filter.
+:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
+:func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
 
-``forebay.torch``, ``forebay.keras``, ``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need
-the framework that they are named for. ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the
-exceptions, ``forebay.types`` the types for annotations.
+``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.keras``,
+``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need the framework that they are named for.
+``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the exceptions, ``forebay.types`` the types for
+annotations.
 
 Examples
 --------
@@ -57,6 +58,7 @@ from .errors import (
     TooLargeError,
     UnknownColumnError,
     UnsupportedError,
+    WorkerError,
 )
 from .expressions import ColumnExpression, Expression, col, row_fraction
 from .following import Boxes, Keypoints, Mask
@@ -65,10 +67,12 @@ from .pad import Pad
 from .program import main
 from .ragged import Ragged
 from .reports import Plan, Stats
+from .rows import RowId, RowPlace
+from .transforms.rows import Row, rng
 from .shard import Shard
 from .tensor import Tensor
 from .texts import Json, Text
-from .values import DiskCache, Shuffle, Skip
+from .values import DiskCache, Shuffle, Skip, Workers
 
 __all__ = [
     "BadRow",
@@ -100,6 +104,9 @@ __all__ = [
     "Pad",
     "Plan",
     "Ragged",
+    "Row",
+    "RowId",
+    "RowPlace",
     "Schema",
     "Shard",
     "Shuffle",
@@ -112,11 +119,14 @@ __all__ = [
     "UnknownColumnError",
     "UnsupportedError",
     "Vocabulary",
+    "WorkerError",
+    "Workers",
     "__version__",
     "adapters",
     "col",
     "errors",
     "main",
+    "rng",
     "row_fraction",
     "types",
 ]
@@ -139,17 +149,21 @@ for _class in (
     Pad,
     Plan,
     Ragged,
+    Row,
+    RowId,
+    RowPlace,
     Shard,
     Shuffle,
     Skip,
     Stats,
     Tensor,
     Text,
+    Workers,
 ):
     _class.__module__ = "forebay"
-Hash.__module__ = Vocabulary.__module__ = "forebay"
+Hash.__module__ = Vocabulary.__module__ = rng.__module__ = "forebay"
 
-_FRAMEWORKS = ("jax", "keras", "tf", "torch")
+_FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "tf", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -37,15 +37,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from .column import Column
-from .epoch import Epoch, Pulled, in_place
+from .epoch import Epoch, Pulled
 from .errors import InvalidError
 from .loader import Loader
+from .places import in_place
 from .values import whole
 
-__all__ = ["Batches", "Pulled", "check_loader", "columns", "pick"]
+if TYPE_CHECKING:
+    from .shard import Shard
+    from .types import StateDict
+
+__all__ = ["Batches", "Pulled", "check_loader", "check_shard", "columns", "pick"]
 
 T = TypeVar("T")
 
@@ -129,6 +134,33 @@ class Batches(Generic[T]):
             Its batches, converted.
         """
         return self._walk(number)
+
+    def state_dict(self) -> StateDict:
+        """How far the training loop got; see :meth:`forebay.Loader.state_dict`.
+
+        Returns
+        -------
+        dict
+            A few JSON values, the same on every rank.
+        """
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resumes a saved state; see :meth:`forebay.Loader.load_state_dict`.
+
+        Parameters
+        ----------
+        state : mapping
+            What :meth:`state_dict` returned.
+        """
+        self.loader.load_state_dict(state)
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        # Code that takes them for a data set of rows, such as a DataLoader, ends here.
+        raise TypeError(
+            "batches of a loader are whole and cannot be asked for by number (iterate over them without a DataLoader, "
+            "or pass forebay.torch.dataset(loader) and batch_size=None to it)"
+        )
 
     def __contains__(self, value: object) -> NoReturn:
         raise TypeError(
@@ -248,6 +280,38 @@ def check_loader(loader: Any) -> Loader:
     if not isinstance(loader, Loader):
         raise InvalidError(f"expected a forebay.Loader, got {type(loader).__qualname__} (pass forebay.Loader(...))")
     return loader
+
+
+def check_shard(loader: Loader, name: str, shard: Shard) -> None:
+    """Refuses a loader without a shard where there are several processes, each of which would read all rows.
+
+    Parameters
+    ----------
+    loader : Loader
+        A loader of this process.
+    name : str
+        What the user calls it.
+    shard : Shard
+        The shard of this process, for the message.
+
+    Raises
+    ------
+    InvalidError
+        The loader has no shard. One that has another shard is the user's to choose: processes that share one replica
+        of a model read the same rows.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> fb.adapters.check_shard(fb.Loader("data/train/"), "train", fb.Shard(rank=1, world=2))
+    Traceback (most recent call last):
+    forebay.InvalidError: the train loader has no shard, so each of 2 processes ... (pass ...Shard(rank=1, world=2))
+    """
+    if shard.world > 1 and loader._arguments["shard"] is None:
+        raise InvalidError(
+            f"the {name} loader has no shard, so each of {shard.world} processes would read all rows (pass "
+            f"shard={shard!r})"
+        )
 
 
 def columns(batch: Mapping[str, Any]) -> Iterator[tuple[str, Any, Column | None]]:

@@ -18,7 +18,8 @@ from .shard import Shard
 from .sizes import given, parse_bytes
 from .tensor import Tensor, dtype_name
 from .texts import Json, Text
-from .values import DiskCache, Shuffle, Skip, whole
+from .transforms.functions import Functions
+from .values import DiskCache, Shuffle, Skip, Workers, whole
 
 __all__: list[str] = []
 
@@ -89,10 +90,8 @@ def store_options(storage_options: dict[str, Any] | None) -> dict[str, str]:
 
 def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     """All arguments but the data set: the fields of the library's ``LoaderSpec``, and the filter as JSON."""
-    cache, on_bad_row, transform = arguments["cache"], arguments["on_bad_row"], arguments["transform"]
+    cache, on_bad_row = arguments["cache"], arguments["on_bad_row"]
     shuffle, shard = arguments["shuffle"], arguments["shard"]
-    if transform is not None and not callable(transform):
-        raise InvalidError(f"transform must be callable, got {_kind(transform)}")
     if cache is not None and not isinstance(cache, DiskCache):
         raise InvalidError(f"cache must be a forebay.DiskCache, got {_kind(cache)}")
     if on_bad_row != "raise" and not isinstance(on_bad_row, Skip):
@@ -156,8 +155,42 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "flatten": arguments.get("flatten") or False,
         "cast": arguments.get("cast") or {},
         "rename": arguments.get("rename") or {},
+        "row_id": _flag(arguments, "row_id"),
+        "row_mask": _flag(arguments, "row_mask"),
+        "deny": None if arguments.get("deny") is None else arguments["deny"]._spec(),
+        "skip_steps": arguments.get("skip_steps") or [],
     }
     return spec, filters.to_json(arguments["filter"])
+
+
+def functions(arguments: dict[str, Any]) -> Functions | None:
+    """The functions that a batch goes through, if there are any."""
+    given = {name: arguments.get(name) for name in ("transform", "transform_rows", "collate")}
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise InvalidError(f"{name} must be callable, got {_kind(function)}")
+    if all(function is None for function in given.values()):
+        return None
+    return Functions(rows=given["transform_rows"], collate=given["collate"], batch=given["transform"])
+
+
+def workers(arguments: dict[str, Any], functions: Functions | None) -> Workers:
+    """Where the functions run."""
+    given = arguments.get("transform_workers", 0)
+    found = given if isinstance(given, Workers) else Workers(given)
+    if found.count > 0 and functions is None:
+        raise InvalidError(
+            f"transform_workers={given!r}, but there is no transform (pass transform, transform_rows or collate)"
+        )
+    return found
+
+
+def _flag(arguments: dict[str, Any], name: str) -> bool:
+    # Loaders that an earlier release pickled have none.
+    value = arguments.get(name, False)
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def _kind(value: Any) -> str:

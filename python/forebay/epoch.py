@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import os
-import queue
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from . import _forebay
 from .errors import InvalidError
+from .rows import RowId
+from .transforms.ahead import Ahead, Made
+from .transforms.dispatch import in_processes
+from .transforms.several import Flow, Several, in_threads
 
 if TYPE_CHECKING:
     from .loader import Loader
 
 __all__ = ["BadRow", "Epoch"]
 
-#: Batches that a transform works ahead: enough to even out its times, few enough to cost little memory.
-AHEAD = 2
 
-#: Seconds between two checks that the other side is still there.
-LOOK = 0.05
+class _BadRow(NamedTuple):
+    file: str | None
+    row_group: int | None
+    row: int | None
+    column: str | None
+    cause: str
 
-#: Seconds that closing waits for the thread of a transform, which may be in the middle of a user's function.
-PATIENCE = 0.15
 
-
-class BadRow(NamedTuple):
+class BadRow(_BadRow):
     """A row that was left out: its place, as far as that is known, and the reason.
 
     Attributes
@@ -41,13 +42,27 @@ class BadRow(NamedTuple):
         The column that made it bad; ``None`` where its whole row group could not be read.
     cause : str
         What was wrong with it.
+    row_id : RowId or None
+        Its number, by which ``deny`` of :class:`Loader` leaves it out. It is not among the five items of the tuple.
     """
 
-    file: str | None
-    row_group: int | None
-    row: int | None
-    column: str | None
-    cause: str
+    row_id: RowId | None = None
+
+    def __new__(
+        cls,
+        file: str | None,
+        row_group: int | None,
+        row: int | None,
+        column: str | None,
+        cause: str,
+        row_id: int | None = None,
+    ) -> BadRow:
+        made = super().__new__(cls, file, row_group, row, column, cause)
+        made.row_id = None if row_id is None else RowId(row_id)
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (*self, self.row_id)
 
 
 class Pulled(NamedTuple):
@@ -56,7 +71,7 @@ class Pulled(NamedTuple):
     Attributes
     ----------
     batch : Batch or mapping
-        The batch, or what the loader's ``transform`` made of it.
+        The batch, or what the loader's functions made of it.
     step : object
         The receipt.
     """
@@ -75,7 +90,7 @@ class Receipt(NamedTuple):
 class Epoch(Iterator[Any]):
     """The batches of one epoch, in order; made by iterating over a :class:`Loader`.
 
-    Each is a :class:`forebay.Batch`, or what the loader's ``transform`` made of it. It counts as handed over, for
+    Each is a :class:`forebay.Batch`, or what the loader's functions made of it. It counts as handed over, for
     ``state_dict()``, when ``next`` returns it. After an exception the epoch is over; the next one works.
 
     Examples
@@ -89,7 +104,7 @@ class Epoch(Iterator[Any]):
     (100,)
     """
 
-    def __init__(self, loader: Loader, native: _forebay.Epoch, transform: Callable[..., Any] | None) -> None:
+    def __init__(self, loader: Loader, native: _forebay.Epoch) -> None:
         self._loader = loader
         self._native = native
         self._generation = loader._generation
@@ -98,7 +113,7 @@ class Epoch(Iterator[Any]):
         # Batches that were pulled so far, and whether that is all.
         self._pulled = 0
         self._complete = False
-        self._transformed = None if transform is None else _Transformed(native, transform)
+        self._transformed = _transformed(loader, native)
 
     @property
     def number(self) -> int:
@@ -198,7 +213,7 @@ class Epoch(Iterator[Any]):
             made = self._transformed.pull()
         else:
             step = self._native.pull(True)
-            made = None if step is None else _Made(step.batch, step)
+            made = None if step is None else Made(step.batch, step)
         if made is None:
             return None
         self._pulled += 1
@@ -235,129 +250,16 @@ class Epoch(Iterator[Any]):
         return f"<forebay.Epoch {self.number} of {self._loader!r}>"
 
 
-class _Made(NamedTuple):
-    """A batch, or what a transform made of it, and its step."""
-
-    batch: Any
-    step: _forebay.Step
-
-
-class _Transformed:
-    """A transform at work on its own thread, a few batches ahead."""
-
-    def __init__(self, native: _forebay.Epoch, transform: Callable[..., Any]) -> None:
-        self._native = native
-        self._made: queue.Queue[_Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
-        self._hung_up = threading.Event()
-        # The thread knows the queue and not this object, so that dropping the iterator ends it.
-        self._thread = threading.Thread(
-            target=_work,
-            args=(native, transform, self._made, self._hung_up),
-            name="forebay-transform",
-            daemon=True,
-        )
-        self._over = False
-        self._thread.start()
-
-    def pull(self) -> _Made | None:
-        while not self._over:
-            self._native.check_open()
-            try:
-                made = self._made.get(timeout=LOOK)
-            except queue.Empty:
-                continue
-            if isinstance(made, _Made):
-                return made
-            self._over = True
-            if made is not None:
-                raise made
+def _transformed(loader: Loader, native: _forebay.Epoch) -> Ahead | Several | None:
+    """The functions of a loader at work on an epoch, if it has any."""
+    functions, workers = loader._functions, loader._workers
+    if functions is None:
         return None
-
-    def close(self) -> None:
-        self._hung_up.set()
-        if self._thread is not threading.current_thread():
-            self._thread.join(PATIENCE)
-
-
-def _work(
-    native: _forebay.Epoch,
-    transform: Callable[..., Any],
-    made: queue.Queue[_Made | BaseException | None],
-    hung_up: threading.Event,
-) -> None:
-    """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
-    number = 0
-    more = True
-    while more and not hung_up.is_set():
-        result: _Made | BaseException | None
-        try:
-            step = native.pull()
-            if step is None:
-                result = None
-            else:
-                result = _Made(_apply(transform, native, step.batch, number), step)
-                number += 1
-        except BaseException as error:  # it belongs to this batch
-            result = error
-        more = isinstance(result, _Made)
-        if made.full():
-            native.is_full()
-        while not hung_up.is_set():
-            try:
-                made.put(result, timeout=LOOK)
-                break
-            except queue.Full:
-                continue
-
-
-def _apply(transform: Callable[..., Any], native: _forebay.Epoch, batch: _forebay.Batch, number: int) -> dict[str, Any]:
-    arrays = {name: batch[name] for name in batch}
-    native.transforms()
-    try:
-        result = transform(arrays)
-        if not isinstance(result, Mapping):
-            raise TypeError(f"transform must return a dict of arrays, got {type(result).__name__}")
-        if not result:
-            raise InvalidError("transform must return at least one column, got an empty dict")
-        for name, value in result.items():
-            _check_rows(name, value, batch.num_rows)
-        native.transformed(sum(getattr(value, "nbytes", 0) for value in result.values()))
-        return dict(result)
-    except BaseException as error:
-        raise in_place(error, "transform", number, native)  # noqa: B904 - its cause is set already
-
-
-def in_place(error: BaseException, function: str, number: int, native: _forebay.Epoch) -> BaseException:
-    """The error of a user's function as an iterator may raise it, with a note on the batch that it belongs to."""
-    if isinstance(error, StopIteration):
-        # It would end the epoch as if all rows had come.
-        stopped, error = error, RuntimeError(f"the {function} raised StopIteration")
-        error.__cause__ = stopped
-    if hasattr(error, "add_note"):  # from Python 3.11
-        where = f"batch {number} (as counted in this run) of epoch {native.number}"
-        error.add_note(f"forebay: in the {function} of {where}")
-    return error
-
-
-def _check_rows(name: Any, value: Any, rows: int) -> None:
-    """Refuses a column with another number of rows than the batch. Other values belong to the whole batch."""
-    if isinstance(value, Mapping):
-        for inner in value:
-            _check_rows(f"{name}.{inner}", value[inner], rows)
-        return
-    try:
-        shape = getattr(value, "shape", None)
-    except RuntimeError:  # torch's strided nested tensors have none
-        return
-    if shape is None and (isinstance(value, (str, bytes)) or not hasattr(value, "__len__")):
-        return
-    if shape is not None and len(shape) == 0:
-        got = f"{type(value).__name__} without rows"
-    else:
-        found = len(value) if shape is None or shape[0] is None else int(shape[0])
-        if found == rows:
-            return
-        got = str(found)
-    raise InvalidError(
-        f"transform must return {rows} rows of column {name!r}, as many as it was given, got {got}", column=str(name)
-    )
+    if workers.count == 0:
+        return Ahead(loader._native, native, functions)
+    flow = Flow(loader._native, native, functions, workers.count)
+    if loader._processes is None:
+        return Several(flow, in_threads, workers.count)
+    epochs = loader._arguments["epochs"]
+    is_last = epochs is not None and native.number + 1 >= epochs
+    return Several(flow, in_processes, loader._processes, is_last, processes=loader._processes)

@@ -33,6 +33,7 @@ __all__ = [
     "TooLargeError",
     "UnknownColumnError",
     "UnsupportedError",
+    "WorkerError",
 ]
 
 
@@ -186,6 +187,14 @@ class ClosedError(ForebayError, RuntimeError):
 
     Make the loader in the process that uses it, or start workers with ``spawn`` or ``forkserver``. After
     ``load_state_dict``, iterate over the loader again.
+    """
+
+
+class WorkerError(ForebayError, RuntimeError):
+    """A worker process of a transform ended, or cannot be started.
+
+    Where it was killed, the machine or the container is likely to have run out of memory: use fewer workers or smaller
+    batches. An exception of the transform itself is raised as it is, unless it cannot be pickled.
     """
 
 

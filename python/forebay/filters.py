@@ -96,8 +96,8 @@ def value_of(value: Any, beside: str) -> bool | int | float | str:
             raise InvalidError(f"{beside}: bytes in a filter must be UTF-8") from None
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidError(f"{beside}: a number in a filter must be finite, got {value}")
-    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 63:
-        raise InvalidError(f"{beside}: an int in a filter must be from -2**63 to 2**63 - 1, got {given(value)}")
+    if isinstance(value, int) and not isinstance(value, bool) and not -(1 << 63) <= value < 1 << 64:
+        raise InvalidError(f"{beside}: an int in a filter must be from -2**63 to 2**64 - 1, got {given(value)}")
     if not isinstance(value, (bool, int, float, str)):
         raise InvalidError(
             f"{beside}: a value in a filter must be a number, bool, str, bytes, date or datetime, got {value!r}"

@@ -59,9 +59,22 @@ def translated(filter: Any) -> Expression | None:
 
 
 def _condition(found: _Any, filter: Any) -> Expression:
-    if isinstance(found, Expression):
-        return found
-    raise InvalidError(f"filter={filter} is a value and not a condition (compare it: == True)")
+    condition = _as_condition(found)
+    if condition is None:
+        raise InvalidError(f"filter={filter} is a value and not a condition (compare it: == True)")
+    return condition
+
+
+def _as_condition(found: Any) -> Expression | None:
+    """A condition, or a column of booleans as one, as there."""
+    if isinstance(found, ColumnExpression) and "column" in found._node:
+        found = found == True  # noqa: E712
+    return found if isinstance(found, Expression) else None
+
+
+def _is_nan(column: ColumnExpression) -> Expression:
+    """Whether a value is NaN; null for null."""
+    return ~(column == column)  # noqa: PLR0124
 
 
 def _refused(package: str, what: str) -> InvalidError:
@@ -69,10 +82,9 @@ def _refused(package: str, what: str) -> InvalidError:
 
 
 def _combined(parts: list[_Any], method: str, package: str) -> Expression:
-    for part in parts:
-        if not isinstance(part, Expression):
-            raise _refused(package, "a column as a condition")
-    left, right = parts
+    left, right = map(_as_condition, parts)
+    if left is None or right is None:
+        raise _refused(package, "a value as a condition")
     found: Expression = getattr(left, method)(right)
     return found
 
@@ -130,11 +142,13 @@ def _arrow_call(name: str, arguments: list[Any], options: dict[str, Any]) -> Any
     if name in ("and_kleene", "or_kleene"):
         return _combined(arguments, f"__{name.partition('_')[0]}__", "pyarrow")
     first = arguments[0] if arguments else None
-    if name == "invert" and isinstance(first, Expression):
-        return ~first
+    if name == "invert" and (condition := _as_condition(first)) is not None:
+        return ~condition
     if isinstance(first, ColumnExpression):
-        if name == "is_null" and not options.get("nan_is_null"):
-            return first.is_null()
+        if name == "is_null":
+            return first.is_null() | _is_nan(first) if options.get("nan_is_null") else first.is_null()
+        if name == "is_nan":
+            return _is_nan(first)
         if name == "is_valid":
             return ~first.is_null()
         if name == "starts_with" and not options.get("ignore_case"):
@@ -236,9 +250,13 @@ def _polars(node: dict[str, Any]) -> Any:
 
 def _polars_function(function: Any, arguments: list[Any]) -> Expression:
     first = arguments[0]
-    if function == {"Boolean": "Not"} and isinstance(first, Expression):
-        return ~first
+    if function == {"Boolean": "Not"} and (condition := _as_condition(first)) is not None:
+        return ~condition
     if isinstance(first, ColumnExpression):
+        if function == {"Boolean": "IsNan"}:
+            return _is_nan(first)
+        if function == {"Boolean": "IsNotNan"}:
+            return first == first  # noqa: PLR0124
         if function == {"Boolean": "IsNull"}:
             return first.is_null()
         if function == {"Boolean": "IsNotNull"}:

@@ -17,7 +17,7 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from . import adapters
 from .adapters import check_loader, pick
@@ -29,11 +29,14 @@ try:
 except ImportError as error:
     raise missing("keras", "Keras 3", "keras", error) from error
 
+from .keras_resume import WATCHES, Resume
+
 if TYPE_CHECKING:
     from .epoch import Epoch
     from .loader import Loader
+    from .types import StateDict
 
-__all__ = ["Batches", "batches"]
+__all__ = ["Batches", "Resume", "batches"]
 
 
 def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight: Any = None) -> Batches:
@@ -78,6 +81,14 @@ def batches(train: Loader, *, x: Any = "image", y: Any = "label", sample_weight:
 _LOOKED_AT = 2
 
 
+class _Drawn(NamedTuple):
+    """A batch that Keras asked for, the position after it, and how often a state was loaded before."""
+
+    batch: Any
+    position: StateDict | None
+    generation: int
+
+
 class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     """A loader as Keras reads it: a stream of batches, ``len(train)`` of them to an epoch. Made by :func:`batches`.
 
@@ -94,17 +105,19 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._epoch: Epoch | None = None
         self._stream: Iterator[Any] = iter(())
         # The first batches since Keras last began or ended an epoch, and how many there were in all.
-        self._given: list[Any] = []
+        self._given: list[_Drawn] = []
         self._count = 0
         # What was only looked at, to be given again.
-        self._again: list[Any] = []
+        self._again: list[_Drawn] = []
+        # Batches that are left of the epoch that Keras is in, if that is the rest of one.
+        self._rest: int | None = None
         # Keras began no epoch yet since `fit` or `evaluate` was called; is in an epoch; is in one to build the model.
         self._fresh = self._within = self._building = False
 
     @property
     def num_batches(self) -> int:
-        """Batches in an epoch."""
-        return len(self.loader)
+        """Batches in an epoch; in the first one after :class:`Resume` has restored a backup, those that are left."""
+        return len(self.loader) if self._rest is None else self._rest
 
     def __len__(self) -> int:
         return len(self.loader)
@@ -125,11 +138,23 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         return 1
 
     def __getitem__(self, index: int) -> Any:
-        batch = self._again.pop(0) if self._again else self._next()
+        if self._again and self._again[0].generation != self.loader._generation:
+            # A state was loaded since.
+            self._again = []
+        watch = WATCHES.get(self.loader)
+        if self._again:
+            drawn = self._again.pop(0)
+        else:
+            batch = self._next()
+            looks = watch is not None or self._count < _LOOKED_AT
+            position = self.loader.state_dict() if looks else None
+            drawn = _Drawn(batch, position, self.loader._generation)
         self._count += 1
         if self._count <= _LOOKED_AT:
-            self._given.append(batch)
-        return batch
+            self._given.append(drawn)
+        if watch is not None and drawn.position is not None:
+            watch.drawn.append(drawn.position)
+        return drawn.batch
 
     def on_epoch_begin(self) -> None:
         """Keras begins to draw. What it drew outside of an epoch, it only looked at."""
@@ -138,9 +163,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         # Before the first epoch that trains, Keras resets: it ends an epoch. If it begins one without, that is to
         # build the model.
         self._building, self._fresh, self._within = self._fresh, False, True
+        watch = WATCHES.get(self.loader)
+        if watch is not None:
+            self._rest, watch.rest = watch.rest, None
 
     def on_epoch_end(self) -> None:
         """Keras has drawn enough."""
+        self._rest = None
         if self._within and self._building:
             self._give_again()
         elif self._within:
@@ -150,6 +179,10 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     def _give_again(self) -> None:
         if self._count <= _LOOKED_AT:
             self._again = self._given + self._again
+            watch = WATCHES.get(self.loader)
+            if watch is not None:
+                for _ in self._given:
+                    watch.drawn.pop()
         self._forget()
 
     def _forget(self) -> None:

@@ -8,19 +8,21 @@ import os
 import warnings
 import weakref
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
-from .arguments import casts, checked, flattened, mapping, names, options, renames
+from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
 from .errors import InvalidError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
-from .reports import Plan, Stats
+from .reports import Plan, Stats, numbers
+from .rows import Denied, RowPlace, add_to_list, steps
 from .shard import Shard
-from .values import DiskCache, Shuffle, Skip, whole
+from .transforms.processes import processes
+from .values import DiskCache, Shuffle, Skip, Workers, whole
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,12 +32,23 @@ if TYPE_CHECKING:
     from .pad import Pad
     from .tensor import Tensor
     from .texts import Json, Text
-    from .types import Filter, Location, SpecDict, StateDict, TensorType, Transform
+    from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, TensorType, Transform
 
 __all__ = ["Loader"]
 
 # Loaders that are still alive when the interpreter exits. Their threads have to end before Python does.
 _ALIVE: weakref.WeakSet[Loader] = weakref.WeakSet()
+
+
+class Origin(NamedTuple):
+    """Where a copy of a loader in another process begins. Unlike the loader, it may be carried over a fork."""
+
+    number: int
+    """Rises when a state is loaded or an epoch is begun."""
+    state: StateDict | None
+    """The state that was loaded last, if no epoch was begun since."""
+    upcoming: int | None
+    """The epoch after the one that was begun last, if no state was loaded since."""
 
 
 class Loader:
@@ -78,6 +91,21 @@ class Loader:
         ``[("label", "<", 100), ("split", "in", ["a", "b"])]`` selects rows for which all terms hold, and a list of such
         lists those for which one list does. Operators: ``=``, ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` and
         ``not in``. Expressions of ``pyarrow.compute`` and Polars are taken where they mean the same. Default: all rows.
+    deny : str, os.PathLike, iterable of int or mapping, optional
+        Rows to leave out of every epoch, as if they were not stored. A list of row ids, or a file of one: text with a row
+        id in each line, remarks after ``#``, or Parquet with a column ``row_id``. Values of a column:
+        ``{"url": ["https://..."]}``, or ``{"url": "urls.txt"}`` for a file, of text with a value in each line or of Parquet
+        with a column of that name. Or a list of several of these. Files are read once, here. A state that was saved with
+        other rows left out is taken between two epochs only. Default: none.
+    skip_steps : iterable of (int, int), optional
+        Steps to pass over, each range its first step and the one after its last: ``[(4000, 4010)]``. They are counted
+        through all epochs from the first step of epoch 0, as if none were passed over. A state brings its own where none
+        are given. Default: none.
+    row_id : bool, default False
+        Deliver which row each one is as a column ``row_id`` of int64: see :class:`RowId`.
+    row_mask : bool, default False
+        Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
+        repeated, and False, where a rank would be without a batch. For exact evaluation.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -90,8 +118,21 @@ class Loader:
         or half of the memory of the machine or container if that is less.
     transform : callable, optional
         A function from a dict of numpy arrays to a dict of arrays with as many rows. Values that are not arrays, such
-        as a number for the whole batch, are passed on. It runs on one thread of its own, a few batches ahead, and its
-        results arrive in order. Default: no transform.
+        as a number for the whole batch, are passed on. It runs a few batches ahead, on one thread of its own or where
+        ``transform_workers`` says, and its results arrive in order. Default: no transform.
+    transform_rows : callable, optional
+        A function from one row to the row that is delivered: a :class:`Row`, which is a dict of the columns' values, in,
+        a dict out. The values of a column, which are numpy arrays or tensors of one shape, or numbers, become one array;
+        text and other objects become an array of objects. :func:`rng` has the random numbers of a row. It runs where
+        ``transform`` does, before it. Default: none.
+    collate : callable, optional
+        A function from a list of rows, each a dict, to a dict of columns, instead of making one array of each column.
+        Default: none.
+    transform_workers : int or Workers, default 0
+        How many batches these functions work on at a time. With 0 they run on one thread of this process; with ``N`` in
+        ``N`` processes, which share the batches' memory and end with the loader, and when an epoch is left early. The
+        functions are then pickled, so a lambda is refused. ``forebay.Workers(4, threads=True)`` has threads instead,
+        for functions that release the GIL. Batches, their order and :func:`rng` do not depend on it.
     threads : int, optional
         Threads that decode. Default: one for each processor that the process may use.
     storage_options : mapping of str, optional
@@ -184,6 +225,9 @@ class Loader:
         cache: DiskCache | None = None,
         memory: str | int | None = None,
         transform: Transform | None = None,
+        transform_rows: RowTransform | None = None,
+        collate: Collate | None = None,
+        transform_workers: int | Workers = 0,
         threads: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
@@ -194,6 +238,10 @@ class Loader:
         flatten: bool | Iterable[str] = False,
         cast: Mapping[str, TensorType | type | np.dtype[Any]] | None = None,
         rename: Mapping[str, str] | None = None,
+        deny: Any = None,
+        skip_steps: Iterable[tuple[int, int]] | None = None,
+        row_id: bool = False,
+        row_mask: bool = False,
         trace: str | os.PathLike[str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
@@ -212,6 +260,9 @@ class Loader:
             "cache": cache,
             "memory": memory,
             "transform": transform,
+            "transform_rows": transform_rows,
+            "collate": collate,
+            "transform_workers": transform_workers,
             "threads": threads,
             "storage_options": options(storage_options),
             "merge_schema": merge_schema,
@@ -222,6 +273,11 @@ class Loader:
             "flatten": flattened(flatten),
             "cast": None if cast is None else casts(cast),
             "rename": None if rename is None else renames(rename),
+            # What a file lists now, also in a copy of the loader.
+            "deny": None if deny is None else Denied.of(deny),
+            "skip_steps": None if skip_steps is None else steps(skip_steps),
+            "row_id": row_id,
+            "row_mask": row_mask,
             "trace": None if trace is None else local(trace, "trace"),
         }
         of_data_set = {
@@ -237,6 +293,9 @@ class Loader:
     def _build(self, fingerprint: str | None = None) -> None:
         """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
         arguments = checked(self._arguments)
+        self._functions = functions(self._arguments)
+        self._workers = workers(self._arguments, self._functions)
+        self._processes = processes(self._functions, self._workers)
         dataset = self._arguments["urls"]
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
         self._source: tuple[Any, str | None] = (dataset, None)
@@ -246,14 +305,15 @@ class Loader:
             )
             dataset = opened(dataset, options, fingerprint, merge, types, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
-        self._transform = self._arguments["transform"]
         self._batch_size: int = arguments[0]["batch_size"]
         self._process = os.getpid()
         # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
+        self._origin = Origin(0, None, None)
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._skipped: _forebay.Skipped | None = None
-        self._native = _forebay.Loader(dataset._native, *arguments)
+        numbered = self._functions is not None and self._functions.by_rows
+        self._native = _forebay.Loader(dataset._native, *arguments, numbered=numbered)
         _ALIVE.add(self)
 
     # Batches
@@ -297,25 +357,76 @@ class Loader:
         # One epoch at a time: what an earlier one still prepares would only be in the way.
         for earlier in list(self._epochs):
             earlier._end(_forebay.Reason.Superseded)
-        epoch = Epoch(self, self._native.epoch(number, self._transform is not None), self._transform)
+        epoch = Epoch(self, self._native.epoch(number, self._functions is not None))
         warning = self._native.take_warning()
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=3)
         self._epochs.add(epoch)
+        self._origin = Origin(self._origin.number + 1, None, epoch.number + 1)
         self._skipped = epoch._native.skipped
         return epoch
 
-    def skipped(self) -> list[BadRow]:
+    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[BadRow]:
         """Rows that were left out of the epoch that was begun last, in its order.
 
         Rows of batches that are prepared ahead are among them. Empty without ``on_bad_row=forebay.Skip(...)``.
+
+        Parameters
+        ----------
+        save : str or os.PathLike, optional
+            A file of text to which these rows are added, for ``deny``: the row id of each, with its place and the cause as
+            a remark. Those that it lists already stay.
 
         Returns
         -------
         list of BadRow
             The place of each row, and why it was left out.
         """
-        return [] if self._skipped is None else [BadRow(*row) for row in self._skipped.rows()]
+        rows = [] if self._skipped is None else [BadRow(*row) for row in self._skipped.rows()]
+        if save is not None:
+            remark = "{0.file}, row group {0.row_group}, row {0.row}, column {0.column}: {0.cause}".format
+            add_to_list(local(save, "save"), [(int(row.row_id or 0), remark(row)) for row in rows])
+        return rows
+
+    def which(self, step: int | None = None, *, epoch: int | None = None, rank: int | None = None) -> list[RowPlace]:
+        """Where the rows of a step are stored, in the order of delivery: of any step, past or to come. Nothing is read.
+
+        Rows that ``on_bad_row`` leaves out are among them, and a step that is passed over has its rows nevertheless.
+
+        Parameters
+        ----------
+        step : int, optional
+            Which step, counted from the first one of epoch 0, or of ``epoch``, with the batches of this loader. Default:
+            the one that the training loop gets next; its list is empty where the epoch is over.
+        epoch : int, optional
+            The epoch in which ``step`` is counted.
+        rank : int, optional
+            Whose rows. Default: this process's.
+
+        Returns
+        -------
+        list of RowPlace
+            File, row group and row of each.
+
+        Raises
+        ------
+        InvalidError
+            There is no such step or rank; or the epoch is under way and began with other batches, so that its steps
+            cannot be counted.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", batch_size=64, shuffle=fb.Shuffle(seed=17))
+        >>> rows = loader.which(2, epoch=5)
+        >>> [place.row_id for place in rows] == [place.row_id for place in loader.which(5 * len(loader) + 2)]
+        True
+        """
+        if epoch is not None and step is None:
+            raise InvalidError(f"epoch={epoch!r}, but no step of it was given (pass which(0, epoch={epoch!r}))")
+        bits = {"step": (step, 64), "epoch": (epoch, 64), "rank": (rank, 32)}
+        asked = [None if value is None else whole(value, name, 0, size) for name, (value, size) in bits.items()]
+        return [RowPlace._of(row) for row in self._native.which(*asked)]
 
     def __getitem__(self, index: Any) -> NoReturn:
         # Code that takes it for a data set of rows (DataLoader, the Trainer of Hugging Face) ends here.
@@ -338,7 +449,7 @@ class Loader:
 
     @property
     def schema(self) -> _forebay.Schema:
-        """Names and types of the columns that are delivered, before ``transform``.
+        """Names and types of the columns that are delivered, before ``transform_rows`` and ``transform``.
 
         ``pyarrow.schema(loader.schema)`` converts it.
         """
@@ -356,7 +467,7 @@ class Loader:
 
     @property
     def columns(self) -> list[str]:
-        """Names of the columns that are delivered, in their order, before ``transform``."""
+        """Names of the columns that are delivered, in their order, before ``transform_rows`` and ``transform``."""
         return self._native.schema().names
 
     @property
@@ -405,6 +516,36 @@ class Loader:
             Print it, or see its methods.
         """
         return Stats(*self._native.stats())
+
+    def metrics(self, prefix: str = "forebay/") -> dict[str, float]:
+        """Position and statistics as flat numbers, for MLflow, Weights & Biases, TensorBoard and their like.
+
+        Parameters
+        ----------
+        prefix : str, default "forebay/"
+            What each name begins with.
+
+        Returns
+        -------
+        dict
+            ``forebay/epoch`` and ``forebay/row`` of :meth:`state_dict`, and each number of :meth:`Stats.to_dict` under
+            the keys that lead to it, such as ``forebay/waits/decode``. The share of its time that the training loop
+            waited is ``forebay/verdict/waiting``.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> loader = fb.Loader("data/train/", batch_size=32)
+        >>> batch = next(iter(loader))
+        >>> metrics = loader.metrics()
+        >>> metrics["forebay/row"], metrics["forebay/skipped_rows"]
+        (32.0, 0.0)
+        """
+        if not isinstance(prefix, str):
+            raise InvalidError(f"prefix must be a str, got {type(prefix).__name__}")
+        state = self.state_dict()
+        position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
+        return position | dict(numbers(self.stats().to_dict(), prefix))
 
     # State
 
@@ -472,6 +613,7 @@ class Loader:
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
         self._generation += 1
+        self._origin = Origin(self._origin.number + 1, json.loads(position), None)
 
     # Life
 
@@ -485,6 +627,8 @@ class Loader:
             return
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Closed)
+        if self._processes is not None:
+            self._processes.close()
         self._native.close()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:

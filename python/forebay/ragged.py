@@ -11,7 +11,7 @@ import numpy as np
 from .errors import InvalidError
 from .values import whole
 
-__all__ = ["Ragged"]
+__all__ = ["Images", "Ragged"]
 
 
 class Ragged:
@@ -175,6 +175,42 @@ class Ragged:
         return (
             f"<forebay.Ragged of {len(self)} rows, {self.offsets[-1] - self.offsets[0]} items of {_kind(self.values)}>"
         )
+
+
+class Images(Ragged):
+    """Images of differing sizes: a :class:`Ragged` of rows of pixels, of which each image is an array.
+
+    Image ``i`` is a view of shape ``(height, width, channels)`` over the batch's memory. ``values.values`` are the pixels
+    of all images, of shape ``(pixels, channels)``. ``padded()`` is a new array of the largest height and width among them.
+
+    Parameters
+    ----------
+    values : Ragged
+        The rows of all images, of pixels.
+    offsets : numpy.ndarray
+        Where each image begins among the rows, and where the last one ends: ``int64`` of shape ``(images + 1,)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from forebay.ragged import Images, Ragged
+    >>> pixels = np.arange(24, dtype=np.uint8).reshape(8, 3)
+    >>> images = Images(Ragged(pixels, np.array([0, 3, 6, 8])), np.array([0, 2, 3]))
+    >>> [image.shape for image in images]
+    [(2, 3, 3), (1, 2, 3)]
+    >>> images.padded().shape
+    (2, 2, 3, 3)
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, row: int | slice) -> Any:
+        rows = super().__getitem__(row)
+        return Images(rows.values, rows.offsets) if isinstance(row, slice) else np.asarray(rows)
+
+    def __repr__(self) -> str:
+        pixels = self.values._items()
+        return f"<forebay.Images: {len(self)} images, {len(pixels)} pixels of {pixels.shape[1]} x {pixels.dtype}>"
 
 
 def _cut(items: Any, start: int, end: int) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from . import notebook
 
@@ -125,3 +126,12 @@ class Stats(_Report):
 
     def _repr_html_(self) -> str:
         return notebook.table(self.to_dict())
+
+
+def numbers(report: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, float]]:
+    """The numbers of a report, each under its path: ``prefix`` and the keys down to it, joined by slashes."""
+    for key, value in report.items():
+        if isinstance(value, Mapping):
+            yield from numbers(value, f"{prefix}{key}/")
+        elif isinstance(value, (int, float)):
+            yield f"{prefix}{key}", float(value)

@@ -74,7 +74,7 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     if x is None and y is not None:
         raise InvalidError("y was given without x (say which columns are the input)")
     if output_signature is None:
-        if train._transform is not None:
+        if train._functions is not None:
             raise InvalidError("the columns that a transform makes are not known (pass output_signature=...)")
         output_signature = _element(_signature(train), x, y)
 

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Union
 
 if TYPE_CHECKING:
     from .expressions import Expression
+    from .transforms.rows import Row
 
 __all__ = [
     "BoxFormat",
     "CacheDict",
     "CacheTier",
+    "Collate",
     "ColumnKind",
     "Filter",
     "FilterOperator",
@@ -36,9 +38,11 @@ __all__ = [
     "PlanDict",
     "PoolDict",
     "QueuesDict",
+    "RowTransform",
     "ShardDict",
     "ShuffleDict",
     "SpecDict",
+    "SplitDict",
     "StageDict",
     "StateDict",
     "StatsDict",
@@ -55,6 +59,12 @@ Location = str | os.PathLike[str]
 
 Transform = Callable[[dict[str, Any]], Mapping[str, Any]]
 """From a dict of numpy arrays to a dict of arrays with as many rows."""
+
+RowTransform = Callable[["Row"], Mapping[str, Any]]
+"""From one row to the row that is delivered, each a dict from column name to value."""
+
+Collate = Callable[[list[Any]], Mapping[str, Any]]
+"""From a list of rows, each a dict, to a dict of columns."""
 
 FilterOperator = Literal["=", "==", "!=", "<", "<=", ">", ">=", "in", "not in"]
 """How a filter compares."""
@@ -109,9 +119,7 @@ ColumnKind = Literal["dense", "ragged", "struct", "text", "bytes", "object"]
 other objects."""
 
 
-class OrderDict(TypedDict):
-    """The order that a state counts in."""
-
+class _OrderDict(TypedDict):
     shuffle: Mixing
     seed: int
     pool: int
@@ -121,6 +129,24 @@ class OrderDict(TypedDict):
     """Rows that the filter selects."""
     filter: str | None
     """The filter in canonical form."""
+
+
+class OrderDict(_OrderDict, total=False):
+    """The order that a state counts in."""
+
+    denied: str
+    """A hash of the rows that are denied, where some are."""
+    skipped: list[list[int]]
+    """Rows that are passed over, where some are: an epoch, the first row, and the row after the last."""
+
+
+class SplitDict(TypedDict):
+    """The batches of a loader."""
+
+    batch_size: int
+    """Rows of a rank's batch."""
+    world: int
+    drop_last: bool
 
 
 class _StateDict(TypedDict):
@@ -140,6 +166,8 @@ class StateDict(_StateDict, total=False):
 
     cache_tier: str
     """Form in which the cache keeps images, where there is a cache."""
+    split: SplitDict
+    """The batches of the loader; states of earlier releases have none."""
 
 
 class ShuffleDict(TypedDict):
@@ -194,6 +222,14 @@ class _SpecDict(TypedDict, total=False):
     """The columns that are delivered under another name, where there are any."""
     cast: dict[str, TensorType]
     """The types that columns are cast to, where there are any."""
+    row_id: bool
+    """Whether batches have row ids, if they do."""
+    row_mask: bool
+    """Whether batches say which rows to count, if they do."""
+    deny: dict[str, Any]
+    """The rows that are left out, where there are any."""
+    skip_steps: list[list[int]]
+    """The steps that are passed over, where there are any."""
 
 
 class SpecDict(_SpecDict):

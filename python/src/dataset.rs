@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use forebay::arrow::datatypes::{DataType, TimeUnit};
 use forebay::internals::source;
-use forebay::{Dataset as Inner, Error, OpenOptions};
+use forebay::{Dataset as Inner, Error, OpenOptions, RowId};
 use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
-use crate::loader::parse_filter;
+use crate::loader::{Place, parse_filter, place};
 use crate::schema::Schema;
 
 /// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
@@ -84,6 +84,11 @@ impl Dataset {
     fn metadata(&self) -> BTreeMap<String, String> {
         let metadata = self.dataset.catalog().schema.metadata();
         metadata.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
+    }
+
+    /// Where the row of this number is stored.
+    fn row(&self, id: i64) -> Option<Place> {
+        self.dataset.row(RowId::new(id)).map(place)
     }
 
     /// The identity of the data set, wherever it is stored.

@@ -61,18 +61,25 @@ pub(crate) struct Skipped {
     rows: Mutex<Vec<BadRow>>,
 }
 
-/// File, row group, row and column, as far as they are known, and the cause.
-type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, String);
+/// File, row group, row and column, as far as they are known, the cause, and the row's number.
+type SkippedRow = (Option<String>, Option<usize>, Option<u64>, Option<String>, String, i64);
 
 #[pymethods]
 impl Skipped {
     /// All rows so far, in the order of the epoch.
     fn rows(&self) -> Vec<SkippedRow> {
         let rows = self.lock();
-        let row = |BadRow { error, .. }: &BadRow| {
+        let row = |BadRow { error, id, .. }: &BadRow| {
             let place = error.place();
             let text = |part: &Option<Arc<str>>| part.as_deref().map(str::to_owned);
-            (text(&place.file), place.row_group, place.row, text(&place.column), error.cause().to_owned())
+            (
+                text(&place.file),
+                place.row_group,
+                place.row,
+                text(&place.column),
+                error.cause().to_owned(),
+                id.get(),
+            )
         };
         rows.iter().map(row).collect()
     }
@@ -94,15 +101,20 @@ impl Skipped {
 /// A batch, and the receipt to count it by.
 #[pyclass(frozen, module = "forebay._forebay")]
 pub(crate) struct Step {
-    /// The rows.
+    /// The rows, unless they were given away.
     #[pyo3(get)]
-    batch: Py<Batch>,
+    batch: Option<Py<Batch>>,
     after: Receipt,
     consumer: Option<Consumer>,
 }
 
 #[pymethods]
 impl Step {
+    /// The receipt alone, so that the batch's memory can be given back before it is handed over.
+    fn without_batch(&self) -> Step {
+        Step { batch: None, after: self.after.clone(), consumer: self.consumer.clone() }
+    }
+
     /// Whether it is the last one of its epoch.
     #[getter]
     fn is_last(&self) -> bool {
@@ -186,7 +198,11 @@ impl Epoch {
                     let places = || batch::places(py, step.batch.schema_ref());
                     let places = self.places.get_or_try_init(py, places)?.clone_ref(py);
                     let batch = Py::new(py, Batch::new(step.batch, places, consumer.clone()))?;
-                    return Ok(Some(Step { batch, after: step.after, consumer: consumer.clone() }));
+                    return Ok(Some(Step {
+                        batch: Some(batch),
+                        after: step.after,
+                        consumer: consumer.clone(),
+                    }));
                 }
                 Wait::Step(Err(error)) => {
                     py.detach(|| lock(epoch).take());
@@ -235,6 +251,25 @@ impl Epoch {
     /// The result waits until the user takes the one before it.
     fn is_full(&self, py: Python<'_>) -> PyResult<()> {
         self.consumer.get(py)?.iter().for_each(Consumer::is_full);
+        Ok(())
+    }
+
+    /// One of several workers begins to transform a batch.
+    fn transform_begins(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.begins_beside(Stage::Transform));
+        Ok(())
+    }
+
+    /// It has ended.
+    fn transform_ends(&self, py: Python<'_>) -> PyResult<()> {
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.ends_beside(Stage::Transform));
+        Ok(())
+    }
+
+    /// Whether a worker has the batch that the user gets next.
+    fn awaits_transform(&self, py: Python<'_>, awaits: bool) -> PyResult<()> {
+        let stage = awaits.then_some(Stage::Transform);
+        self.consumer.get(py)?.iter().for_each(|consumer| consumer.is_at(stage));
         Ok(())
     }
 

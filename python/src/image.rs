@@ -1,16 +1,18 @@
 //! `forebay.Image`: the library's value as a frozen Python object.
 
+mod arguments;
+mod code;
+
 use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
-use serde_json::Value;
 
-use crate::arguments::{float, int, items, numbers, refused};
+use crate::arguments::{float, numbers, refused};
 use crate::errors::IntoPython;
-
-type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
+use arguments::{
+    Argument, amount, bits, channels, extent, interpolation_of, levels, named_side, pixel_layout, pixel_type,
+    pixels, probability, range, truth, value_of_each,
+};
 
 /// How an encoded image becomes pixels: a frozen value.
 ///
@@ -185,6 +187,25 @@ impl Image {
             spec = spec.fill(value_of_each(fill, "fill")?);
         }
         Image::with(py, spec)
+    }
+
+    /// Delivers each image in its own size, without a canvas; for :meth:`fit`.
+    ///
+    /// The size of :meth:`fit` is then the largest that an image may have, and a batch takes the memory of images of that
+    /// size while it is made. The column is a :class:`Ragged`: ``batch["image"][i]`` is a view of shape ``(height, width,
+    /// channels)``, and all pixels of the batch are one array. The layout is "NHWC".
+    ///
+    /// Returns
+    /// -------
+    /// Image
+    ///     A new value.
+    ///
+    /// Raises
+    /// ------
+    /// InvalidError
+    ///     The image is not one of :meth:`fit`, or ``fill`` is given.
+    fn ragged(&self, py: Python<'_>) -> PyResult<Self> {
+        Image::with(py, self.spec().ragged())
     }
 
     /// Mirrors left to right at random.
@@ -601,109 +622,7 @@ impl Image {
 
     /// The value as Python code.
     fn __repr__(&self) -> PyResult<String> {
-        let spec: Value =
-            serde_json::to_value(&self.spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
-        let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
-        // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
-        let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
-        let triple = |value: &Value| {
-            format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
-        };
-        let (height, width) = (&spec["size"]["height"], &spec["size"]["width"]);
-        let size = if height == width { height.to_string() } else { format!("({height}, {width})") };
-        let mut code = String::from("forebay.Image.");
-        match spec["framing"].as_str() {
-            Some("resize") => code.push_str(&format!("resize({height}, {width})")),
-            Some("center_crop") => {
-                code.push_str(&format!("center_crop({size}"));
-                if !spec["shorter"].is_null() {
-                    code.push_str(&format!(", resize={}", spec["shorter"]));
-                }
-                code.push(')');
-            }
-            Some("fit") => {
-                code.push_str(&format!("fit({size}"));
-                if !spec["shorter"].is_null() {
-                    code.push_str(&format!(", resize={}", spec["shorter"]));
-                }
-                if !spec["fill"].is_null() {
-                    code.push_str(&format!(", fill={}", triple(&spec["fill"])));
-                }
-                code.push(')');
-            }
-            framing => {
-                code.push_str(&format!("{}({size}", framing.unwrap_or("?")));
-                for name in ["scale", "ratio"] {
-                    if !spec[name].is_null() {
-                        code.push_str(&format!(", {name}={}", pair(&spec[name])));
-                    }
-                }
-                code.push(')');
-            }
-        }
-        let defaults = serde_json::to_value(Spec::resize(1, 1)).unwrap_or_default();
-        let differs = |name: &str| spec[name] != defaults[name];
-        if differs("flip") {
-            code.push_str(&format!(".flip({})", spec["flip"]));
-        }
-        if !spec["vertical_flip"].is_null() {
-            code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
-        }
-        let rotation = &spec["rotation"];
-        if !rotation.is_null() {
-            let (degrees, fill) = (pair(&rotation["degrees"]), &rotation["fill"]);
-            let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
-            code.push_str(&format!(".random_rotation({degrees}, {}, {fill})", rotation["interpolation"]));
-        }
-        let jitter = &spec["color_jitter"];
-        if !jitter.is_null() {
-            let amounts =
-                ["brightness", "contrast", "saturation", "hue"].map(|name| jitter[name].to_string());
-            code.push_str(&format!(".color_jitter({}, p={})", amounts.join(", "), jitter["p"]));
-        }
-        if !spec["random_grayscale"].is_null() {
-            code.push_str(&format!(".random_grayscale({})", spec["random_grayscale"]));
-        }
-        let blur = &spec["gaussian_blur"];
-        if !blur.is_null() {
-            let (kernel, sigma) = (&blur["kernel_size"], pair(&blur["sigma"]));
-            code.push_str(&format!(".gaussian_blur({kernel}, {sigma}, p={})", blur["p"]));
-        }
-        let erasing = &spec["random_erasing"];
-        if !erasing.is_null() {
-            let (scale, ratio) = (pair(&erasing["scale"]), pair(&erasing["ratio"]));
-            let value = triple(&erasing["value"]);
-            code.push_str(&format!(".random_erasing({}, {scale}, {ratio}, {value})", erasing["p"]));
-        }
-        if differs("grayscale") {
-            code.push_str(".grayscale()");
-        }
-        if !spec["normalize"].is_null() {
-            let normalize = &spec["normalize"];
-            code.push_str(&format!(
-                ".normalize({}, {})",
-                triple(&normalize["mean"]),
-                triple(&normalize["std"])
-            ));
-        }
-        for name in ["dtype", "layout"] {
-            if differs(name) {
-                code.push_str(&format!(".{name}({})", spec[name]));
-            }
-        }
-        if !spec["bit_depth"].is_null() {
-            code.push_str(&format!(".bit_depth({})", spec["bit_depth"]));
-        }
-        if differs("exif_orientation") {
-            code.push_str(".exif_orientation()");
-        }
-        if differs("max_pixels") {
-            code.push_str(&format!(".max_pixels({})", spec["max_pixels"]));
-        }
-        if !spec["emit_geometry"].is_null() {
-            code.push_str(".emit_geometry()");
-        }
-        Ok(code)
+        code::of(&self.spec)
     }
 }
 
@@ -712,131 +631,3 @@ const SIGMA: (f64, f64) = (0.1, 2.0);
 /// Share of the area that is erased, and its height over width; torchvision's defaults.
 const ERASED: (f64, f64) = (0.02, 0.33);
 const ERASED_RATIO: (f64, f64) = (0.3, 3.3);
-
-/// A side in pixels.
-fn side(value: Argument) -> Option<u32> {
-    int(value, 1..=u64::from(Spec::MAX_SIDE)).map(|side| side as u32)
-}
-
-/// The same, or the error that names the argument.
-fn named_side(value: Argument, name: &str) -> PyResult<u32> {
-    side(value).ok_or_else(|| refused(value, name, &format!("an int from 1 to {}", Spec::MAX_SIDE)))
-}
-
-/// A square's side, or height and width.
-fn extent(value: Argument) -> PyResult<Size> {
-    let both = || {
-        let [height, width] = items(value)?;
-        Some(Size::from((side(&height)?, side(&width)?)))
-    };
-    side(value).map(Size::from).or_else(both).ok_or_else(|| {
-        refused(
-            value,
-            "size",
-            &format!("an int from 1 to {}, or a height and a width of them", Spec::MAX_SIDE),
-        )
-    })
-}
-
-/// The least and the most of something that is above 0.
-fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
-    numbers(value, |[least, most]| *least > 0.0 && least <= most && most.is_finite())
-        .map(|[least, most]| (least, most))
-        .ok_or_else(|| refused(value, name, "two finite numbers above 0, the smaller one first"))
-}
-
-/// A number for each channel, in the precision of the library.
-fn channels(value: Argument, name: &str, wanted: &str, fits: impl Fn(f32) -> bool) -> PyResult<[f32; 3]> {
-    numbers(value, |numbers| {
-        numbers.iter().all(|number| (*number as f32).is_finite() && fits(*number as f32))
-    })
-    .map(|numbers| numbers.map(|number| number as f32))
-    .ok_or_else(|| refused(value, name, wanted))
-}
-
-/// The same, or one number for all of them.
-fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
-    match float(value).filter(|number| (*number as f32).is_finite()) {
-        Some(number) => Ok([number as f32; 3]),
-        None => channels(value, name, "a finite number or three of them", |_| true),
-    }
-}
-
-/// How much something may change; 0 if it is not given.
-fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
-    let Some(value) = value else { return Ok(0.0) };
-    let amount = float(value).filter(|amount| *amount >= 0.0 && amount.is_finite());
-    amount.ok_or_else(|| refused(value, name, "a finite number of at least 0"))
-}
-
-fn probability(value: Argument) -> PyResult<f64> {
-    let probability = float(value).filter(|p| (0.0..=1.0).contains(p));
-    probability.ok_or_else(|| refused(value, "p", "a number from 0 to 1"))
-}
-
-fn truth(value: Argument) -> PyResult<bool> {
-    value.extract().map_err(|_| refused(value, "apply", "True or False"))
-}
-
-fn pixels(value: Argument) -> PyResult<u64> {
-    int(value, 1..=u64::MAX).ok_or_else(|| refused(value, "pixels", "an int of at least 1 that fits 64 bits"))
-}
-
-fn pixel_type(value: Argument) -> PyResult<PixelType> {
-    match value.cast::<PyString>() {
-        Ok(name) => name.to_str()?.parse::<PixelType>().or_raise(value.py()),
-        Err(_) => numpy_type(value)
-            .ok_or_else(|| refused(value, "dtype", &one_of(&PixelType::ALL.map(PixelType::name)))),
-    }
-}
-
-/// The pixel type that numpy means: of `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
-fn numpy_type(value: Argument) -> Option<PixelType> {
-    let py = value.py();
-    if value.is_none() {
-        return None; // which numpy takes for float64
-    }
-    let dtype = py.import(intern!(py, "numpy")).ok()?.call_method1(intern!(py, "dtype"), (value,)).ok()?;
-    dtype.getattr(intern!(py, "name")).ok()?.extract::<String>().ok()?.parse().ok()
-}
-
-fn bits(value: Argument) -> PyResult<u8> {
-    match int(value, 8..=16) {
-        Some(bits @ (8 | 16)) => Ok(bits as u8),
-        _ => Err(refused(value, "bits", "8 or 16")),
-    }
-}
-
-fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
-    match value.cast::<PyString>() {
-        Ok(name) => name.to_str()?.parse::<Interpolation>().or_raise(value.py()),
-        Err(_) => Err(refused(value, "interpolation", &one_of(&Interpolation::ALL.map(Interpolation::name)))),
-    }
-}
-
-/// A level of each channel, or one for all of them.
-fn levels(value: Argument) -> PyResult<[u8; 3]> {
-    let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
-    let each = || {
-        let [red, green, blue] = items(value)?;
-        Some([level(&red)?, level(&green)?, level(&blue)?])
-    };
-    let fill = level(value).map(|level| [level; 3]).or_else(each);
-    fill.ok_or_else(|| refused(value, "fill", "an int from 0 to 255, or three of them"))
-}
-
-fn pixel_layout(value: Argument) -> PyResult<Layout> {
-    match value.cast::<PyString>() {
-        Ok(name) => name.to_str()?.parse::<Layout>().or_raise(value.py()),
-        Err(_) => Err(refused(value, "layout", &one_of(&Layout::ALL.map(Layout::name)))),
-    }
-}
-
-/// Names as a sentence lists them: `'a', 'b' or 'c'`.
-fn one_of(names: &[&str]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
-    match quoted.split_last() {
-        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
-        _ => quoted.join(""),
-    }
-}

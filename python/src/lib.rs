@@ -46,6 +46,8 @@ fn _forebay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(program::main, module)?)?;
     module.add_function(wrap_pyfunction!(text::parse_size, module)?)?;
     module.add_function(wrap_pyfunction!(text::shown, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::denied_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(loader::denied_values, module)?)?;
     lists::add(module)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<categories::Counts>()?;

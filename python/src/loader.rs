@@ -1,9 +1,10 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
 use forebay::internals::loader::{Stats, Verdict};
-use forebay::{Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position};
+use forebay::internals::shard::row_key;
+use forebay::{Deny, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position, RowPlace};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
@@ -22,19 +23,20 @@ pub(crate) struct Loader {
 #[pymethods]
 impl Loader {
     /// Builds a loader with `options`, the fields of a [`LoaderSpec`], over an open data set. A filter, given as JSON, may
-    /// read rows, so it waits without the interpreter.
+    /// read rows, so it waits without the interpreter. `numbered` has each step say which rows it holds.
     #[new]
-    #[pyo3(signature = (dataset, options, filter=None))]
+    #[pyo3(signature = (dataset, options, filter=None, numbered=false))]
     fn new(
         py: Python<'_>,
         dataset: &Bound<'_, PyAny>,
         options: &Bound<'_, PyDict>,
         filter: Option<&str>,
+        numbered: bool,
     ) -> PyResult<Self> {
         let mut spec: LoaderSpec = options::read(options).or_raise(py)?;
         spec.filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let dataset = opened(dataset)?;
-        let build = move || dataset.loader().spec(spec).build();
+        let build = move || dataset.loader().spec(spec).numbered(numbered).build();
         Ok(Loader { loader: Home::new(interruptible(py, build)?) })
     }
 
@@ -59,6 +61,51 @@ impl Loader {
         self.loader.get(py)?.handed_over(step.receipt());
         step.arrived();
         Ok(())
+    }
+
+    /// Of each row of a step its ordinal in the data set, and the key that random image operations are drawn from: 8
+    /// bytes each, as this machine orders them.
+    fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
+        let seed = self.loader.get(py)?.spec().shuffle.seed();
+        let (numbers, epoch) = (step.receipt().numbers(), step.receipt().epoch());
+        let bytes = |of: &dyn Fn(u64) -> u64| {
+            let all: Vec<u8> = numbers.iter().flat_map(|&row| of(row).to_ne_bytes()).collect();
+            PyBytes::new(py, &all).unbind()
+        };
+        Ok((bytes(&|row| row), bytes(&|row| row_key(seed, epoch, row))))
+    }
+
+    /// File, row group and row of the row with this ordinal in the data set.
+    fn row_place(&self, py: Python<'_>, row: u64) -> PyResult<Option<(String, usize, u64)>> {
+        let place = self.loader.get(py)?.row_place(row);
+        Ok(place.and_then(|place| Some((place.file?.to_string(), place.row_group?, place.row?))))
+    }
+
+    /// The rows of a step, in the order of delivery. A step is counted from the beginning of its epoch or, without one, from
+    /// that of epoch 0; without a step it is the one that comes next. Of this rank, unless another one is named.
+    #[pyo3(signature = (step=None, epoch=None, rank=None))]
+    fn which(
+        &self,
+        py: Python<'_>,
+        step: Option<u64>,
+        epoch: Option<u64>,
+        rank: Option<u32>,
+    ) -> PyResult<Vec<Place>> {
+        let loader = self.loader.get(py)?;
+        let rank = rank.unwrap_or_else(|| loader.spec().shard.rank());
+        py.detach(|| {
+            let run = loader.rewind();
+            let steps = run.steps().max(1);
+            let rows = match step {
+                None => run.next(rank),
+                Some(step) => match epoch {
+                    Some(epoch) => run.step(epoch, step, rank),
+                    None => run.step(step / steps, step % steps, rank),
+                },
+            };
+            Ok(rows?.into_iter().map(place).collect())
+        })
+        .or_raise(py)
     }
 
     /// Raises in a forked child.
@@ -118,6 +165,25 @@ impl Loader {
             py.detach(|| loader.close());
         }
     }
+}
+
+/// File, row group, row, and the row's number.
+pub(crate) type Place = (String, usize, u64, i64);
+
+pub(crate) fn place(row: RowPlace) -> Place {
+    (row.file.to_string(), row.row_group, row.row, row.id.get())
+}
+
+/// A list of rows in a file, as JSON.
+#[pyfunction]
+pub(crate) fn denied_rows(py: Python<'_>, location: String) -> PyResult<String> {
+    interruptible(py, move || json(&Deny::read(&location)?))
+}
+
+/// A list of a column's values in a file, as JSON.
+#[pyfunction]
+pub(crate) fn denied_values(py: Python<'_>, column: String, location: String) -> PyResult<String> {
+    interruptible(py, move || json(&Deny::read_values(&column, &location)?))
 }
 
 pub(crate) fn parse_filter(filter: &str) -> forebay::Result<Filter> {

@@ -19,6 +19,10 @@ use crate::memory::Memory;
 use crate::ragged::Offsets;
 use crate::{errors, nulls, objects, texts};
 
+/// The name under which the field of images of differing sizes says so, and what it says.
+const KIND: &str = "forebay:kind";
+const IMAGES: &str = "images";
+
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
     nulls::refuse(py, field, column.as_ref())?;
@@ -38,7 +42,10 @@ fn delivered<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult
             let list = column.as_list::<i64>();
             let offsets = Offsets::of(list.offsets().clone());
             let values = delivered(py, item, &offsets.items(list.values()))?;
-            offsets.ragged(py, values)
+            match field.metadata().get(KIND).map(String::as_str) {
+                Some(IMAGES) => offsets.images(py, values),
+                _ => offsets.ragged(py, values),
+            }
         }
         DataType::Map(entries, _) => {
             let map = column.as_map();

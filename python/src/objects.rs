@@ -10,13 +10,19 @@ use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
-use crate::dense::{self, Dense};
+use crate::dense::{self, Dense, Element};
 use crate::memory::Memory;
 use crate::{errors, numpy};
 
+/// Texts that are remembered while a column is made: enough for the names of categories, and in the first-level cache.
+const KNOWN_TEXTS: usize = 64;
+
 /// A one-dimensional numpy array of objects.
 pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    of(py, list(py, field, column)?.iter().map(Ok))
+    match texts(py, column) {
+        Some(texts) => texts.array(py),
+        None => of(py, values(py, field, column)?.into_iter().map(Ok)),
+    }
 }
 
 /// The rows of a column as a list of objects.
@@ -29,20 +35,18 @@ pub(crate) fn of<'py>(
     py: Python<'py>,
     values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let array = py.import("numpy")?.call_method1("empty", (values.len(), "O"))?;
-    // Element by element: numpy would make a list of equal lists two-dimensional.
-    for (row, value) in values.enumerate() {
-        array.set_item(row, value?)?;
-    }
-    Ok(array)
+    let values = values.collect::<PyResult<Vec<_>>>()?;
+    let (rows, list) = (values.len(), PyList::new(py, values)?);
+    // `numpy.array` would make a list of equal lists two-dimensional.
+    py.import("numpy")?.call_method1("fromiter", (list, "O", rows))
 }
 
 /// The rows of a column as objects.
 fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
+    if let Some(texts) = texts(py, column) {
+        return Ok(texts.rows());
+    }
     let mut values = match column.data_type() {
-        DataType::Utf8 => text(py, column.as_string::<i32>().iter()),
-        DataType::LargeUtf8 => text(py, column.as_string::<i64>().iter()),
-        DataType::Utf8View => text(py, column.as_string_view().iter()),
         DataType::Binary => binary(py, column.as_binary::<i32>().iter()),
         DataType::LargeBinary => binary(py, column.as_binary::<i64>().iter()),
         DataType::BinaryView => binary(py, column.as_binary_view().iter()),
@@ -83,8 +87,65 @@ fn values<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Ve
     Ok(values)
 }
 
-fn text<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a str>>) -> Vec<Bound<'py, PyAny>> {
-    rows.map(|row| PyString::new(py, row.unwrap_or_default()).into_any()).collect()
+/// Objects, and for each row which of them it has.
+struct Shared<'py> {
+    objects: Vec<Bound<'py, PyAny>>,
+    /// numpy's type of indices.
+    indices: Vec<i64>,
+}
+
+impl<'py> Shared<'py> {
+    /// The object of each row.
+    fn rows(self) -> Vec<Bound<'py, PyAny>> {
+        self.indices.iter().map(|&index| self.objects[index as usize].clone()).collect()
+    }
+
+    /// A numpy array of the object of each row, which numpy fills at some three times the rate of a list.
+    fn array(self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, each_its_own) = (self.indices.len(), self.objects.len() == self.indices.len());
+        let objects = of(py, self.objects.into_iter().map(Ok))?;
+        if each_its_own {
+            return Ok(objects);
+        }
+        let (buffer, shape, element) = (self.indices.into(), vec![rows], Element::Int(8));
+        objects.call_method1("take", (numpy::view(py, Dense { buffer, shape, element })?,))
+    }
+}
+
+/// The rows of a column of text, else `None`.
+fn texts<'py>(py: Python<'py>, column: &ArrayRef) -> Option<Shared<'py>> {
+    match column.data_type() {
+        DataType::Utf8 => Some(shared(py, column.as_string::<i32>().iter())),
+        DataType::LargeUtf8 => Some(shared(py, column.as_string::<i64>().iter())),
+        DataType::Utf8View => Some(shared(py, column.as_string_view().iter())),
+        _ => None,
+    }
+}
+
+/// A text that was among the last ones is the same object again: most are names of few things.
+fn shared<'a, 'py>(py: Python<'py>, rows: impl ExactSizeIterator<Item = Option<&'a str>>) -> Shared<'py> {
+    let mut known = [None::<(&str, i64)>; KNOWN_TEXTS];
+    let mut none = None;
+    let (mut objects, mut indices) = (Vec::new(), Vec::with_capacity(rows.len()));
+    for row in rows {
+        let mut add = |object: Bound<'py, PyAny>| {
+            objects.push(object);
+            objects.len() as i64 - 1
+        };
+        let index = match row {
+            Some(text) => {
+                let last = text.as_bytes().last().map_or(0, |byte| usize::from(*byte));
+                let place = &mut known[(text.len() ^ last) % KNOWN_TEXTS];
+                match place {
+                    Some((before, index)) if *before == text => *index,
+                    _ => place.insert((text, add(PyString::new(py, text).into_any()))).1,
+                }
+            }
+            None => *none.get_or_insert_with(|| add(py.None().into_bound(py))),
+        };
+        indices.push(index);
+    }
+    Shared { objects, indices }
 }
 
 fn binary<'a, 'py>(py: Python<'py>, rows: impl Iterator<Item = Option<&'a [u8]>>) -> Vec<Bound<'py, PyAny>> {

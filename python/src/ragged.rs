@@ -29,6 +29,24 @@ impl Offsets {
         py: Python<'py>,
         items: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        self.named(py, "Ragged", items)
+    }
+
+    /// The same for images, whose rows form arrays.
+    pub(crate) fn images<'py>(
+        self,
+        py: Python<'py>,
+        items: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        self.named(py, "Images", items)
+    }
+
+    fn named<'py>(
+        self,
+        py: Python<'py>,
+        class: &str,
+        items: Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         let first = self.0.first();
         let offsets: Buffer = match first {
             0 => {
@@ -38,6 +56,6 @@ impl Offsets {
             _ => self.0.iter().map(|offset| offset - first).collect(),
         };
         let offsets = numpy::asarray(py, Memory::flat(offsets, Element::Int(8)))?;
-        py.import("forebay.ragged")?.getattr("Ragged")?.call1((items, offsets))
+        py.import("forebay.ragged")?.getattr(class)?.call1((items, offsets))
     }
 }

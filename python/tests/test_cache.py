@@ -60,10 +60,11 @@ def _run(where: str, cache: str, rank: int, results: multiprocessing.Queue[tuple
     shard = fb.Shard(rank=rank, world=2)
     loader = small(Path(where), shard=shard, cache=fb.DiskCache(cache, max_bytes="1GB"))
     batches = [ids(loader.epoch(number)) for number in range(4)]
-    # Rows are in use before they are written.
+    # Rows are in use before they are written, and an entry is there before it is counted.
     patience = time.monotonic() + 20
-    while kept(loader)["written"] < kept(loader)["misses"] and time.monotonic() < patience:
+    while kept(loader)["entries"] < ROW_GROUPS and time.monotonic() < patience:
         time.sleep(0.01)
+    time.sleep(0.5)
     results.put((rank, batches[0] + batches[1], kept(loader)["written"]))
 
 

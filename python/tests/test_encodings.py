@@ -194,6 +194,19 @@ def test_an_unknown_value_is_a_bad_row_with_its_place(tmp_path: Path) -> None:
                 assert sorted(row.row for row in loader.skipped()) == [3, 11]
 
 
+def test_lists_of_one_length_are_rows_of_codes(tmp_path: Path) -> None:
+    lists = [[1, 5], [5, 5], None, [7, 1]]
+    table = pa.table({"x": pa.array(lists, pa.list_(pa.int32(), 2))})
+    pq.write_table(table, tmp_path / "x.parquet")
+    known = fb.Vocabulary([1, 5, 7])
+    with fb.Loader(tmp_path, encode={"x": known}, fill_null={"x": 7}, batch_size=4) as train:
+        assert next(iter(train))["x"].tolist() == [[0, 1], [1, 1], [2, 2], [2, 0]]
+    with fb.Loader(tmp_path, encode={"x": fb.Vocabulary([1, 5])}, batch_size=4, on_bad_row=fb.Skip(at_most=2)) as train:
+        assert next(iter(train))["x"].tolist() == [[0, 1], [1, 1]]
+    with fb.Loader(tmp_path, encode={"x": fb.Hash(8)}, fill_null={"x": 7}, batch_size=4) as train:
+        assert next(iter(train))["x"].shape == (4, 2)
+
+
 def test_a_null_has_the_code_of_its_fill(tmp_path: Path) -> None:
     table = pa.table(
         {

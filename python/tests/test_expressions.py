@@ -202,14 +202,29 @@ def test_expressions_of_pyarrow_that_mean_something_else_are_refused() -> None:
         (x / 2 == 1, "'divide_checked'"),
         (pc.match_like(x, "%a"), "'match_like'"),
         (pc.starts_with(x, "a", ignore_case=True), "'starts_with'"),
-        (x.is_null(nan_is_null=True), "'is_null'"),
-        (x & (x > 1), "a column as a condition"),
-        (x, "a value and not a condition"),
+        (~(x + 1), "'invert'"),
+        ((x + 1) & (x > 1), "a value as a condition"),
+        (x + 1, "a value and not a condition"),
     ):
         with pytest.raises(fb.InvalidError, match=said):
             fb.Loader("nowhere", filter=expression)
     both = pc.field("x").isin(pa.array([1, None]))
     assert repr(fb.filters.settled(both)) == "fb.col('x').is_in([1]) | fb.col('x').is_null()"
+
+
+def test_columns_of_booleans_are_conditions_and_nan_can_be_asked_for(tmp_path: Path) -> None:
+    nan = float("nan")
+    columns = {"id": range(6), "b": [True, False, None] * 2, "f": [1.0, nan, None, nan, 2.0, nan], "n": range(6)}
+    pq.write_table(want := pa.table(columns), tmp_path / "0.parquet", row_group_size=2)
+    data, b, f = fb.Dataset(tmp_path), pc.field("b"), pc.field("f")
+    for theirs in (b, ~b, b | (f > 0), ~b & pc.is_nan(f), pc.is_nan(f), ~pc.is_nan(f), f.is_null(nan_is_null=True)):
+        assert ids(data, theirs) == want.filter(theirs)["id"].to_pylist(), theirs
+    with pytest.raises(fb.InvalidError, match='column "n"'):
+        ids(data, pc.field("n") | b)
+    pl = pytest.importorskip("polars")
+    rows, b, f = pl.from_arrow(want), pl.col("b"), pl.col("f")
+    for theirs in (b, ~b, b & f.is_nan(), f.is_nan(), f.is_not_nan(), ~f.is_nan() | b):
+        assert ids(data, theirs) == rows.filter(theirs)["id"].to_list(), theirs
 
 
 def test_expressions_of_polars(table: Path) -> None:
@@ -283,6 +298,20 @@ def test_numbers_are_compared_to_the_last_bit(tmp_path: Path) -> None:
     assert ids(data, fb.col("f") >= whole) == ids(data, fb.col("f") + 0 >= whole) == [1, 2, 5]
     assert ids(data, fb.col("f") > 2**63 - 1) == [2, 5]
     assert ids(data, fb.col("f") != whole) == list(range(6))
+
+
+def test_integers_of_64_bits_without_a_sign_are_compared_up_to_the_last(tmp_path: Path) -> None:
+    values = [0, 2**63 - 1, 2**63, 2**64 - 1, None]
+    table = pa.table({"u": pa.array(values, pa.uint64()), "id": range(5)})
+    pq.write_table(table, tmp_path / "u.parquet", row_group_size=2, bloom_filter_options={"u": True})
+    data = fb.Dataset(tmp_path / "u.parquet")
+    for value in (2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1):
+        equal = [row for row, stored in enumerate(values) if stored == value]
+        assert ids(data, fb.col("u") == value) == ids(data, [("u", "in", [value])]) == equal
+        assert ids(data, fb.col("u") >= value) == [r for r, v in enumerate(values) if v is not None and v >= value]
+        assert ids(data, fb.col("u") + 0 < value) == [r for r, v in enumerate(values) if v is not None and v < value]
+    with pytest.raises(fb.InvalidError, match=r"from -2\*\*63 to 2\*\*64 - 1"):
+        ids(data, fb.col("u") == 2**64)
 
 
 def test_dates_are_compared_in_lists_of_terms_too(table: Path) -> None:

@@ -132,7 +132,7 @@ def test_they_are_those_of_torchvision(data: Path) -> None:
 @pytest.mark.parametrize("grey", [False, True])
 def test_every_form_is_filled(data: Path, layout: Any, dtype: Any, grey: bool) -> None:
     fill = (3.0, 5.0, 7.0) if dtype == "uint8" else (-1.5, 0.25, 2.0)
-    image = fb.Image.fit(CANVAS, fill=fill).dtype(dtype).layout(layout)
+    image = fb.Image.fit(CANVAS, fill=fill[0] if grey else fill).dtype(dtype).layout(layout)
     plain = fb.Image.fit(CANVAS)
     if grey:
         image, plain = image.grayscale(), plain.grayscale()

@@ -260,9 +260,11 @@ def test_tensorflow_gets_a_dataset(plain: Path) -> None:
             assert y.dtype == tf.int64
 
 
-@pytest.mark.parametrize("framework", ["torch", "keras", "jax", "tensorflow"])
+@pytest.mark.parametrize(
+    "framework", ["torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers"]
+)
 def test_a_missing_framework_is_named(framework: str) -> None:
-    module = "tf" if framework == "tensorflow" else framework
+    module = {"tensorflow": "tf", "transformers": "hf"}.get(framework, framework)
     script = (
         f"import sys; sys.modules[{framework!r}] = None\n"
         "import forebay as fb\n"
@@ -296,6 +298,7 @@ def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, ba
 
 
 def test_importing_the_package_imports_no_framework() -> None:
-    script = "import sys, forebay; print({'torch', 'keras', 'jax', 'tensorflow'} & set(sys.modules))"
+    frameworks = {"torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers"}
+    script = f"import sys, forebay; print({frameworks} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()"

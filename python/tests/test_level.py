@@ -2,11 +2,12 @@
 
 import os
 import platform
+import struct
 import subprocess
 import sys
 
 import pytest
-from forebay import _level
+from forebay import _forebay, _level
 
 V3 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 avx avx2 bmi1 bmi2 f16c fma abm movbe xsave".split()
 
@@ -55,3 +56,24 @@ def test_a_level_that_the_package_carries_runs():
     if asked.returncode and "not in this package" in asked.stderr:
         pytest.skip("x86-64-v3: not for this processor, or not a wheel that `make dist` made")
     assert asked.stdout.split() == ["x86-64-v3", "forebay._forebay"], asked.stderr
+
+
+def dynamic_entries(elf):
+    """The tags and values of a shared library's dynamic section, for 64-bit little-endian ELF."""
+    (headers,) = struct.unpack_from("<Q", elf, 32)
+    size, count = struct.unpack_from("<HH", elf, 54)
+    for at in range(headers, headers + size * count, size):
+        kind, _, offset, _, _, length, _, _ = struct.unpack_from("<IIQQQQQQ", elf, at)
+        if kind == 2:
+            return dict(struct.iter_unpack("<qQ", elf[offset : offset + length]))
+    return {}
+
+
+@pytest.mark.skipif(sys.platform != "linux" or sys.byteorder != "little", reason="of shared libraries on Linux")
+def test_the_compiled_half_leaves_static_memory_of_threads_to_others():
+    """A process has some 1.6 kB of it for all libraries that are loaded late, and torch and scikit-learn need theirs."""
+    with open(_forebay.__file__, "rb") as file:
+        entries = dynamic_entries(file.read())
+    assert entries, "no dynamic section"
+    flags, static_tls = entries.get(30, 0), 0x10
+    assert not flags & static_tls

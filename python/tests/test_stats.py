@@ -95,6 +95,21 @@ def test_a_slow_conversion_is_named_though_the_loop_does_it_when_it_looks(number
     is_named("hand_over", run)
 
 
+def test_metrics_are_the_position_and_all_numbers_of_the_report(numbers: Path) -> None:
+    with small(numbers, columns=["id"], batch_size=500) as loader:
+        next(iter(loader))
+        metrics, report = loader.metrics("data/"), loader.stats().to_dict()
+        assert metrics["data/epoch"] == 0 and metrics["data/row"] == 500
+        assert metrics["data/stages/hand_over/items"] == report["stages"]["hand_over"]["items"] == 1
+        assert metrics["data/memory/budget"] == report["memory"]["budget"]
+        assert all(type(value) is float for value in metrics.values())
+        # A tracker wants the same names each time, but for percentiles of what did not happen yet.
+        assert metrics.keys() == loader.metrics("data/").keys()
+        assert loader.metrics().keys() == {f"forebay/{name.removeprefix('data/')}" for name in metrics}
+        with pytest.raises(fb.InvalidError, match="prefix must be a str, got int"):
+            loader.metrics(1)  # type: ignore[arg-type]
+
+
 def test_the_batches_of_a_framework_count_as_handed_over(numbers: Path) -> None:
     pytest.importorskip("torch")
     with small(numbers, columns=["id", "x"], batch_size=100) as loader:

@@ -149,7 +149,7 @@ def test_values_are_frozen() -> None:
         (lambda: parse_bytes(0, "memory"), "memory must be at least 1 byte"),
         (lambda: parse_bytes("", "memory"), "memory must be a size, got ''"),
         (lambda: to_json([("a", "~", 1)]), "must be one of =, .*, got '~'"),
-        (lambda: to_json([("a", "<", 10**5000)]), r"from -2\*\*63 to 2\*\*63 - 1, got an int of 16610 bits"),
+        (lambda: to_json([("a", "<", 10**5000)]), r"from -2\*\*63 to 2\*\*64 - 1, got an int of 16610 bits"),
         (lambda: fb.Shuffle(seed=10**5000), "seed must fit 64 bits, got an int of 16610 bits"),
         (lambda: fb.Skip(at_most=-(10**5000)), "at_most must be at least 0, got an int of 16610 bits"),
         (lambda: parse_bytes(10**5000, "memory"), "fit 64 bits, got an int of 16610 bits"),

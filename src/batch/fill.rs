@@ -92,7 +92,7 @@ impl Fill {
     }
 
     /// The number, if it is one.
-    pub(super) fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<f64> {
         match self {
             Fill::Number(number) => Some(*number),
             _ => None,

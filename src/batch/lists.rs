@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, LargeListArray, ListArray, MapArray,
-    make_array,
+    Array, ArrayRef, AsArray, BooleanArray, FixedSizeListArray, LargeListArray, MapArray, make_array,
 };
 use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use crate::arrow::datatypes::DataType;
@@ -15,29 +14,61 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
+/// A list of a source: where its values are among those of the source, as far as there are any.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredList {
+    pub(crate) source: usize,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+}
+
+impl StoredList {
+    pub(crate) fn len(&self) -> usize {
+        self.to - self.from
+    }
+}
+
+/// The selected lists where they are, `None` for those that are null, and the values of each source.
+pub(crate) fn stored_lists<'a>(
+    sources: &[&'a dyn Array],
+    selection: &Selection,
+) -> Result<(Vec<&'a ArrayRef>, Vec<Option<StoredList>>)> {
+    let parts = sources.iter().map(|source| parts(*source)).collect::<Result<Vec<_>>>()?;
+    let mut lists = Vec::with_capacity(selection.len());
+    selection.for_each(|source, row| {
+        lists.push(sources[source].is_valid(row).then(|| {
+            let (from, to) = parts[source].1.of(row);
+            StoredList { source, from, to }
+        }));
+    });
+    Ok((parts.into_iter().map(|(values, _)| values).collect(), lists))
+}
+
+/// The values of lists, and where each list begins and ends among them.
+fn parts(array: &dyn Array) -> Result<(&ArrayRef, Bounds<'_>)> {
+    if let Some(lists) = array.as_list_opt::<i32>() {
+        return Ok((lists.values(), Bounds::Short(lists.value_offsets(), lists.values().len())));
+    }
+    let lists = array.as_list_opt::<i64>().ok_or_else(disagreement)?;
+    Ok((lists.values(), Bounds::Long(lists.value_offsets(), lists.values().len())))
+}
+
 /// Lists and maps of differing length. A map is a list of its entries.
 pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let mut values: Vec<&dyn Array> = Vec::with_capacity(sources.len());
     let mut bounds: Vec<Bounds<'_>> = Vec::with_capacity(sources.len());
-    match sources[0].data_type() {
-        DataType::List(_) => {
-            for array in downcast::<ListArray>(sources)? {
-                values.push(array.values());
-                bounds.push(Bounds::Short(array.value_offsets(), array.values().len()));
+    for source in sources {
+        let (items, of) = match source.as_map_opt() {
+            Some(map) => {
+                (map.entries() as &dyn Array, Bounds::Short(map.value_offsets(), map.entries().len()))
             }
-        }
-        DataType::Map(..) => {
-            for array in downcast::<MapArray>(sources)? {
-                values.push(array.entries());
-                bounds.push(Bounds::Short(array.value_offsets(), array.entries().len()));
+            None => {
+                let (items, of) = parts(*source)?;
+                (items.as_ref(), of)
             }
-        }
-        _ => {
-            for array in downcast::<LargeListArray>(sources)? {
-                values.push(array.values());
-                bounds.push(Bounds::Long(array.value_offsets(), array.values().len()));
-            }
-        }
+        };
+        values.push(items);
+        bounds.push(of);
     }
     let mut offsets: Vec<i64> = Vec::with_capacity(selection.len() + 1);
     offsets.push(0);

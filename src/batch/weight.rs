@@ -32,6 +32,12 @@ pub(crate) fn weigh(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
     picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).sum()
 }
 
+/// The bytes of the one among them that takes the most.
+pub(crate) fn heaviest(sources: &[&dyn Array], picks: &[(u32, u32)]) -> u64 {
+    let sources: Vec<Lengths<'_>> = sources.iter().map(|source| Lengths::of(*source)).collect();
+    picks.iter().map(|&(source, row)| sources[source as usize].at(row as usize)).max().unwrap_or(0)
+}
+
 /// The lengths of an array's values.
 ///
 /// Other processes may change those of mapped rows at any time, so each is limited to the bytes that there are.
@@ -163,6 +169,7 @@ mod tests {
             Some(vec![Some(3)]),
         ]);
         assert_eq!((longest(&lists), weigh(&[&lists], &[(0, 0), (0, 1), (0, 2)])), (16, 3 * 8 + 12));
+        assert_eq!(heaviest(&[&lists], &[(0, 1), (0, 0), (0, 2)]), 16);
         let numbers = Int32Array::from(vec![1, 2, 3]);
         assert_eq!(longest(&numbers), 0, "counted elsewhere");
     }

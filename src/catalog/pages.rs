@@ -31,7 +31,7 @@ impl PageLocations {
     pub(crate) fn read(bytes: &[u8], chunk: &ColumnChunk<'_>, rows: u64) -> Option<Self> {
         let rows = u32::try_from(rows).ok()?;
         let mut pages = None;
-        Compact::new(bytes).structure(&mut |input, id, kind| match id {
+        Compact::new(bytes).structure(|input, id, kind| match id {
             1 => {
                 pages = Some(input.list_of(kind, |input, _| page(input))?);
                 Some(())
@@ -93,7 +93,7 @@ impl PageLocations {
 /// Reads a page's location: its first row and its bytes.
 fn page(input: &mut Compact<'_>) -> Option<(u32, Range<u64>)> {
     let (mut offset, mut length, mut first) = (None, None, None);
-    input.structure(&mut |input, id, kind| {
+    input.structure(|input, id, kind| {
         match id {
             1 => offset = Some(u64::try_from(input.i64(kind)?).ok()?),
             2 => length = Some(u64::try_from(input.i32(kind)?).ok()?),

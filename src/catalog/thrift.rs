@@ -48,7 +48,7 @@ impl<'a> Compact<'a> {
     /// Reads a structure: calls `field` with each field's id and type, which reads or skips its value.
     pub(crate) fn structure(
         &mut self,
-        field: &mut dyn FnMut(&mut Self, i16, u8) -> Option<()>,
+        mut field: impl FnMut(&mut Self, i16, u8) -> Option<()>,
     ) -> Option<()> {
         let mut id = 0i16;
         loop {
@@ -126,7 +126,10 @@ impl<'a> Compact<'a> {
 
     /// Skips the value of a field: as it is declared, or, if it is not declared, as it is written.
     pub(crate) fn field(&mut self, declared: &[Field], id: i16, kind: u8) -> Option<()> {
-        match declared.iter().find(|(declared, _)| *declared == id) {
+        // Most structures declare their fields one after the other, from 1.
+        let likely = usize::try_from(id).ok().and_then(|id| declared.get(id.checked_sub(1)?));
+        let likely = likely.filter(|(declared, _)| *declared == id);
+        match likely.or_else(|| declared.iter().find(|(declared, _)| *declared == id)) {
             Some((_, declared)) => self.declared(declared, kind),
             None => self.skip(kind),
         }
@@ -150,7 +153,7 @@ impl<'a> Compact<'a> {
                     false => self.skip_element(kind, DEEPEST),
                 })
             }
-            Kind::Struct(fields) => self.structure(&mut |input, id, kind| input.field(fields, id, kind)),
+            Kind::Struct(fields) => self.structure(|input, id, kind| input.field(fields, id, kind)),
             Kind::Bool | Kind::I8 | Kind::I64 | Kind::Double | Kind::Binary => self.skip(kind),
         }
     }
@@ -192,7 +195,7 @@ impl<'a> Compact<'a> {
                     self.skip_element(kinds & 0x0f, deeper)
                 })
             }
-            STRUCT => self.structure(&mut |input, _, kind| input.skip_within(kind, deeper)),
+            STRUCT => self.structure(|input, _, kind| input.skip_within(kind, deeper)),
             _ => None,
         }
     }
@@ -240,7 +243,7 @@ mod tests {
         let mut input = Compact::new(&bytes);
         let mut seen = Vec::new();
         input
-            .structure(&mut |input, id, kind| {
+            .structure(|input, id, kind| {
                 seen.push(id);
                 if id == 1 {
                     assert_eq!(input.i32(kind)?, -3);
@@ -269,7 +272,7 @@ mod tests {
             [(1, Kind::I32), (2, Kind::I16), (3, Kind::List(&Kind::I32)), (4, Kind::Bool)];
         let read = |bytes: &[u8]| {
             let mut input = Compact::new(bytes);
-            input.structure(&mut |input, id, kind| input.field(&FIELDS, id, kind))?;
+            input.structure(|input, id, kind| input.field(&FIELDS, id, kind))?;
             (input.remaining() == 0).then_some(())
         };
         let varint = |value: i64| {
@@ -298,7 +301,7 @@ mod tests {
             for (id, declared) in &FIELDS {
                 let bytes = [&[(id << 4) as u8 | kind][..], &value].concat();
                 let fits = kind == declared.written() || *id == 4 && kind == BOOL_FALSE;
-                let read = Compact::new(&bytes).structure(&mut |input, id, kind| {
+                let read = Compact::new(&bytes).structure(|input, id, kind| {
                     input.field(&FIELDS, id, kind)?;
                     assert!(fits, "{id} as {kind}");
                     None

@@ -21,6 +21,7 @@ mod plan;
 mod random;
 mod synth;
 mod units;
+mod which;
 
 use std::ffi::OsString;
 
@@ -63,6 +64,7 @@ enum Verb {
     Bench(Box<bench::Args>),
     Doctor(Box<doctor::Args>),
     Cache(cache::Args),
+    Which(which::Args),
     Synth(synth::Args),
 }
 
@@ -113,6 +115,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Bench(args) => bench::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Cache(args) => cache::run(&args),
+        Verb::Which(args) => which::run(&args),
         Verb::Synth(args) => synth::run(&args),
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
+use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, Slot};
 use crate::cache::Tier;
-use crate::decode::{Form, Image, PixelType, RowKey, Workspace, decode_within, needs_stable};
+use crate::decode::{Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable};
 use crate::error::{Error, Result};
 
 /// Decodes images.
@@ -23,7 +24,8 @@ pub(crate) struct ImageCodec {
 
 impl ImageCodec {
     pub(crate) fn new(image: Image) -> Self {
-        ImageCodec { slot: image.bytes_per_image(), image, is_followed: false }
+        let size = if image.is_ragged() { SIZE_BYTES } else { 0 };
+        ImageCodec { slot: image.bytes_per_image() + size, image, is_followed: false }
     }
 
     /// The same for images that other columns follow.
@@ -47,9 +49,15 @@ impl ColumnCodec for ImageCodec {
             // Arrow has no bfloat16: its bits travel as 16-bit words under a name of our own.
             PixelType::BF16 => DataType::UInt16,
         };
-        let mut field = tensor_field(stored.name(), &self.image.shape(), item)?;
+        let mut field = match self.image.is_ragged() {
+            true => Field::new("item", item, false),
+            false => tensor_field(stored.name(), &self.image.shape(), item)?,
+        };
         if self.image.pixel_type() == PixelType::BF16 {
             field.metadata_mut().insert("forebay:dtype", "bfloat16");
+        }
+        if self.image.is_ragged() {
+            field = images_field(stored.name(), &self.image, field);
         }
         Ok(Arc::new(field))
     }
@@ -59,7 +67,20 @@ impl ColumnCodec for ImageCodec {
     }
 
     fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
-        decode_within(workspace, &self.image, cell.stable_if(needs_stable), key, slot)
+        let cell = cell.stable_if(needs_stable);
+        let (pixels, size) = slot.split_at_mut(self.image.bytes_per_image());
+        decode_within(workspace, &self.image, cell, key, pixels)?;
+        if self.image.is_ragged() {
+            write_size(size, Drawn::of(&self.image, cell, key)?.target());
+        }
+        Ok(())
+    }
+
+    fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
+        if !self.image.is_ragged() {
+            return Ok(None);
+        }
+        pack(slots, self.slot, self.image.channels() * self.image.pixel_type().bytes()).map(Some)
     }
 
     fn noun(&self) -> Noun {

@@ -19,6 +19,7 @@ mod image;
 mod masked;
 mod pad;
 mod plain;
+mod ragged;
 mod tensor;
 mod tensors;
 mod text;
@@ -44,6 +45,7 @@ pub(crate) use masked::{MaskedCodec, NullMaskCodec, masked_fill};
 pub use pad::Pad;
 pub(crate) use pad::{PadCodec, PadMaskCodec};
 pub(crate) use plain::PlainCodec;
+pub(crate) use ragged::images;
 pub(crate) use tensor::tensor;
 pub(crate) use tensors::Declared;
 pub use tensors::{Tensor, TensorFormat};
@@ -51,7 +53,7 @@ pub(crate) use text::TextCodec;
 pub use text::TextFormat;
 
 use crate::batch::{Selection, gather};
-use crate::decode::{RowKey, Workspace};
+use crate::decode::{RowKey, Size, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Stage;
 
@@ -135,6 +137,13 @@ pub(crate) trait ColumnCodec: fmt::Debug + Send + Sync {
     fn decode(&self, cell: Cell<'_>, key: RowKey, workspace: &Workspace, slot: &mut [u8]) -> Result<()> {
         let _ = (cell, key, workspace, slot);
         Err(Error::new(ErrorKind::Internal, format!("{self:?} decodes no cells")))
+    }
+
+    /// Moves values that may be shorter than their slots together, to the front, and returns their sizes: the column is one of
+    /// [`images`] then. `None`: slots are full. For [`Slot::Fixed`] alone.
+    fn pack(&self, slots: &mut [u8]) -> Result<Option<Vec<Size>>> {
+        let _ = slots;
+        Ok(None)
     }
 
     /// The place of the column that this one follows, such as the image of boxes: its cells are passed along.

@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{ColumnCodec, GatheredRows, Noun};
 use crate::arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, FixedSizeListArray,
-    LargeListArray, make_array,
+    Array, ArrayData, ArrayRef, BooleanArray, BooleanBufferBuilder, FixedSizeListArray, LargeListArray,
+    make_array,
 };
-use crate::arrow::buffer::{Buffer, OffsetBuffer};
+use crate::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::batch::{Fill, Selection, gather, value_bytes};
+use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 const NOUN: Noun = Noun { one: "a list", several: "lists" };
@@ -114,22 +114,10 @@ impl Pad {
         Ok(Field::new(name, DataType::FixedSizeList(item, length), false))
     }
 
-    /// How many values of each list are delivered.
-    fn lengths(&self, lists: &LargeListArray) -> PaddedLengths {
-        let mut refused = Vec::new();
-        let most = self.length.unwrap_or(usize::MAX);
-        let lengths = lists.offsets().lengths().enumerate().map(|(row, length)| {
-            if length > most && !self.truncate {
-                let cause = format!("a list of {length} values, which is padded to {most}");
-                let hint = "pad to more values, or cut lists off with `truncate`";
-                refused.push((row, Error::new(ErrorKind::BadRow, cause).hint(hint)));
-            }
-            // A list that is null may have values under it.
-            if self.length.is_none() && lists.is_null(row) { 0 } else { length.min(most) }
-        });
-        let lengths: Vec<usize> = lengths.collect();
-        let row = self.length.unwrap_or_else(|| lengths.iter().copied().max().unwrap_or(0));
-        PaddedLengths { row, lengths, refused }
+    /// Values of each row.
+    fn row(&self, lists: &[Option<StoredList>]) -> usize {
+        let longest = || lists.iter().flatten().map(StoredList::len).max();
+        self.length.or_else(longest).unwrap_or(0)
     }
 
     /// The values of all rows as a column, with `row` values in each.
@@ -145,16 +133,6 @@ impl Pad {
             _ => Err(Error::new(ErrorKind::Internal, "rows of another type")),
         }
     }
-}
-
-/// The lengths of the lists of a batch.
-struct PaddedLengths {
-    /// Values of each row.
-    row: usize,
-    /// How many of them are those of its list.
-    lengths: Vec<usize>,
-    /// The lists that are too long.
-    refused: Vec<(usize, Error)>,
 }
 
 /// The type of the values of a list; `None` for any other type, and for lists of anything but numbers.
@@ -189,23 +167,55 @@ impl PadCodec {
         Ok(PadCodec { pad: pad.clone(), fill: fill.cloned(), bytes })
     }
 
-    /// The values of all rows, `row` of each.
+    /// Why a list cannot be delivered in rows of this length.
+    fn refusal(&self, list: Option<&StoredList>, nulls: &[Option<&NullBuffer>], row: usize) -> Option<Error> {
+        let bad = |cause: String, hint: &str| Some(Error::new(ErrorKind::BadRow, cause).hint(hint));
+        let Some(list) = list else {
+            return match self.fill {
+                Some(_) => None,
+                None => bad("null where a list is padded".into(), "give a value with `fill_null`"),
+            };
+        };
+        if list.len() > row && !self.pad.truncate {
+            let cause = format!("a list of {} values, which is padded to {row}", list.len());
+            return bad(cause, "pad to more values, or cut lists off with `truncate`");
+        }
+        let nulls = nulls[list.source].filter(|_| self.fill.is_none())?;
+        match nulls.slice(list.from, list.len().min(row)).null_count() {
+            0 => None,
+            _ => bad("null in a list that is padded".into(), "give a value with `fill_null`"),
+        }
+    }
+
+    /// The values of all lists in rows of this length.
     fn padded(
         &self,
-        lists: &LargeListArray,
-        lengths: &[usize],
+        values: &[&ArrayRef],
+        lists: &[Option<StoredList>],
         row: usize,
         item: &DataType,
     ) -> Result<Buffer> {
         let filler = value_bytes(item, self.pad.value)?;
+        let of_null = self.fill.as_ref().and_then(Fill::number);
+        let of_null = of_null.map(|value| value_bytes(item, value)).transpose()?;
         let width = filler.len();
-        let values = lists.values().to_data();
-        let stored = &values.buffers()[0].as_slice()[values.offset() * width..];
-        let mut rows = filler.repeat(lengths.len() * row);
-        let each = rows.chunks_exact_mut((row * width).max(1)).zip(lists.value_offsets()).zip(lengths);
-        for ((row, start), length) in each {
-            let start = *start as usize * width;
-            row[..length * width].copy_from_slice(&stored[start..start + length * width]);
+        let padding = filler.repeat(row);
+        let stored: Vec<ArrayData> = values.iter().map(|values| values.to_data()).collect();
+        let mut rows = Vec::with_capacity(lists.len() * padding.len());
+        for list in lists {
+            let begin = rows.len();
+            if let Some(StoredList { source, from, to }) = *list {
+                let data = &stored[source];
+                let to = to.min(from + row);
+                let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
+                rows.extend_from_slice(&bytes[from * width..to * width]);
+                if let (Some(nulls), Some(value)) = (data.nulls(), &of_null) {
+                    for at in (from..to).filter(|at| nulls.is_null(*at)) {
+                        rows[begin + (at - from) * width..][..width].copy_from_slice(value);
+                    }
+                }
+            }
+            rows.extend_from_slice(&padding[rows.len() - begin..]);
         }
         Ok(Buffer::from_vec(rows))
     }
@@ -218,20 +228,20 @@ impl ColumnCodec for PadCodec {
     }
 
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = gather(sources, selection, self.fill.as_ref())?;
-        let lists = gathered.as_list::<i64>();
-        let item = lists.value_type();
-        let PaddedLengths { row, lengths, mut refused } = self.pad.lengths(lists);
+        let (values, lists) = stored_lists(sources, selection)?;
+        let item = sources.first().and_then(|source| item_of(source.data_type())).unwrap_or(&DataType::Null);
+        let row = self.pad.row(&lists);
+        let nulls: Vec<Option<&NullBuffer>> = values.iter().map(|values| values.nulls()).collect();
+        let refused = lists.iter().enumerate();
+        let refused = refused.filter_map(|(at, list)| Some((at, self.refusal(list.as_ref(), &nulls, row)?)));
+        let refused = refused.collect();
         let data = ArrayData::builder(item.clone())
             .len(lists.len() * row)
-            .add_buffer(self.padded(lists, &lengths, row, &item)?)
+            .add_buffer(self.padded(&values, &lists, row, item)?)
             // Allocators align large buffers for every number type, but do not promise it for bytes.
             .align_buffers(true)
             .build()
             .or_fail()?;
-        refused.extend(nulls(lists, &lengths));
-        refused.sort_by_key(|(row, _)| *row);
-        refused.dedup_by_key(|(row, _)| *row);
         Ok((self.pad.rows(make_array(data), lists.len(), row)?, refused))
     }
 
@@ -246,22 +256,6 @@ impl ColumnCodec for PadCodec {
     fn noun(&self) -> Noun {
         NOUN
     }
-}
-
-/// The lists that are null, or have a null among the values that are delivered.
-fn nulls(lists: &LargeListArray, lengths: &[usize]) -> Vec<(usize, Error)> {
-    let bad = |cause: &str| Error::new(ErrorKind::BadRow, cause).hint("give a value with `fill_null`");
-    let offsets = lists.value_offsets();
-    let values = lists.values().nulls();
-    let each = lengths.iter().enumerate().filter_map(|(row, length)| {
-        if lists.is_null(row) {
-            return Some((row, bad("null where a list is padded")));
-        }
-        let has_null =
-            values.is_some_and(|nulls| nulls.slice(offsets[row] as usize, *length).null_count() > 0);
-        has_null.then(|| (row, bad("null in a list that is padded")))
-    });
-    each.collect()
 }
 
 /// Delivers which values of padded lists are their own, in a column that is not stored.
@@ -284,17 +278,16 @@ impl ColumnCodec for PadMaskCodec {
 
     /// Lists that are bad rows are those of the column itself.
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        let gathered = gather(sources, selection, None)?;
-        let lists = gathered.as_list::<i64>();
-        let PaddedLengths { row: most, lengths, .. } = self.pad.lengths(lists);
-        let mut own = BooleanBufferBuilder::new(lengths.len() * most);
-        for (row, length) in lengths.into_iter().enumerate() {
-            let length = if lists.is_null(row) { 0 } else { length };
+        let (_, lists) = stored_lists(sources, selection)?;
+        let row = self.pad.row(&lists);
+        let mut own = BooleanBufferBuilder::new(lists.len() * row);
+        for list in &lists {
+            let length = list.as_ref().map_or(0, StoredList::len).min(row);
             own.append_n(length, true);
-            own.append_n(most - length, false);
+            own.append_n(row - length, false);
         }
         let values: ArrayRef = Arc::new(BooleanArray::new(own.finish(), None));
-        Ok((self.pad.rows(values, lists.len(), most)?, Vec::new()))
+        Ok((self.pad.rows(values, lists.len(), row)?, Vec::new()))
     }
 
     fn row_bytes(&self) -> Option<u64> {
@@ -309,7 +302,7 @@ impl ColumnCodec for PadMaskCodec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::arrow::array::{Int16Array, ListArray};
+    use crate::arrow::array::{AsArray, Int16Array, ListArray};
     use crate::arrow::datatypes::Int16Type;
 
     type Lists = Vec<Option<Vec<Option<i16>>>>;

@@ -52,7 +52,9 @@ impl Output {
         }
         let shown = image.of_size(frame.target);
         self.fill_all(&shown, decoded, frame, &mut slot[..shown.bytes_per_image()])?;
-        spread_image(image, frame.target, slot);
+        if !image.is_ragged() {
+            spread_image(image, frame.target, slot);
+        }
         Ok(())
     }
 

@@ -5,7 +5,8 @@ use std::cell::RefCell;
 use super::jpeg::Decoder;
 use super::output::Output;
 
-thread_local!(static SCRATCH: RefCell<Scratch> = RefCell::default());
+// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
+thread_local!(static SCRATCH: RefCell<Box<Scratch>> = RefCell::default());
 
 /// One thread's decoder and buffers.
 #[derive(Default)]

@@ -97,6 +97,8 @@ pub struct Image {
     pub(super) shorter: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fill: Option<[f32; RGB]>,
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub(super) ragged: bool,
     #[serde(default)]
     pub(super) flip: f64,
     #[serde(default, skip_serializing_if = "is_never")]
@@ -160,6 +162,7 @@ impl Image {
             ratio: None,
             shorter: None,
             fill: None,
+            ragged: false,
             flip: 0.0,
             vertical_flip: 0.0,
             rotation: None,
@@ -238,6 +241,25 @@ impl Image {
     #[must_use]
     pub fn fill(self, value: [f32; RGB]) -> Image {
         Image { fill: Some(value), ..self }
+    }
+
+    /// Without the canvas of [`Image::fit`]: each image is delivered in its own size, and `size` is the largest that one may
+    /// have. A column of images is then a list of rows for each, with a list of pixels in each row; all pixels are one block of
+    /// memory. Only for [`Layout::Nhwc`]. Default: off.
+    ///
+    /// While a batch is made it takes the memory of images of the largest size. In a slot of a single image, its pixels come
+    /// first.
+    ///
+    /// ```
+    /// use forebay::Image;
+    ///
+    /// let photographs = Image::fit((1333, 1333)).resize_shorter(800).ragged();
+    /// # photographs.validate()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ragged(self) -> Image {
+        Image { ragged: true, ..self }
     }
 
     /// Mirrored left to right with probability 1/2.
@@ -388,9 +410,14 @@ impl Image {
         self.framing == Framing::Fit
     }
 
+    /// Whether each image is delivered in its own size.
+    pub(crate) fn is_ragged(&self) -> bool {
+        self.ragged
+    }
+
     /// The same for an image that covers all of a canvas of this size.
     pub(super) fn of_size(&self, size: Size) -> Image {
-        Image { framing: Framing::Resize, size, shorter: None, fill: None, ..self.clone() }
+        Image { framing: Framing::Resize, size, shorter: None, fill: None, ragged: false, ..self.clone() }
     }
 
     pub(super) fn scale_range(&self) -> (f64, f64) {
@@ -429,6 +456,9 @@ impl fmt::Display for Image {
                 }
                 f.write_str(")")?;
             }
+        }
+        if self.ragged {
+            f.write_str(".ragged()")?;
         }
         if self.flip > 0.0 {
             write!(f, ".flip({})", self.flip)?;

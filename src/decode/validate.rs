@@ -1,5 +1,6 @@
 //! Refuses settings that can never work, before the first row.
 
+use super::pixel_type::Layout;
 use super::spec::{Framing, Image, Normalize, RGB, Size};
 use crate::error::{Error, Result};
 
@@ -38,6 +39,10 @@ impl Image {
                 "an image of {height}x{width} has more values than a tensor row may"
             ))
             .hint("2^31 - 1 values are the limit"));
+        }
+        if self.ragged && self.pixel_layout() == Layout::Nchw {
+            return Err(Error::invalid("ragged images with layout NCHW")
+                .hint("they are rows of whole pixels: leave layout out"));
         }
         let dtype = self.pixel_type();
         if self.normalize.is_some() && dtype.largest_whole().is_some() {
@@ -86,8 +91,19 @@ impl Image {
         if self.fill.is_some() && !fits {
             return Err(Error::invalid("fill without a canvas").hint("it belongs to fit"));
         }
+        if self.ragged && !fits {
+            return Err(Error::invalid("ragged images of one size")
+                .hint("it belongs to fit, whose size is the largest that an image may have"));
+        }
+        if self.ragged && self.fill.is_some() {
+            return Err(Error::invalid("fill with ragged images").hint("they have no canvas: leave fill out"));
+        }
         if let Some(fill) = self.fill.filter(|fill| !fill.iter().all(|value| value.is_finite())) {
             return Err(Error::invalid(format!("a canvas of the values {fill:?}")).hint("they are finite"));
+        }
+        if let Some(fill) = self.fill.filter(|fill| self.grayscale && *fill != [fill[0]; RGB]) {
+            let cause = format!("a canvas of the values {fill:?} for grey images");
+            return Err(Error::invalid(cause).hint("they have one channel: give one value"));
         }
         let (shorter, longest) = (self.shorter_side(), self.size.height.max(self.size.width));
         if centre && (longest > shorter || shorter > Image::MAX_SIDE) {
@@ -172,6 +188,22 @@ mod tests {
                 "a centre crop of 300x300 from a shorter side of 256 (resize the shorter side to 300 pixels or more)",
             ),
             (Image::fit(8).resize_shorter(0), "a shorter side of 0 pixels (it has 1 to 65535 pixels)"),
+            (
+                Image::center_crop(8).ragged(),
+                "ragged images of one size (it belongs to fit, whose size is the largest that an image may have)",
+            ),
+            (
+                Image::fit(8).fill([0.0; 3]).ragged(),
+                "fill with ragged images (they have no canvas: leave fill out)",
+            ),
+            (
+                Image::fit(8).ragged().layout(Layout::Nchw),
+                "ragged images with layout NCHW (they are rows of whole pixels: leave layout out)",
+            ),
+            (
+                Image::fit(8).fill([1.0, 2.0, 3.0]).grayscale(),
+                "a canvas of the values [1.0, 2.0, 3.0] for grey images (they have one channel: give one value)",
+            ),
             (Image::resize(8, 8).fill([0.0; 3]), "fill without a canvas (it belongs to fit)"),
             (
                 Image::fit(8).fill([0.5; 3]),

@@ -48,6 +48,7 @@ impl BatchMaker {
         &self,
         sources: Vec<Arc<Resident>>,
         picks: Vec<(u32, u32)>,
+        repeated: usize,
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
@@ -55,6 +56,7 @@ impl BatchMaker {
             collator: self.collator.clone(),
             sources,
             picks,
+            repeated,
             epoch: self.epoch,
             cancelled: self.admission.stopped(),
             watch: self.watch.clone(),
@@ -148,6 +150,8 @@ impl Assembly {
         if batches.is_empty() {
             return Ok(());
         }
+        // A row is repeated in the last step of an epoch alone.
+        let repeated = batches.last().map_or(0, |last| last.padded) as usize;
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
             .into_iter()
@@ -156,7 +160,7 @@ impl Assembly {
                 ((rows, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, picks, sends);
+        self.maker.start(sources, picks, repeated, sends);
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalog::RowId;
 use crate::error::Error;
 
 /// What to do with a row that cannot be delivered. Default: raise.
@@ -60,4 +61,6 @@ impl OnBadRow {
 pub struct BadRow {
     /// The reason, with its place.
     pub error: Error,
+    /// Its number, by which [`Deny`](crate::Deny) leaves it out from then on.
+    pub id: RowId,
 }

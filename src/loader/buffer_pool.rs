@@ -74,6 +74,11 @@ impl PooledBuffer {
         self.used = kept * bytes;
     }
 
+    /// The rows that are kept.
+    pub(crate) fn rows(&mut self) -> &mut [u8] {
+        &mut self.buffer[..self.used]
+    }
+
     /// The same memory as an Arrow buffer.
     pub(crate) fn into_buffer(self) -> Buffer {
         Buffer::from(Bytes::from_owner(self))

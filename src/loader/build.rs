@@ -1,22 +1,23 @@
 //! Builds a loader: checks the user's options, and fills in the open ones.
 
 mod casts;
-mod columns;
+pub(super) mod columns;
 mod following;
 mod null_masks;
 mod projection;
 mod renames;
+mod rewind;
 
-use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::arrow::datatypes::{DataType, SchemaRef};
+use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
 use super::collate::Collator;
 use super::dataset::Dataset;
+use super::deny::{Deny, sets_of};
 use super::handle::{Inner, Loader, Open};
 use super::lengths::Lengths;
 use super::machine::{default_memory, processors};
@@ -28,6 +29,7 @@ use super::threads::IoRuntime;
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
+use crate::catalog::RowId;
 use crate::column::{CacheForm, ColumnCodec, Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
 use crate::decode::{Image, Workspace};
 use crate::error::{Error, Result};
@@ -38,8 +40,9 @@ use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
+use crate::row_set::RowSet;
 use crate::samples::{SampleIndex, SingleRows};
-use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, Split};
+use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, SkippedRows, Split};
 use crate::source::{Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
@@ -85,6 +88,10 @@ pub struct LoaderBuilder {
     cache: Option<DiskCache>,
     /// The tier of the cache, which may be set later.
     tier: Tier,
+    /// Whether batches say which rows of the data set they hold.
+    numbered: bool,
+    /// The rows to read, and no others.
+    only: Option<Vec<RowId>>,
 }
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
@@ -105,6 +112,9 @@ struct Settled {
     sizing: Sizing,
     needs_deals: bool,
     lengths: RowBytes,
+    /// A hash of the rows that are denied.
+    denied: Option<String>,
+    warning: Option<String>,
 }
 
 impl Dataset {
@@ -122,6 +132,8 @@ impl LoaderBuilder {
             decoders: Vec::new(),
             cache: None,
             tier: Tier::default(),
+            numbered: false,
+            only: None,
         }
     }
 
@@ -256,9 +268,53 @@ impl LoaderBuilder {
         self
     }
 
+    /// Delivers which row each one is, as a last column `row_id` of `Int64`: the numbers of [`RowId`](crate::RowId)s.
+    /// Default: false.
+    pub fn row_id(mut self, row_id: bool) -> Self {
+        self.spec.row_id = row_id;
+        self
+    }
+
+    /// Delivers whether each row is to be counted, as a last column `row_mask` of `Boolean`: each row of an epoch is so once, over
+    /// all ranks. It is false for a row that is [repeated](crate::RankPlan::padded) so that no rank is without a batch.
+    /// Default: false.
+    pub fn row_mask(mut self, row_mask: bool) -> Self {
+        self.spec.row_mask = row_mask;
+        self
+    }
+
     /// Reads only the rows that match a [`Filter`] or an [expression](crate::filter::Expr). Default: all rows.
     pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
         self.spec.filter = Some(filter.into());
+        self
+    }
+
+    /// Leaves rows out of every epoch: those of a list of numbers, or with certain values in a column. Lengths and ranks stay
+    /// exact, as with a filter. A position that was saved with another list is taken between two epochs only. Default: none.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Deny};
+    ///
+    /// let loader = Dataset::open("data/train/")?.loader().deny(Deny::read("bad-rows.txt")?).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn deny(mut self, deny: Deny) -> Self {
+        self.spec.deny = deny;
+        self
+    }
+
+    /// Passes over steps, each a range of the first one and the one after the last. They are counted through all epochs from the
+    /// first step of epoch 0, with the batches of this loader, as if none were passed over: as
+    /// [`which`](Loader::which) counts them in an epoch. A position that is restored brings its own where none are given.
+    /// Default: none.
+    ///
+    /// ```no_run
+    /// let dataset = forebay::Dataset::open("data/train/")?;
+    /// let loader = dataset.loader().skip_steps([(4_000, 4_010)]).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn skip_steps(mut self, ranges: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        self.spec.skip_steps = ranges.into_iter().collect();
         self
     }
 
@@ -346,6 +402,19 @@ impl LoaderBuilder {
         self
     }
 
+    /// Has each receipt say which rows of the data set its batch holds, for functions of one row in another language.
+    #[doc(hidden)]
+    pub fn numbered(mut self, numbered: bool) -> Self {
+        self.numbered = numbered;
+        self
+    }
+
+    /// Reads these rows and no others.
+    pub(crate) fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
+        self.only = Some(ids.into_iter().collect());
+        self
+    }
+
     /// Writes a timeline of the loader to a file that Perfetto (<https://ui.perfetto.dev>) and
     /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
     ///
@@ -384,6 +453,10 @@ impl LoaderBuilder {
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
             needs_deals: settled.needs_deals,
+            numbered: this.numbered,
+            row_id: spec.row_id,
+            row_mask: spec.row_mask,
+            keys: lengths.keys,
             buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
@@ -408,6 +481,8 @@ impl LoaderBuilder {
             open: settled.open,
             rows: settled.split.rows,
             filter: spec.filter.as_ref().map(Filter::canonical),
+            denied: settled.denied,
+            warning: Mutex::new(settled.warning),
             spec,
             tiers,
         };
@@ -446,8 +521,14 @@ impl LoaderBuilder {
     fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         let mut spec = self.spec.clone();
-        let open = Open { lanes: spec.shuffle.lanes.is_none(), window: spec.shuffle.window_rows.is_none() };
+        let open = Open {
+            lanes: spec.shuffle.lanes.is_none(),
+            window: spec.shuffle.window_rows.is_none(),
+            skips: spec.skip_steps.is_empty(),
+        };
         let catalog = self.dataset.catalog.clone();
+        spec.deny = spec.deny.of(&catalog)?;
+        let denied = spec.deny.digest();
         let projection = Arc::new(self.projection()?);
         let (codecs, schema) = self.codecs(&projection)?;
         let threads = *spec.threads.get_or_insert_with(processors);
@@ -457,7 +538,11 @@ impl LoaderBuilder {
         let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
         let lengths = self.lengths(&codecs, &projection)?;
-        let all_flat = schema.fields().iter().all(|field| is_flat(field.data_type()));
+        let with_keys = |fields: &Fields, takes: fn(&DataType) -> bool| {
+            let keys = lengths.keys.iter().copied().chain(std::iter::repeat(false));
+            fields.iter().zip(keys).all(|(field, is_key)| is_key || takes(field.data_type()))
+        };
+        let all_flat = with_keys(schema.fields(), is_flat);
         let grouping = match all_flat && decoded == 0 && lengths.columns.is_empty() {
             false => Grouping::Alone,
             true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
@@ -465,13 +550,16 @@ impl LoaderBuilder {
         };
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
         let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace)?;
-        let all_narrow = projection.schema().fields().iter().all(|field| is_narrow(field.data_type()));
+        let all_narrow = with_keys(projection.schema().fields(), is_narrow);
         let needs_deals = !all_narrow
             || decoded > 0
             || spec.cache.is_some()
             || !spec.encode.is_empty()
             || !spec.texts.is_empty()
             || !spec.cast.is_empty()
+            || self.numbered
+            || spec.row_id
+            || spec.row_mask
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
         let sizing = sizing.with_deals(needs_deals);
 
@@ -486,7 +574,7 @@ impl LoaderBuilder {
             pages: None,
             pieces: Arc::default(),
         };
-        let selected = self.select(io, &mut fetcher, sizing.row_groups)?;
+        let (selected, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
         let sizing = sizing.beside(selected.bytes().saturating_add(counted));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
@@ -495,9 +583,15 @@ impl LoaderBuilder {
         let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let filter = spec.filter.as_ref().map(Filter::canonical);
-        fetcher.row_cache = self
-            .open_cache()?
-            .map(|cache| RowCache::new(cache, filter.as_deref(), selected.counts.clone(), sizing.row_groups));
+        fetcher.row_cache = self.open_cache()?.map(|cache| {
+            RowCache::new(
+                cache,
+                filter.as_deref(),
+                denied.as_deref(),
+                selected.counts.clone(),
+                sizing.row_groups,
+            )
+        });
         let split = Split {
             rows,
             lanes: order.lanes(),
@@ -505,6 +599,7 @@ impl LoaderBuilder {
             batch: spec.batch_size,
             drop_last: spec.drop_last,
         };
+        let order = order.with_skipped(SkippedRows::of_steps(&spec.skip_steps, &split)?);
         let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
         Ok(Settled {
@@ -521,6 +616,8 @@ impl LoaderBuilder {
             sizing,
             needs_deals,
             lengths,
+            denied,
+            warning,
         })
     }
 
@@ -588,6 +685,7 @@ impl LoaderBuilder {
             let error = Error::invalid("no row is selected");
             return Err(match self.spec.filter {
                 Some(_) => error.hint("the filter matches nothing"),
+                None if !self.spec.deny.is_empty() => error.hint("`deny` leaves none"),
                 None => error.hint("the data set is empty"),
             });
         }
@@ -608,31 +706,48 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The rows that are read. Of row groups with few of them `fetcher` reads the pages that hold these from then on.
-    fn select(&self, io: &IoRuntime, fetcher: &mut Fetcher, limit: u64) -> Result<SampleIndex> {
-        let catalog = &fetcher.catalog;
-        let live = select::live_rows(catalog)?;
-        let Some(filter) = &self.spec.filter else {
-            return Ok(SampleIndex::new(Arc::new(SingleRows), live));
-        };
-        let columns = filter.columns();
-        let names: Vec<&str> = columns.iter().map(String::as_str).collect();
-        let projection = Arc::new(catalog.project(&names)?);
-        // The rows must be known with certainty, so no row group may be skipped.
-        let costs = KnownCosts::default();
-        let of_filter = Fetcher { projection, lenient: false, costs, ..fetcher.clone() };
-        let filter = filter.clone();
-        let of_rows = (self.spec.cache.is_none() && self.cache.is_none()).then(|| fetcher.clone());
-        let selecting = async move {
-            let selected = select::matching(&filter, live, &of_filter, limit).await?;
-            let pages = match of_rows {
-                Some(of_rows) => select::pages(&of_rows, &selected).await?,
-                None => HashMap::new(),
+    /// The rows that are read, and a warning about numbers of rows that there are not. Of row groups with few of the rows
+    /// `fetcher` reads the pages that hold these from then on.
+    fn select(
+        &self,
+        io: &IoRuntime,
+        fetcher: &mut Fetcher,
+        deny: &Deny,
+        limit: u64,
+    ) -> Result<(SampleIndex, Option<String>)> {
+        let catalog = fetcher.catalog.clone();
+        let mut selected = select::live_rows(&catalog)?;
+        for filter in deny.filter().into_iter().chain(self.spec.filter.clone()) {
+            let columns = filter.columns();
+            let names: Vec<&str> = columns.iter().map(String::as_str).collect();
+            let projection = Arc::new(catalog.project(&names)?);
+            // The rows must be known with certainty, so no row group may be skipped.
+            let costs = KnownCosts::default();
+            let of_filter = Fetcher { projection, lenient: false, costs, ..fetcher.clone() };
+            let live = select::live_rows(&catalog)?;
+            let found =
+                io.wait_for(async move { select::matching(&filter, live, &of_filter, limit).await })??;
+            selected = selected.iter().zip(&found).map(|(one, other)| one.intersection(other)).collect();
+        }
+        let (mut selected, unknown) = deny.without_rows(&catalog, selected);
+        if let Some(only) = &self.only {
+            let (wanted, _) = sets_of(&catalog, only);
+            let none = |rows: &RowSet| RowSet::none(rows.rows());
+            let of_group = |(group, rows): (usize, &RowSet)| match wanted.get(&group) {
+                Some(wanted) => rows.intersection(wanted),
+                None => none(rows),
             };
-            Ok::<_, Error>((selected, pages))
-        };
-        let (selected, pages) = io.wait_for(selecting)??;
-        fetcher.pages = (!pages.is_empty()).then(|| Arc::new(pages));
-        Ok(SampleIndex::new(Arc::new(SingleRows), selected))
+            selected = selected.iter().enumerate().map(of_group).collect();
+        }
+        let is_whole = self.spec.filter.is_none() && deny.is_empty() && self.only.is_none();
+        if !is_whole && self.spec.cache.is_none() && self.cache.is_none() {
+            let (of_rows, rows) = (fetcher.clone(), selected.clone());
+            let pages = io.wait_for(async move { select::pages(&of_rows, &rows).await })??;
+            fetcher.pages = (!pages.is_empty()).then(|| Arc::new(pages));
+        }
+        let warning = (unknown > 0).then(|| {
+            format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
+        });
+        Ok((SampleIndex::new(Arc::new(SingleRows), selected), warning))
     }
 }

@@ -15,13 +15,15 @@ use super::bad_rows::{BadRow, OnBadRow};
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::Lengths;
 use super::queue::Sender;
-use crate::arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use crate::arrow::array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, new_null_array,
+};
 use crate::arrow::buffer::BooleanBuffer;
-use crate::arrow::compute::filter;
+use crate::arrow::compute::{concat, filter};
 use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
-use crate::catalog::Catalog;
-use crate::column::{Cell, Cells, ColumnCodec, Slot, tensor};
+use crate::catalog::{Catalog, RowId};
+use crate::column::{Cell, Cells, ColumnCodec, Slot, images, tensor};
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
@@ -41,6 +43,14 @@ pub(crate) struct Collator {
     pub(crate) on_bad_row: OnBadRow,
     /// Whether the row at a place of a deal is asked for: for columns that are not in its order, and for rows that are bad.
     pub(crate) needs_deals: bool,
+    /// Whether batches say which rows of the data set they hold.
+    pub(crate) numbered: bool,
+    /// Whether their last column is the number of each row.
+    pub(crate) row_id: bool,
+    /// Whether batches have a column that says which rows are to be counted.
+    pub(crate) row_mask: bool,
+    /// Of each column that is read whether its rows are equal in each part.
+    pub(crate) keys: Vec<bool>,
     pub(crate) buffers: BufferPool,
     /// Memory for cells while they are decoded.
     pub(crate) workspace: Workspace,
@@ -58,6 +68,8 @@ pub(crate) struct BatchRows {
     pub(crate) sources: Vec<Arc<Resident>>,
     /// Source and place in its deal.
     pub(crate) picks: Vec<(u32, u32)>,
+    /// The last rows, which another rank has as well.
+    pub(crate) repeated: usize,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
@@ -69,6 +81,8 @@ pub(crate) struct BatchRows {
 pub(crate) struct Collated {
     pub(crate) batch: RecordBatch,
     pub(crate) skipped: Vec<BadRow>,
+    /// The ordinals in the data set of its rows, if they are asked for.
+    pub(crate) numbers: Arc<[u64]>,
 }
 
 /// All rows but the bad ones, and the bad ones by their place among the rows.
@@ -89,6 +103,8 @@ struct Collation {
     /// Where the picks are in columns as they are stored, and in those that are in the order of the deals.
     stored: OnceLock<Selection>,
     dealt: OnceLock<Selection>,
+    /// Of each pick its source.
+    of_source: OnceLock<Selection>,
     results: Mutex<TaskResults>,
     /// Unfinished tasks.
     unfinished: AtomicUsize,
@@ -235,6 +251,21 @@ impl BatchRows {
         placed.collect()
     }
 
+    /// The number of each of these picks.
+    fn row_ids(&self, picks: impl Iterator<Item = usize>) -> Int64Array {
+        let mut picks = picks.peekable();
+        if picks.peek().is_none() {
+            return Int64Array::from_iter_values([]);
+        }
+        let first = |source: &Arc<Resident>| self.collator.catalog.first_row_id(source.part.group as usize);
+        let first: Vec<i64> = self.sources.iter().map(first).collect();
+        let number = |pick: usize| {
+            let (source, place) = self.picks[pick];
+            first[source as usize] + self.sources[source as usize].row_in_group(place) as i64
+        };
+        Int64Array::from_iter_values(picks.map(number))
+    }
+
     /// The rows of parts that could not be read, with the reason.
     fn lost(&self) -> Vec<(usize, Error)> {
         if self.sources.iter().all(|source| source.lost.is_none()) {
@@ -286,6 +317,7 @@ impl Collation {
         let collation = Collation {
             stored: OnceLock::new(),
             dealt: OnceLock::new(),
+            of_source: OnceLock::new(),
             rows: SourceRows::new(&request.sources),
             request,
             results: Mutex::new(results),
@@ -328,6 +360,27 @@ impl Collation {
         picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
     }
 
+    /// The rows that each pick is of.
+    fn picked_sources(&self) -> impl Iterator<Item = u32> {
+        self.request.picks.iter().map(|(source, _)| self.rows.of[*source as usize])
+    }
+
+    /// The value of each source, if a column has one in each.
+    fn keys(&self, column: usize, arrays: &[&dyn Array]) -> Result<Option<ArrayRef>> {
+        let is_key = self.request.collator.keys.get(column).is_some_and(|is_key| *is_key);
+        if !is_key {
+            return Ok(None);
+        }
+        // Nothing is picked from a source without rows.
+        let first = |array: &&dyn Array| match array.is_empty() {
+            true => new_null_array(array.data_type(), 1),
+            false => array.slice(0, 1),
+        };
+        let values: Vec<ArrayRef> = arrays.iter().map(first).collect();
+        let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+        concat(&values).or_fail().map(Some)
+    }
+
     /// The column of a decoding task, the task's slots, and the bytes of each.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
         let BatchRows { collator, picks, .. } = &self.request;
@@ -352,7 +405,13 @@ impl Collation {
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(stored(rows)).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        let gathered = codec.gather_rows(&arrays, self.selection(data_type));
+        let gathered = match self.keys(column, &arrays)? {
+            Some(keys) => {
+                let of_source = || Selection::of_one(self.picked_sources().collect());
+                codec.gather_rows(&[&keys], self.of_source.get_or_init(of_source))
+            }
+            None => codec.gather_rows(&arrays, self.selection(data_type)),
+        };
         let name = collator.schema.field(column).name();
         let (gathered, refused) =
             gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
@@ -411,13 +470,30 @@ impl Collation {
         let (mut end, mut from) = (0, 0);
         for (rows, output) in &self.outputs {
             end += rows;
-            let skipped: Vec<BadRow> = std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end))
-                .map(|(_, error)| BadRow { error })
-                .collect();
-            let kept = rows - skipped.len();
-            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped })));
+            let left_out: Vec<(usize, Error)> =
+                std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end)).collect();
+            let kept = rows - left_out.len();
+            let numbers = self.numbers(end - rows..end, &left_out);
+            let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
+            let skipped = left_out.into_iter().zip(ids.values());
+            let skipped = skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id) }).collect();
+            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped, numbers })));
             from += kept;
         }
+    }
+
+    /// The ordinals in the data set of these picks but for the bad ones, if they are asked for.
+    fn numbers(&self, picks: Range<usize>, bad: &[(usize, Error)]) -> Arc<[u64]> {
+        let BatchRows { collator, sources, .. } = &self.request;
+        if !collator.numbered {
+            return Arc::default();
+        }
+        let kept = picks.filter(|pick| bad.binary_search_by_key(pick, |(row, _)| *row).is_err());
+        let number = |pick: usize| {
+            let (source, place) = self.request.picks[pick];
+            collator.ordinal(&sources[source as usize], place)
+        };
+        kept.map(number).collect()
     }
 
     /// Sources whose rows another program changed while they were gathered.
@@ -497,7 +573,19 @@ impl Collation {
                 buffer.retain(bytes, |row| !is_bad(row));
             }
             let field = collator.schema.field(column);
-            columns[column] = Some(tensor(field, buffer.into_buffer(), rows - bad.len())?);
+            columns[column] = Some(match collator.codecs[column].pack(buffer.rows())? {
+                Some(sizes) => images(field, buffer.into_buffer(), &sizes)?,
+                None => tensor(field, buffer.into_buffer(), rows - bad.len())?,
+            });
+        }
+        if collator.row_id {
+            let kept = (0..rows).filter(|row| !is_bad(*row));
+            columns.push(Some(Arc::new(self.request.row_ids(kept))));
+        }
+        if collator.row_mask {
+            let kept = (0..rows).filter(|row| !is_bad(*row));
+            let counts: BooleanBuffer = kept.map(|row| row < rows - self.request.repeated).collect();
+            columns.push(Some(Arc::new(BooleanArray::new(counts, None))));
         }
         let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
         let columns = columns.into_iter().flatten().collect();
@@ -513,13 +601,16 @@ impl Collator {
     pub(super) fn prepared(&self, rows: RecordBatch, deal: Option<&[u32]>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
         let order = deal.map(|deal| Selection::of_one(deal.to_vec()));
-        let columns = columns.into_iter().zip(&self.codecs).map(|(column, codec)| {
-            let column = codec.prepare(column)?;
-            match &order {
-                Some(order) if is_narrow(column.data_type()) => gather(&[&column], order, None),
-                _ => Ok(column),
-            }
-        });
+        let columns =
+            columns.into_iter().zip(&self.codecs).zip(&self.keys).map(|((column, codec), is_key)| {
+                let column = codec.prepare(column)?;
+                match &order {
+                    Some(order) if is_narrow(column.data_type()) && !is_key => {
+                        gather(&[&column], order, None)
+                    }
+                    _ => Ok(column),
+                }
+            });
         let options = RecordBatchOptions::new().with_row_count(Some(count));
         RecordBatch::try_new_with_options(schema, columns.collect::<Result<_>>()?, &options).or_fail()
     }

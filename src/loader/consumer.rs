@@ -40,6 +40,22 @@ impl Consumer {
         self.watch.works(Some(stage));
     }
 
+    /// One more thread or process works for this stage, beside the one that takes batches from the pipe, until
+    /// [`ends_beside`](Self::ends_beside). Their times are added.
+    pub fn begins_beside(&self, stage: Stage) {
+        self.watch.begins_beside(stage);
+    }
+
+    /// One of them has done its work.
+    pub fn ends_beside(&self, stage: Stage) {
+        self.watch.ends_beside(stage);
+    }
+
+    /// The batch that the consumer takes next is at this stage; with `None`, no longer.
+    pub fn is_at(&self, stage: Option<Stage>) {
+        self.watch.is_at(stage);
+    }
+
     /// The consumer's own thread works for this stage before it has its batch; with `None`, no longer.
     pub fn works_near(&self, stage: Option<Stage>) {
         self.watch.works_near(stage);

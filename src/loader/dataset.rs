@@ -15,7 +15,7 @@ use parquet::file::metadata::ParquetMetaData;
 use super::stats::StageStats;
 use super::threads::IoRuntime;
 use crate::arrow::datatypes::{DataType, SchemaRef};
-use crate::catalog::{Catalog, Differences, Projection};
+use crate::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use crate::error::{Error, Result};
 use crate::monitor::Watch;
 use crate::paths;
@@ -288,6 +288,12 @@ impl Dataset {
     /// values; what a loader delivers is in [`Loader::schema`](super::Loader::schema).
     pub fn schema(&self) -> SchemaRef {
         self.catalog.schema.clone()
+    }
+
+    /// Where a row is stored; `None` for a number that is of no row of this data set.
+    pub fn row(&self, id: RowId) -> Option<RowPlace> {
+        let (group, row) = self.catalog.find_row(id)?;
+        Some(self.catalog.row_place(group, row))
     }
 
     /// Its files, row groups and columns.

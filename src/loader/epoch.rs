@@ -217,8 +217,13 @@ impl Epoch {
         if let (0, Ok(receiver)) = (self.owed, &self.receiver) {
             receiver.finished();
         }
-        let after =
-            Receipt { generation: self.generation, epoch: self.number, row: end, last: self.owed == 0 };
+        let after = Receipt {
+            generation: self.generation,
+            epoch: self.number,
+            row: end,
+            last: self.owed == 0,
+            numbers: made.numbers,
+        };
         Ok(Step { batch: made.batch, after })
     }
 

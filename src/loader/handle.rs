@@ -12,16 +12,18 @@ use super::plan::RankPlan;
 use super::prefetch::PrefetchKey;
 use super::progress::Progress;
 use super::progress::Receipt;
+use super::rewind::Rewind;
 use super::row_groups::Source;
 use super::sizing::Sizing;
 use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
-use crate::error::{Error, ErrorKind, Result};
+use crate::catalog::RowPlace;
+use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
-use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, Split};
+use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, SkippedRows, Split};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
 /// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
@@ -70,6 +72,10 @@ pub(super) struct Inner {
     pub(super) spec: LoaderSpec,
     pub(super) rows: u64,
     pub(super) filter: Option<String>,
+    /// A hash of the rows that are denied.
+    pub(super) denied: Option<String>,
+    /// About the options; returned once.
+    pub(super) warning: Mutex<Option<String>>,
     /// The form in which the cache keeps images, if there is a cache.
     pub(super) tiers: Option<Arc<Tiers>>,
 }
@@ -85,6 +91,7 @@ impl Drop for Inner {
 pub(super) struct Open {
     pub(super) lanes: bool,
     pub(super) window: bool,
+    pub(super) skips: bool,
 }
 
 impl Inner {
@@ -124,6 +131,17 @@ impl Loader {
         self.start(None)
     }
 
+    /// File, row group and row of the row with this ordinal in the data set, as [receipts](Receipt::numbers) have it.
+    #[doc(hidden)]
+    pub fn row_place(&self, number: u64) -> Option<Place> {
+        let catalog = &self.inner.collator.catalog;
+        let after = catalog.groups.partition_point(|group| group.first_row <= number);
+        let group = catalog.groups.get(after.checked_sub(1)?)?;
+        let row = (number - group.first_row < group.rows).then(|| number - group.first_row)?;
+        let file = catalog.files.get(group.file)?;
+        Some(Place::file(file.location.clone()).row_group(group.index).row(row))
+    }
+
     fn start(&self, number: Option<u64>) -> Epoch {
         let inner = &*self.inner;
         let mut epoch = Epoch {
@@ -149,7 +167,8 @@ impl Loader {
                     tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
                 }
                 let split = self.split(&spec);
-                (epoch.number, epoch.owed, epoch.generation) = (number, split.steps(start), generation);
+                (epoch.number, epoch.owed, epoch.generation) =
+                    (number, spec.skips(number).steps(&split, start), generation);
                 let planned = |epoch: u64, start: u64| {
                     let counts = inner.selected.counts.clone();
                     let order = spec.clone();
@@ -160,7 +179,7 @@ impl Loader {
                         deals,
                         scout: Box::new(move || scouted.scout(split, start)),
                         walk: Box::new(move || walked.walk(split, start)),
-                        next_at: inner.sizing.next_at(split.steps(start)),
+                        next_at: inner.sizing.next_at(spec.skips(epoch).steps(&split, start)),
                     }
                 };
                 let last = inner.spec.epochs;
@@ -176,10 +195,12 @@ impl Loader {
         epoch
     }
 
-    /// Batches in a whole epoch: exact, and the same on every rank.
+    /// Batches in a whole epoch: exact, and the same on every rank. Where [steps are passed
+    /// over](super::LoaderBuilder::skip_steps), those of the epoch that is under way, or comes next.
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
-        self.split(&self.order()).steps(0)
+        let (order, (epoch, _)) = (self.order(), self.inner.progress.get());
+        order.skips(epoch).steps(&self.split(&order), 0)
     }
 
     /// The options that it was built with, with the defaults filled in: columns, memory, threads, window and lanes. A position
@@ -223,7 +244,29 @@ impl Loader {
         let (epoch, row) = self.inner.progress.get();
         let fingerprint = self.inner.fetcher.catalog.fingerprint.to_string();
         let cache_tier = self.inner.tiers.as_ref().map(|tiers| tiers.tier().to_string());
-        Position { cache_tier, ..Position::new(fingerprint, self.order_id(), epoch, row) }
+        let split = Some(self.split(&self.order()).into());
+        Position { cache_tier, split, ..Position::new(fingerprint, self.order_id(), epoch, row) }
+    }
+
+    /// Where the rows of a step are stored, in the order of delivery: of any step of any epoch, past or to come, and of any
+    /// rank. Nothing is read. Steps are counted from the beginning of an epoch.
+    ///
+    /// # Errors
+    /// As [`Rewind::step`], of which this is the short form.
+    pub fn which(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        self.rewind().step(epoch, step, rank)
+    }
+
+    /// The plan from which this loader takes its rows.
+    pub fn rewind(&self) -> Rewind {
+        let (inner, order) = (&self.inner, self.order());
+        Rewind {
+            catalog: inner.fetcher.catalog.clone(),
+            selected: inner.selected.clone(),
+            split: self.split(&order),
+            order,
+            at: inner.progress.get(),
+        }
     }
 
     /// Moves to a saved position; the next epoch begins there. Lanes and window are taken from it where they were
@@ -251,25 +294,39 @@ impl Loader {
             return Err(mismatch("a window in row groups of", saved.pool, order.pool));
         }
         (order.lanes, order.pool) = (saved.lanes, saved.pool);
+        if inner.open.skips {
+            order.skipped = saved.skipped.clone().into();
+        }
+        let is_ahead = |rows: &&SkippedRows| (rows.epoch, rows.to) > (position.epoch, position.row);
+        if let Some(missing) =
+            saved.skipped.iter().filter(is_ahead).find(|rows| !order.skipped.contains(rows))
+        {
+            let SkippedRows { epoch, from, to } = missing;
+            let cause =
+                format!("the state passes over rows {from} to {to} of epoch {epoch}, this loader does not");
+            return Err(Error::new(ErrorKind::StateMismatch, cause)
+                .hint("leave out `skip_steps`, to take it over from the state, or give all of its ranges"));
+        }
         inner.sizing.check(&inner.fetcher, &inner.selected.counts, &order, self.split(&order))?;
         if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
             tiers.restore(saved)?;
         }
         inner.engine.restored();
-        let split = self.split(&order);
+        let steps = order.skips(position.epoch).steps(&self.split(&order), position.row);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
-        match split.steps(position.row) {
+        match steps {
             0 => inner.progress.set(position.epoch + 1, 0),
             _ => inner.progress.set(position.epoch, position.row),
         }
         Ok(())
     }
 
-    /// A warning that was not returned yet: how the disk of the cache or of the trace failed.
+    /// A warning that was not returned yet: how the disk of the cache or of the trace failed, or that denied rows are not there.
     pub fn take_warning(&self) -> Option<String> {
         let of_the_cache =
             self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
-        of_the_cache.or_else(|| self.inner.monitor.take_failure())
+        let of_the_options = || self.inner.warning.lock().unwrap_or_else(PoisonError::into_inner).take();
+        of_the_cache.or_else(|| self.inner.monitor.take_failure()).or_else(of_the_options)
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer. A receipt of another loader, or of an epoch before
@@ -294,7 +351,7 @@ impl Loader {
     }
 
     fn order_id(&self) -> OrderId {
-        OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone())
+        OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone(), self.inner.denied.clone())
     }
 
     fn split(&self, order: &OrderSpec) -> Split {

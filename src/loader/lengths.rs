@@ -6,7 +6,7 @@ use crate::arrow::array::{Array, RecordBatch};
 
 use super::semaphore::BatchSemaphore;
 use super::sizing::words;
-use crate::batch::{longest, weigh};
+use crate::batch::{heaviest, longest, weigh};
 use crate::error::{Error, ErrorKind, Result};
 use crate::reader::{Resident, Rows};
 
@@ -58,10 +58,7 @@ impl Lengths {
                 all.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
             match to_longest.contains(&column) {
                 false => weigh(&sources, &stored),
-                true => {
-                    let each = stored.iter().map(|row| weigh(&sources, std::slice::from_ref(row)));
-                    each.max().unwrap_or(0).saturating_mul(rows)
-                }
+                true => heaviest(&sources, &stored).saturating_mul(rows),
             }
         });
         let bytes = exactly.sum::<u64>().saturating_add(rows.saturating_mul(*others));

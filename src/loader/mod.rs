@@ -1,13 +1,14 @@
 //! The pipe and its handle: from a data set to an iterator of batches.
 //!
 //! * [`dataset`](Dataset) opens, [`build`](LoaderBuilder) checks the options and fills in those that are open,
-//! * [`spec`](LoaderSpec) has the options, as every door fills them,
+//! * [`spec`](LoaderSpec) has the options, as every door fills them; [`deny`](Deny) is a list of rows,
 //! * `plan` sums up what a rank reads, `sizing` divides the memory budget,
 //! * `threads` starts them, `pipe` runs epochs on them as `lifecycle` decides: `prefetch` fetches the row groups of an
 //!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
 //!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
 //!   of its columns, `buffer_pool` keeps its buffers,
+//! * `rewind` says which rows a step holds, past or to come,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is a layer in between; `progress` counts the
 //!   batches that were handed over, [`stats`](Stats) reports which stages worked and which were waited for.
@@ -22,6 +23,8 @@ mod build;
 mod collate;
 mod consumer;
 mod dataset;
+mod deny;
+mod deny_lists;
 mod epoch;
 mod hand_over;
 mod handle;
@@ -33,6 +36,7 @@ mod plan;
 mod prefetch;
 mod progress;
 mod queue;
+mod rewind;
 mod row_groups;
 mod semaphore;
 mod sizing;
@@ -49,6 +53,7 @@ pub use build::LoaderBuilder;
 pub(crate) use build::MAX_THREADS;
 pub use consumer::Consumer;
 pub use dataset::{Dataset, Locations, OpenOptions};
+pub use deny::Deny;
 #[doc(hidden)]
 pub use epoch::ended;
 pub use epoch::{Epoch, Step, Wait};
@@ -58,6 +63,7 @@ pub use lifecycle::Reason;
 pub use machine::page_cache;
 pub use plan::RankPlan;
 pub use progress::Receipt;
+pub use rewind::Rewind;
 pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
 #[doc(hidden)]

@@ -2,7 +2,7 @@
 //!
 //! The last async file: [`RowGroupQueue`] is where tasks end and threads begin.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, unbounded};
@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::row_groups::{PendingRowGroup, RowGroupDecoder, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
-use crate::reader::fetch::{Fetched, Gauge};
+use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
@@ -90,14 +90,13 @@ enum FetchLimit {
 /// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
+    /// Counts what was fetched before.
     store: Store,
-    /// Bytes that were fetched before; `None` once all may be.
-    bytes: Mutex<Option<u64>>,
 }
 
 impl HeadStart {
     fn new(store: Store) -> Self {
-        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), store, bytes: Mutex::new(Some(0)) }
+        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), store }
     }
 
     fn raise(&self, limit: FetchLimit) {
@@ -109,9 +108,7 @@ impl HeadStart {
     }
 
     fn fetch_all(&self) {
-        if let Some(bytes) = self.bytes.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            self.store.needs(bytes);
-        }
+        self.store.begin();
         self.raise(FetchLimit::All);
     }
 
@@ -119,14 +116,6 @@ impl HeadStart {
     async fn reached(&self, limit: FetchLimit) {
         // The sender is our own: it is not closed.
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
-    }
-
-    /// Takes note of a row group that was fetched.
-    fn fetched(&self, bytes: u64) {
-        if let Some(before) = &mut *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) {
-            *before += bytes;
-            self.store.may_need(bytes);
-        }
     }
 
     /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts.
@@ -206,17 +195,19 @@ impl Prefetch {
         let gauge = Arc::new(Gauge::new(watch).beside(behind));
         let all = CancellationToken::new();
         let fetching = all.child_token();
-        let head_start = Arc::new(HeadStart::new(source.fetcher.store.clone()));
-        let (limited, counted, ahead) = (head_start.clone(), head_start.clone(), source.ahead);
-        let decoder = RowGroupDecoder { source: source.clone(), deals, end: all.clone() };
-        let (fetcher, watched, cancelled) = (source.fetcher.clone(), gauge.clone(), fetching.clone());
+        let store = source.fetcher.store.ahead();
+        let head_start = Arc::new(HeadStart::new(store.clone()));
+        let (limited, ahead) = (head_start.clone(), source.ahead);
+        let fetcher = Fetcher { store, ..source.fetcher.clone() };
+        let decoder =
+            RowGroupDecoder { source: Source { fetcher, ..source.clone() }, deals, end: all.clone() };
+        let (fetcher, watched, cancelled) = (decoder.source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
             let parts = limited.parts(scout(), ahead, fetcher.at_once());
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {
                 let (decoder, turns) = (at_once.clone(), turns.clone());
-                counted.fetched(fetched.iter().map(|fetched| fetched.found.bytes()).sum());
                 // Other processes wait for rows that this one keeps, however slow its own consumer is.
                 let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());
                 async move {

@@ -1,7 +1,7 @@
 //! The next epoch, and how many of its rows were handed over.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
 use crate::shard::LAST_EPOCH;
@@ -18,9 +18,23 @@ pub struct Receipt {
     pub(super) epoch: u64,
     pub(super) row: u64,
     pub(super) last: bool,
+    pub(super) numbers: Arc<[u64]>,
 }
 
 impl Receipt {
+    /// Which epoch the batch is of.
+    #[doc(hidden)]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The ordinals in the data set of the batch's rows, in their order. Empty unless the loader was built to
+    /// [number rows](super::LoaderBuilder::numbered).
+    #[doc(hidden)]
+    pub fn numbers(&self) -> &[u64] {
+        &self.numbers
+    }
+
     /// Whether the batch is the last one of its epoch.
     pub fn is_last(&self) -> bool {
         self.last
@@ -107,7 +121,13 @@ mod tests {
         let progress = Progress::default();
         let (epoch, row, generation) = progress.begin(None).unwrap();
         assert_eq!((epoch, row), (0, 0));
-        progress.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false });
+        progress.handed_over(&Receipt {
+            generation,
+            epoch: 0,
+            row: 64,
+            last: false,
+            numbers: Arc::default(),
+        });
         assert_eq!(progress.get(), (0, 64));
         // Left early: the next one starts afresh.
         assert_eq!(progress.begin(None).unwrap().0, 1);
@@ -115,7 +135,13 @@ mod tests {
         assert_eq!(progress.get(), (7, 640));
         let (epoch, row, generation) = progress.begin(Some(7)).unwrap();
         assert_eq!((epoch, row), (7, 640));
-        progress.handed_over(&Receipt { generation, epoch: 7, row: 1_000, last: true });
+        progress.handed_over(&Receipt {
+            generation,
+            epoch: 7,
+            row: 1_000,
+            last: true,
+            numbers: Arc::default(),
+        });
         assert_eq!(progress.get(), (8, 0));
         assert_eq!(progress.begin(None).unwrap().0, 8);
     }
@@ -125,7 +151,13 @@ mod tests {
         let progress = Progress::default();
         let (_, _, old) = progress.begin(None).unwrap();
         progress.begin(None).unwrap();
-        progress.handed_over(&Receipt { generation: old, epoch: 0, row: 64, last: false });
+        progress.handed_over(&Receipt {
+            generation: old,
+            epoch: 0,
+            row: 64,
+            last: false,
+            numbers: Arc::default(),
+        });
         assert_eq!(progress.get(), (1, 0));
     }
 
@@ -134,7 +166,7 @@ mod tests {
         let (here, there) = (Progress::default(), Progress::default());
         here.begin(None).unwrap();
         let (_, _, generation) = there.begin(None).unwrap();
-        here.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false });
+        here.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false, numbers: Arc::default() });
         assert_eq!(here.get(), (0, 0));
     }
 
@@ -142,7 +174,7 @@ mod tests {
     fn no_epoch_follows_the_last_one() {
         let progress = Progress::default();
         let (epoch, _, generation) = progress.begin(Some(LAST_EPOCH)).unwrap();
-        progress.handed_over(&Receipt { generation, epoch, row: 64, last: true });
+        progress.handed_over(&Receipt { generation, epoch, row: 64, last: true, numbers: Arc::default() });
         assert_eq!(progress.get(), (u64::MAX, 0));
         for next in [None, Some(u64::MAX)] {
             let error = progress.begin(next).unwrap_err().to_string();

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use super::bad_rows::OnBadRow;
+use super::deny::Deny;
 use crate::arrow::datatypes::DataType;
 use crate::batch::Fill;
 use crate::cache::Tier;
@@ -70,8 +71,21 @@ pub struct LoaderSpec {
     /// The columns, or patterns of their names, beside which a mask says which values are there. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub null_mask: Vec<String>,
+    /// Whether batches have a column `row_id`. Default: false.
+    #[serde(skip_serializing_if = "is_false")]
+    pub row_id: bool,
+    /// Whether batches have a column `row_mask`. Default: false.
+    #[serde(skip_serializing_if = "is_false")]
+    pub row_mask: bool,
     /// The rows to read. Default: all.
     pub filter: Option<Filter>,
+    /// Rows that are left out of every epoch. Default: none.
+    #[serde(skip_serializing_if = "Deny::is_empty")]
+    pub deny: Deny,
+    /// Steps that are passed over, counted through all epochs: ranges of a first step and the step after the last. Default:
+    /// none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skip_steps: Vec<(u64, u64)>,
     /// The share of this process. Default: everything.
     pub shard: Shard,
     /// The order of rows. Default: as stored.
@@ -167,6 +181,10 @@ impl<S: Into<String>, const N: usize> From<[S; N]> for Flatten {
     }
 }
 
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
 impl LoaderSpec {
     /// Rows of a batch by default: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
@@ -187,7 +205,11 @@ impl Default for LoaderSpec {
             pad: BTreeMap::new(),
             fill_null: BTreeMap::new(),
             null_mask: Vec::new(),
+            row_id: false,
+            row_mask: false,
             filter: None,
+            deny: Deny::default(),
+            skip_steps: Vec::new(),
             shard: Shard::default(),
             shuffle: Shuffle::default(),
             batch_size: LoaderSpec::BATCH_SIZE,
@@ -212,6 +234,7 @@ impl CacheSpec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::RowId;
     use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
@@ -248,6 +271,9 @@ mod tests {
         ];
         spec.fill_null.extend(fills.map(|(name, fill)| (name.to_owned(), fill)));
         spec.null_mask = vec!["text".into(), "number*".into()];
+        (spec.row_id, spec.row_mask) = (true, true);
+        spec.deny = Deny::rows([RowId::new(3)]).and(Deny::values("url", ["a"]));
+        spec.skip_steps = vec![(4_000, 4_010)];
         spec.shard = Shard::new(3, 8).unwrap();
         spec.shuffle = Shuffle::exact(u64::MAX).lanes(16);
         (spec.batch_size, spec.drop_last, spec.epochs) = (64, true, Some(90));

@@ -213,6 +213,21 @@ impl Watch {
         }
     }
 
+    /// A thread or process beside the pipe begins to work for a stage.
+    pub(crate) fn begins_beside(&self, stage: Stage) {
+        self.enter(|timings, now| timings.begins_at(stage, now));
+    }
+
+    /// It has ended.
+    pub(crate) fn ends_beside(&self, stage: Stage) {
+        self.enter(|timings, now| timings.ends_at(stage, now));
+    }
+
+    /// The stage that has the batch that the consumer takes next, if it left the pipe.
+    pub(crate) fn is_at(&self, stage: Option<Stage>) {
+        self.change(|epoch| epoch.next_at = stage);
+    }
+
     /// Batches are taken from the pipe on another thread than the consumer's.
     pub(crate) fn is_apart(&self) {
         self.change(|epoch| epoch.apart = true);

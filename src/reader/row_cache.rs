@@ -60,10 +60,17 @@ pub(crate) struct CacheWriter {
 }
 
 impl RowCache {
-    /// `filter` selects the rows that are kept; `memory` is the loader's memory for row groups.
-    pub(crate) fn new(cache: DiskCache, filter: Option<&str>, counts: Arc<[u32]>, memory: u64) -> Self {
+    /// `filter` and `denied` select the rows that are kept; `memory` is the loader's memory for row groups.
+    pub(crate) fn new(
+        cache: DiskCache,
+        filter: Option<&str>,
+        denied: Option<&str>,
+        counts: Arc<[u32]>,
+        memory: u64,
+    ) -> Self {
         let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
-        let content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
+        let mut content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
+        content.extend(denied.map(|denied| format!(" without {denied}")));
         RowCache { cache, content: content.into(), form: None, counts, behind }
     }
 
@@ -154,7 +161,10 @@ impl RowCache {
             version += &format!(" table:{hash:016x}");
         }
         let form = self.form.as_ref().map_or("", |form| form.key());
-        let rows = format!("{} of {}{}{form}", self.counts[group], found.rows, self.content);
+        let count = u64::from(self.counts[group]);
+        // All rows are all rows, however they were selected.
+        let content = if count == found.rows { "" } else { &*self.content };
+        let rows = format!("{count} of {}{content}{form}", found.rows);
         Key::new(&store.address(file), file.size, &version, found.index, &rows, projection.schema())
     }
 

@@ -1,5 +1,8 @@
 //! From the bytes of row groups to their rows. The first file in which nothing waits for I/O.
 
+mod arrange;
+mod int96;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,27 +11,18 @@ use parquet::DecodeResult;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, RowSelection};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
-use parquet::basic::{LogicalType, Type};
 use parquet::file::metadata::ParquetMetaData;
 
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
 use super::pages::{self, Checked};
-use crate::arrow::array::{
-    Array, ArrayRef, AsArray, OffsetSizeTrait, RecordBatch, RecordBatchOptions, UInt32Array, make_array,
-};
-use crate::arrow::buffer::NullBuffer;
-use crate::arrow::compute::{concat_batches, take};
-use crate::arrow::datatypes::{
-    DataType, Field, Schema, SchemaRef, TimeUnit, TimestampNanosecondType, TimestampSecondType,
-};
-use crate::arrow::nested::{united, with_fields};
-use crate::arrow::widen::widen;
+use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use crate::arrow::compute::concat_batches;
+use crate::arrow::datatypes::SchemaRef;
+use crate::arrow::nested::united;
 use crate::catalog::{Catalog, File, Footer, Group, Origin, Projection};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
-
-const NANOSECONDS_A_SECOND: i64 = 1_000_000_000;
 
 /// Fetched rows of a row group.
 pub(super) struct FetchedRows<'a> {
@@ -145,9 +139,10 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         let array = readers[0].pages_of(*leaf, pages, steps[0], limit);
         let array = array.map_err(|error| error.at(readers[0].column_place(*leaf)))?;
         // A structure grows leaf by leaf.
-        let before = arrays[at].take().filter(|_| last_root == Some(root));
-        arrays[at] =
-            Some(before.map_or_else(|| Ok(array.clone()), |before| united(&before, &array).or_fail())?);
+        arrays[at] = Some(match arrays[at].take().filter(|_| last_root == Some(root)) {
+            Some(before) => united(&before, &array).or_fail()?,
+            None => array,
+        });
         last_root = Some(root);
     }
     let left = roots.iter().zip(&arrays).filter(|(_, array)| array.is_none());
@@ -345,49 +340,6 @@ impl<'a> RowGroupReader<'a> {
         Some(all.filter(|(_, leaf)| read.binary_search(leaf).is_ok()).map(|(place, _)| place).collect())
     }
 
-    /// Refuses times in the old 96-bit form that 64-bit nanoseconds cannot represent: the Parquet crate wraps them
-    /// around.
-    ///
-    /// It costs a second decoding of such columns, in whole seconds, which cannot overflow. They are rare and narrow.
-    fn check_int96(&self, batch: &RecordBatch, roots: &[usize], step: usize, limit: u64) -> Result<()> {
-        let columns = &self.footer.columns;
-        let leaves = columns.parquet.columns().iter().enumerate();
-        let int96 = leaves.filter(|(_, column)| column.physical_type() == Type::INT96);
-        let int96: Vec<usize> = int96.map(|(leaf, _)| columns.parquet.get_column_root_idx(leaf)).collect();
-        for (column, &root) in roots.iter().enumerate().filter(|(_, root)| int96.contains(root)) {
-            let field = columns.schema.field(root);
-            let seconds = in_seconds(field);
-            if seconds == *field {
-                continue;
-            }
-            let place = Place::default().column(field.name().as_str());
-            let others = columns.parquet.columns().iter().enumerate().any(|(leaf, column)| {
-                columns.parquet.get_column_root_idx(leaf) == root
-                    && column.physical_type() == Type::INT64
-                    && matches!(column.logical_type_ref(), Some(LogicalType::Timestamp { .. }))
-            });
-            if others {
-                let cause = "times of 64 and of 96 bits in one column are not read";
-                return Err(Error::new(ErrorKind::Unsupported, cause)
-                    .at(place)
-                    .hint("leave it out with `columns`"));
-            }
-            let mut fields = columns.schema.fields().to_vec();
-            fields[root] = Arc::new(seconds);
-            let schema = Arc::new(Schema::new(fields));
-            let coarse = guarded(|| self.decode_as(&schema, &[root], step, limit))?;
-            if let Some(row) = wrapped(batch.column(column).as_ref(), coarse.column(0).as_ref(), None) {
-                let place = if self.selection.is_none() { place.row(row as u64) } else { place };
-                let cause =
-                    "the time is outside of the years 1677 to 2262, which is all that nanoseconds can tell";
-                return Err(Error::new(ErrorKind::Unsupported, cause)
-                    .at(place)
-                    .hint("write the column as timestamps of microseconds, or leave it out with `columns`"));
-            }
-        }
-        Ok(())
-    }
-
     /// The bytes of a range, which must be in one of the chunks.
     fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
         let part = |(have, bytes): &(Range<u64>, Bytes)| {
@@ -417,26 +369,6 @@ impl<'a> RowGroupReader<'a> {
     fn column_place(&self, leaf: usize) -> Place {
         let parquet = &self.footer.columns.parquet;
         Place::default().column(parquet.get_column_root(leaf).name())
-    }
-
-    /// Brings the file's columns into the projection's order and types, with its constants among them.
-    fn arrange(&self, arrays: &[ArrayRef], roots: &[usize], rows: usize) -> Result<RecordBatch> {
-        let schema = self.projection.schema();
-        let columns = self.projection.selected().iter().zip(schema.fields()).map(|(selected, field)| {
-            let root = match self.footer.columns.origin(selected.column) {
-                Origin::Stored(root) => root,
-                Origin::Constant(constant) => {
-                    let value = repeated(&self.file.constants[constant].value, rows)?;
-                    return renamed(&selected.of(&value, field.data_type())?, field.data_type());
-                }
-            };
-            let at = roots.binary_search(&root).map_err(|_| {
-                Error::new(ErrorKind::Internal, format!("column {:?} was not decoded", field.name()))
-            })?;
-            renamed(&selected.of(&arrays[at], field.data_type())?, field.data_type())
-        });
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(schema.clone(), columns.collect::<Result<_>>()?, &options).or_fail()
     }
 }
 
@@ -492,99 +424,9 @@ fn not_fetched(range: &Range<u64>) -> Error {
     Error::new(ErrorKind::Internal, format!("bytes {}..{} were not fetched", range.start, range.end))
 }
 
-/// A field with times in whole seconds in place of nanoseconds.
-fn in_seconds(field: &Field) -> Field {
-    let data_type = match field.data_type() {
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => DataType::Timestamp(TimeUnit::Second, None),
-        other => with_fields(other, in_seconds),
-    };
-    field.clone().with_data_type(data_type)
-}
-
-/// The first row with a time that is another one in nanoseconds than in seconds, however deep. What is missing in a structure
-/// around it, as `around` says, is no time.
-fn wrapped(fine: &dyn Array, coarse: &dyn Array, around: Option<&NullBuffer>) -> Option<usize> {
-    /// The row of a list that has an item.
-    fn row_of<O: OffsetSizeTrait>(offsets: &[O], item: usize) -> usize {
-        offsets.partition_point(|offset| offset.as_usize() <= item).saturating_sub(1)
-    }
-    let there = NullBuffer::union(around, fine.nulls());
-    if let (Some(nanoseconds), Some(seconds)) =
-        (fine.as_primitive_opt::<TimestampNanosecondType>(), coarse.as_primitive_opt::<TimestampSecondType>())
-    {
-        return (0..seconds.len()).find(|&row| {
-            there.as_ref().is_none_or(|there| there.is_valid(row))
-                && seconds.value(row) != nanoseconds.value(row).div_euclid(NANOSECONDS_A_SECOND)
-        });
-    }
-    match fine.data_type() {
-        DataType::List(_) => {
-            let (list, coarse) = (fine.as_list::<i32>(), coarse.as_list_opt::<i32>()?);
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), None)?;
-            Some(row_of(list.value_offsets(), item))
-        }
-        DataType::LargeList(_) => {
-            let (list, coarse) = (fine.as_list::<i64>(), coarse.as_list_opt::<i64>()?);
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), None)?;
-            Some(row_of(list.value_offsets(), item))
-        }
-        DataType::FixedSizeList(_, length) => {
-            let length = usize::try_from(*length).unwrap_or(1).max(1);
-            let (list, coarse) = (fine.as_fixed_size_list(), coarse.as_fixed_size_list_opt()?);
-            let there = there.map(|there| there.expand(length));
-            let item = wrapped(list.values().as_ref(), coarse.values().as_ref(), there.as_ref())?;
-            Some(item / length)
-        }
-        DataType::Map(..) => {
-            let (map, coarse) = (fine.as_map(), coarse.as_map_opt()?);
-            let entry = wrapped(map.entries(), coarse.entries(), None)?;
-            Some(row_of(map.value_offsets(), entry))
-        }
-        DataType::Struct(_) => {
-            let (fine, coarse) = (fine.as_struct().columns(), coarse.as_struct_opt()?.columns());
-            let fields = fine.iter().zip(coarse);
-            fields.filter_map(|(fine, coarse)| wrapped(fine.as_ref(), coarse.as_ref(), there.as_ref())).min()
-        }
-        _ => None,
-    }
-}
-
 /// Runs a decoder, which can panic on malformed bytes.
 fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     caught(work).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the pages are malformed")))
-}
-
-/// The same array under a type that differs in nothing but the names and nullability of nested fields, or its numbers in a
-/// wider type.
-fn renamed(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
-    if array.data_type() == to {
-        return Ok(array.clone());
-    }
-    if let Some(wide) = widen(array, to) {
-        return Ok(wide);
-    }
-    let children = array.to_data().child_data().to_vec();
-    let fields: Vec<&DataType> = match to {
-        DataType::List(field)
-        | DataType::LargeList(field)
-        | DataType::FixedSizeList(field, _)
-        | DataType::Map(field, _) => vec![field.data_type()],
-        DataType::Struct(fields) => fields.iter().map(|field| field.data_type()).collect(),
-        _ => Vec::new(),
-    };
-    let children = children
-        .into_iter()
-        .zip(fields)
-        .map(|(child, to)| Ok(renamed(&make_array(child), to)?.to_data()))
-        .collect::<Result<_>>()?;
-    Ok(make_array(
-        array.to_data().into_builder().data_type(to.clone()).child_data(children).build().or_fail()?,
-    ))
-}
-
-/// A column with the value in each of `rows` rows.
-fn repeated(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
-    take(value, &UInt32Array::from(vec![0; rows]), None).or_fail()
 }
 
 fn empty(projection: &Projection, rows: usize) -> Result<RecordBatch> {

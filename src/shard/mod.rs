@@ -13,7 +13,7 @@
 //!
 //! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
 //!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
-//! * [`split`] gives each rank its share of each step, [`walk`] joins them into the steps of one rank,
+//! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
 //! * [`position`] says how far an epoch got.
 
 mod blocks;
@@ -25,6 +25,7 @@ mod exact;
 mod lane;
 mod order;
 mod position;
+mod skips;
 mod slots;
 mod spec;
 mod split;
@@ -35,7 +36,8 @@ pub use draw::row_key;
 pub use lane::{Part, Pick};
 pub use order::{EpochOrder, OrderSpec};
 pub(crate) use position::LAST_EPOCH;
-pub use position::{OrderId, Position};
+pub use position::{OrderId, Position, SavedSplit};
+pub(crate) use skips::SkippedRows;
 pub(crate) use spec::Mixing;
 pub use spec::{Shard, Shuffle};
 pub use split::{LaneSpan, Share, Split};

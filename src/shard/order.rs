@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::draw::{Draws, Purpose};
 use super::exact::Permutation;
 use super::lane::{ExactParts, Lane, Part};
+use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
 
 /// Everything that the order of an epoch depends on, beside the epoch itself.
@@ -19,6 +20,8 @@ pub struct OrderSpec {
     /// Of row groups that are read in pieces, the selected rows with which each piece but the first begins. In stored order
     /// it changes nothing but the parts.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
+    /// Rows of its epochs that are passed over.
+    pub(crate) skipped: Arc<[SkippedRows]>,
 }
 
 impl OrderSpec {
@@ -40,6 +43,7 @@ impl OrderSpec {
             pool,
             lanes: shuffle.lanes.unwrap_or(lanes),
             cuts: Arc::default(),
+            skipped: Arc::default(),
         }
     }
 
@@ -47,6 +51,17 @@ impl OrderSpec {
     #[must_use]
     pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
         OrderSpec { cuts: Arc::new(cuts), ..self }
+    }
+
+    /// The same order with these rows of its epochs passed over.
+    #[must_use]
+    pub(crate) fn with_skipped(self, skipped: Arc<[SkippedRows]>) -> Self {
+        OrderSpec { skipped, ..self }
+    }
+
+    /// The rows of an epoch that are passed over.
+    pub(crate) fn skips(&self, epoch: u64) -> Skips {
+        Skips::of_epoch(&self.skipped, epoch)
     }
 
     /// Interleaved lanes.
@@ -93,6 +108,7 @@ impl OrderSpec {
 pub struct EpochOrder {
     lanes: Vec<Arc<Lane>>,
     rows: u64,
+    pub(super) skips: Skips,
 }
 
 impl EpochOrder {
@@ -110,7 +126,7 @@ impl EpochOrder {
             let permutation = Permutation::new(rows, spec.seed, epoch);
             let all = ExactParts::new(groups);
             let lanes = (0..lanes).map(|lane| Lane::exact(&all, permutation.clone(), lane, lanes));
-            return EpochOrder { lanes: lanes.map(Arc::new).collect(), rows };
+            return EpochOrder { lanes: lanes.map(Arc::new).collect(), rows, skips: spec.skips(epoch) };
         }
         if spec.mixing == Mixing::Window {
             Draws::keyed(spec.seed, Purpose::Groups, &[epoch]).shuffle(&mut groups);
@@ -124,7 +140,7 @@ impl EpochOrder {
                 _ => Lane::stored(spec.in_pieces(parts)),
             })
         });
-        EpochOrder { lanes: lanes.collect(), rows }
+        EpochOrder { lanes: lanes.collect(), rows, skips: spec.skips(epoch) }
     }
 
     /// The lanes. Their lengths differ by at most one row.

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
 use super::order::OrderSpec;
+use super::skips::SkippedRows;
+use super::spec::Shuffle;
+use super::split::Split;
 use crate::error::{Error, ErrorKind, Result};
 
 /// The format of [`Position`] that is written.
@@ -48,6 +51,28 @@ pub struct Position {
     /// slightly.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_tier: Option<String>,
+    /// The batches of the loader that was asked, by which its steps are counted; another loader may have others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<SavedSplit>,
+}
+
+/// The batches of a loader, as a position has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SavedSplit {
+    /// Rows of a rank's batch.
+    pub batch_size: u64,
+    /// Number of ranks.
+    pub world: u32,
+    /// Whether rows that do not fill a step are left out.
+    pub drop_last: bool,
+}
+
+impl From<Split> for SavedSplit {
+    fn from(split: Split) -> Self {
+        SavedSplit { batch_size: split.batch, world: split.shard.world(), drop_last: split.drop_last }
+    }
 }
 
 /// A position as it is read: its version, and the rest unparsed, since another version has other fields.
@@ -68,6 +93,8 @@ struct Fields {
     row: u64,
     #[serde(default)]
     cache_tier: Option<String>,
+    #[serde(default)]
+    split: Option<SavedSplit>,
 }
 
 impl TryFrom<Versioned> for Position {
@@ -80,8 +107,8 @@ impl TryFrom<Versioned> for Position {
             ));
         }
         let fields = serde_json::from_value(fields.into()).map_err(|error| error.to_string())?;
-        let Fields { fingerprint, order, epoch, row, cache_tier } = fields;
-        Ok(Position { version, fingerprint, order, epoch, row, cache_tier })
+        let Fields { fingerprint, order, epoch, row, cache_tier, split } = fields;
+        Ok(Position { version, fingerprint, order, epoch, row, cache_tier, split })
     }
 }
 
@@ -101,10 +128,16 @@ pub struct OrderId {
     pub rows: u64,
     /// The filter in canonical form.
     pub filter: Option<String>,
+    /// A hash of the rows that are denied, if some are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub denied: Option<String>,
+    /// Rows that are passed over: epoch, first row, and the row after the last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) skipped: Vec<SkippedRows>,
 }
 
 impl OrderId {
-    pub(crate) fn new(spec: &OrderSpec, rows: u64, filter: Option<String>) -> Self {
+    pub(crate) fn new(spec: &OrderSpec, rows: u64, filter: Option<String>, denied: Option<String>) -> Self {
         OrderId {
             shuffle: spec.mixing.name().into(),
             seed: spec.seed,
@@ -112,13 +145,25 @@ impl OrderId {
             lanes: spec.lanes,
             rows,
             filter,
+            denied,
+            skipped: spec.skipped.to_vec(),
         }
+    }
+
+    /// The shuffle of a loader that takes a position of this order, and its window from it.
+    pub(crate) fn shuffle(&self) -> Result<Shuffle> {
+        let mixing = serde_json::from_value(self.shuffle.as_str().into()).map_err(|_| {
+            let cause =
+                format!("the state has an order {:?}, which this release does not know", self.shuffle);
+            Error::new(ErrorKind::StateMismatch, cause).hint("use the release that saved it, or a later one")
+        })?;
+        Ok(Shuffle { mixing, seed: self.seed, window_rows: None, lanes: Some(self.lanes) })
     }
 }
 
 impl Position {
     pub(crate) fn new(fingerprint: String, order: OrderId, epoch: u64, row: u64) -> Self {
-        Position { version: POSITION_VERSION, fingerprint, order, epoch, row, cache_tier: None }
+        Position { version: POSITION_VERSION, fingerprint, order, epoch, row, cache_tier: None, split: None }
     }
 
     /// Refuses a position that does not belong to the given data set and order. Lanes and pool may differ, if the
@@ -148,7 +193,15 @@ impl Position {
             let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());
             return differs("filter", &words(&saved.filter), &words(&here.filter));
         }
-        if saved.rows != here.rows {
+        // Between epochs no row of the next one has come, so that it may leave out others than the last one did.
+        let may_deny_others = self.row == 0;
+        if saved.denied != here.denied && !may_deny_others {
+            let words = |denied: &Option<String>| denied.clone().unwrap_or_else(|| "none".into());
+            return differs("denied rows", &words(&saved.denied), &words(&here.denied)).map_err(|error| {
+                error.hint_also("other rows may be denied from a state between two epochs on")
+            });
+        }
+        if saved.rows != here.rows && saved.denied == here.denied {
             return differs("selected rows", &saved.rows, &here.rows);
         }
         if saved.lanes == 0 || u64::from(saved.lanes) > saved.rows || saved.pool == 0 || self.row > saved.rows

@@ -8,6 +8,7 @@ use super::cursor::Cursor;
 use super::deal::Deals;
 use super::lane::{Lane, Part, Pick};
 use super::order::EpochOrder;
+use super::skips::Skips;
 use super::slots::Slots;
 use super::split::Split;
 
@@ -38,6 +39,7 @@ pub struct PlannedStep {
 #[derive(Debug)]
 pub struct Walk {
     split: Split,
+    skips: Skips,
     start: u64,
     lanes: Vec<LaneState>,
     /// Whether a lane has begun.
@@ -95,6 +97,7 @@ impl Walk {
         };
         Walk {
             split,
+            skips: deals.order().skips.clone(),
             start,
             lanes: deals.order().lanes().iter().enumerate().map(state).collect(),
             has_begun: false,
@@ -118,7 +121,7 @@ impl Iterator for Walk {
     type Item = PlannedStep;
 
     fn next(&mut self) -> Option<PlannedStep> {
-        let share = self.split.share(self.start)?;
+        let share = self.skips.share(&self.split, self.start)?;
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
         let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
         for span in &share.spans {
@@ -163,7 +166,7 @@ impl Iterator for Walk {
             list(&self.scratch, parts, &mut self.places, &mut step);
         }
         self.start = share.end;
-        if self.split.share(self.start).is_none() {
+        if self.skips.share(&self.split, self.start).is_none() {
             step.leaving.extend(self.held());
         }
         Some(step)

@@ -10,7 +10,7 @@ use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
 use super::local::{self, Local};
 use super::remote::{Pin, Remote};
-use super::traffic::{Traffic, TrafficStats};
+use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::File;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -22,6 +22,8 @@ const LOCAL_AT_ONCE: usize = 4;
 pub struct Store {
     volumes: Arc<[Volume]>,
     traffic: Arc<Traffic>,
+    /// What is read through this handle is for an epoch that may never begin.
+    ahead: Option<Arc<Ahead>>,
     local: Arc<Local>,
     /// Where footers of remote files are kept.
     pub(super) metadata_cache: Option<MetadataCache>,
@@ -45,7 +47,7 @@ impl Store {
         metadata_cache: Option<MetadataCache>,
     ) -> Self {
         let (local, footer_turns) = (Arc::default(), Arc::default());
-        Store { volumes: volumes.into(), traffic, local, metadata_cache, footer_turns }
+        Store { volumes: volumes.into(), traffic, ahead: None, local, metadata_cache, footer_turns }
     }
 
     /// The same stores over new connections.
@@ -88,11 +90,11 @@ impl Store {
             Err(error) => reads.iter().map(|_| Err(error.clone())).collect(),
         };
         let read = read.into_iter().zip(reads).map(|(read, (file, ranges))| {
-            let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+            let bytes = total(ranges);
             self.traffic.requests.add(local::reads(ranges));
-            self.traffic.wanted.add(bytes);
             if read.is_ok() {
                 self.traffic.received.add(bytes);
+                self.needed(bytes);
             }
             read.map_err(|error| error.at(Place::file(file.location.clone())))
         });
@@ -101,16 +103,29 @@ impl Store {
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         match self.volume(volume)? {
-            Volume::Remote(remote) => remote.read(pin, ranges).await,
+            Volume::Remote(remote) => {
+                let read = remote.read(pin, ranges).await?;
+                // The gaps that were read with them were not.
+                self.needed(total(ranges));
+                Ok(read)
+            }
             Volume::Local => {
-                let bytes = ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum();
+                let bytes = total(ranges);
                 self.traffic.requests.add(local::reads(ranges));
-                self.traffic.wanted.add(bytes);
                 let (pin, ranges, local) = (pin.clone(), ranges.to_vec(), self.local.clone());
                 let read = self.blocking(move || local.read(&pin, &ranges)).await?;
                 self.traffic.received.add(bytes);
+                self.needed(bytes);
                 Ok(read)
             }
+        }
+    }
+
+    /// Counts bytes that were read and are needed, now or when their epoch begins.
+    fn needed(&self, bytes: u64) {
+        let is_later = self.ahead.as_ref().is_some_and(|ahead| ahead.waits(bytes));
+        if !is_later {
+            self.traffic.wanted.add(bytes);
         }
     }
 
@@ -136,14 +151,16 @@ impl Store {
         self.volumes.iter().map(at_once).max().unwrap_or(LOCAL_AT_ONCE)
     }
 
-    /// Counts bytes that were read as not needed yet: they are for an epoch that has not begun.
-    pub(crate) fn may_need(&self, bytes: u64) {
-        self.traffic.ahead.add(bytes);
+    /// A handle to read through for an epoch that may never begin.
+    pub(crate) fn ahead(&self) -> Self {
+        Store { ahead: Some(Arc::default()), ..self.clone() }
     }
 
-    /// Counts such bytes as needed after all.
-    pub(crate) fn needs(&self, bytes: u64) {
-        self.traffic.ahead.take_off(bytes);
+    /// What was read through this handle is needed now, and what will be.
+    pub(crate) fn begin(&self) {
+        if let Some(ahead) = &self.ahead {
+            self.traffic.wanted.add(ahead.begin());
+        }
     }
 
     /// The requests and bytes so far.
@@ -164,6 +181,11 @@ impl Store {
             Err(error) => Err(Error::new(ErrorKind::Internal, error.to_string())),
         }
     }
+}
+
+/// The bytes of ranges together.
+fn total(ranges: &[Range<u64>]) -> u64 {
+    ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum()
 }
 
 impl fmt::Debug for Store {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 
 use serde::Serialize;
 
@@ -11,8 +12,6 @@ pub(crate) struct Traffic {
     pub(super) requests: Count,
     pub(super) received: Count,
     pub(super) wanted: Count,
-    /// Of these, bytes that were fetched for an epoch that has not begun.
-    pub(super) ahead: Count,
     pub(super) retries: Count,
     pub(super) hedges: Count,
     pub(super) hedges_won: Count,
@@ -33,16 +32,38 @@ impl Count {
         self.0.fetch_add(amount, Relaxed);
     }
 
-    pub(super) fn take_off(&self, amount: u64) {
-        self.0.fetch_sub(amount, Relaxed);
-    }
-
     pub(super) fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
     }
 
     pub(super) fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Bytes that were read for an epoch before it begins; `None` after that.
+#[derive(Debug)]
+pub(super) struct Ahead(Mutex<Option<u64>>);
+
+impl Default for Ahead {
+    fn default() -> Self {
+        Ahead(Mutex::new(Some(0)))
+    }
+}
+
+impl Ahead {
+    /// Whether the epoch has not begun, and takes note of bytes that it will need.
+    pub(super) fn waits(&self, bytes: u64) -> bool {
+        let mut waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(before) = &mut *waiting {
+            *before += bytes;
+        }
+        waiting.is_some()
+    }
+
+    /// The epoch begins: the bytes that waited for it.
+    pub(super) fn begin(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or(0)
     }
 }
 
@@ -87,7 +108,7 @@ impl Traffic {
         TrafficStats {
             requests: self.requests.get(),
             bytes_read: self.received.get(),
-            bytes_needed: self.wanted.get().saturating_sub(self.ahead.get()),
+            bytes_needed: self.wanted.get(),
             retries: self.retries.get(),
             hedges: self.hedges.get(),
             hedges_won: self.hedges_won.get(),

@@ -9,7 +9,9 @@ use xxhash_rust::xxh64::xxh64;
 use super::items::{Item, Items};
 use super::vocabulary::Places;
 use super::{Categories, Encoding, Hash};
-use crate::arrow::array::{Array, ArrayRef, AsArray, Int32Array, Int64Array, LargeListArray};
+use crate::arrow::array::{
+    Array, ArrayRef, AsArray, FixedSizeListArray, Int32Array, Int64Array, LargeListArray,
+};
 use crate::arrow::buffer::OffsetBuffer;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use crate::batch::{Fill, Selection};
@@ -21,12 +23,22 @@ use crate::error::{Error, ErrorKind, OrFail, Result};
 pub(super) struct EncodeCodec {
     coder: Coder,
     data_type: DataType,
-    /// Whether rows are lists of values.
-    are_lists: bool,
+    rows: Rows,
     /// The code of a null.
     fill: Option<i64>,
     /// Values so far that were unknown and have the code for those.
     unknown: AtomicU64,
+}
+
+/// What a row is.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    /// A value.
+    Values,
+    /// Values of any number.
+    Lists,
+    /// As many values.
+    FixedLists(i32),
 }
 
 #[derive(Debug)]
@@ -76,11 +88,11 @@ impl Coder {
 impl EncodeCodec {
     pub(super) fn new(encoding: &Encoding, stored: &DataType, fill: Option<&Fill>) -> Result<Self> {
         encoding.validate()?;
-        let item = match stored {
-            DataType::List(item) | DataType::LargeList(item) => Some(item.data_type()),
-            _ => None,
+        let (rows, values) = match stored {
+            DataType::List(item) | DataType::LargeList(item) => (Rows::Lists, item.data_type()),
+            DataType::FixedSizeList(item, length) => (Rows::FixedLists(*length), item.data_type()),
+            _ => (Rows::Values, stored),
         };
-        let values = item.unwrap_or(stored);
         if !Items::are_in(values) {
             return Err(Error::invalid(format!("holds {stored}, not values to encode"))
                 .hint("texts, binary values and integers are encoded, and lists of these"));
@@ -104,8 +116,7 @@ impl EncodeCodec {
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))
         });
         let data_type = encoding.data_type();
-        let (are_lists, fill) = (item.is_some(), fill.transpose()?);
-        Ok(EncodeCodec { coder, data_type, are_lists, fill, unknown: AtomicU64::new(0) })
+        Ok(EncodeCodec { coder, data_type, rows, fill: fill.transpose()?, unknown: AtomicU64::new(0) })
     }
 
     /// The code of a value, or why it has none.
@@ -161,25 +172,63 @@ impl EncodeCodec {
             }
             lengths.push(codes.len() - from);
         }
-        let item = Arc::new(Field::new("item", self.data_type.clone(), false));
         let offsets = OffsetBuffer::from_lengths(lengths);
         let offsets = OffsetBuffer::new(offsets.iter().map(|offset: &i32| i64::from(*offset)).collect());
-        Ok((Arc::new(LargeListArray::try_new(item, offsets, self.array(codes), None).or_fail()?), bad))
+        Ok((Arc::new(LargeListArray::try_new(self.item(), offsets, self.array(codes), None).or_fail()?), bad))
+    }
+
+    /// The same of lists that all have this length; one that is null has as many nulls.
+    fn fixed_lists(
+        &self,
+        sources: &[&dyn Array],
+        selection: &Selection,
+        length: i32,
+    ) -> Result<GatheredRows> {
+        let gathered = self.gather(sources, selection)?;
+        let lists = gathered.as_fixed_size_list();
+        let items = Items::of(lists.values().as_ref())?;
+        let mut codes = Vec::with_capacity(lists.values().len());
+        let mut bad = Vec::new();
+        for row in 0..lists.len() {
+            let from = codes.len();
+            let begin = lists.value_offset_at(row);
+            let mut list = begin..begin + lists.value_length() as usize;
+            let encoded = list.try_for_each(|at| {
+                let item = items.get(at).filter(|_| lists.is_valid(row));
+                self.code(item).map(|code| codes.push(code))
+            });
+            if let Err(error) = encoded {
+                bad.push((row, error));
+            }
+            codes.resize(from + lists.value_length() as usize, 0);
+        }
+        let rows = lists.len();
+        let lists =
+            FixedSizeListArray::try_new_with_length(self.item(), length, self.array(codes), None, rows);
+        Ok((Arc::new(lists.or_fail()?), bad))
+    }
+
+    /// The field of the codes in a list.
+    fn item(&self) -> FieldRef {
+        Arc::new(Field::new("item", self.data_type.clone(), false))
     }
 }
 
 impl ColumnCodec for EncodeCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
-        let data_type = match self.are_lists {
-            true => DataType::LargeList(Arc::new(Field::new("item", self.data_type.clone(), false))),
-            false => self.data_type.clone(),
+        let data_type = match self.rows {
+            Rows::Values => self.data_type.clone(),
+            Rows::Lists => DataType::LargeList(self.item()),
+            Rows::FixedLists(length) => DataType::FixedSizeList(self.item(), length),
         };
         Ok(Arc::new(Field::new(stored.name(), data_type, false)))
     }
 
     fn gather_rows(&self, sources: &[&dyn Array], selection: &Selection) -> Result<GatheredRows> {
-        if self.are_lists {
-            return self.lists(sources, selection);
+        match self.rows {
+            Rows::Values => {}
+            Rows::Lists => return self.lists(sources, selection),
+            Rows::FixedLists(length) => return self.fixed_lists(sources, selection, length),
         }
         let sources = sources.iter().map(|source| Items::of(*source)).collect::<Result<Vec<_>>>()?;
         let mut codes = Vec::with_capacity(selection.len());
@@ -195,7 +244,12 @@ impl ColumnCodec for EncodeCodec {
     }
 
     fn row_bytes(&self) -> Option<u64> {
-        (!self.are_lists).then(|| self.data_type.primitive_width().unwrap_or(0) as u64)
+        let width = self.data_type.primitive_width().unwrap_or(0) as u64;
+        match self.rows {
+            Rows::Values => Some(width),
+            Rows::Lists => None,
+            Rows::FixedLists(length) => Some(width.saturating_mul(u64::try_from(length).unwrap_or(0))),
+        }
     }
 
     fn unknown_values(&self) -> u64 {
@@ -211,6 +265,7 @@ impl ColumnCodec for EncodeCodec {
 mod tests {
     use super::*;
     use crate::arrow::array::{BinaryViewArray, ListArray, StringViewArray, UInt64Array};
+    use crate::arrow::buffer::NullBuffer;
     use crate::arrow::datatypes::Int32Type;
     use crate::column::encoding::Vocabulary;
 
@@ -292,6 +347,23 @@ mod tests {
             codes.as_list::<i64>().values().as_ref(),
             &Int32Array::from(vec![1, 0, 0, 2]) as &dyn Array
         );
+    }
+
+    #[test]
+    fn lists_of_one_length_are_encoded_item_by_item() {
+        let item = Arc::new(Field::new("item", DataType::UInt64, true));
+        let numbers =
+            UInt64Array::from(vec![Some(1), Some(2), None, Some(1), Some(9), Some(2), Some(1), None]);
+        let there = NullBuffer::from(vec![true, true, true, false]);
+        let lists: ArrayRef = Arc::new(FixedSizeListArray::new(item, 2, Arc::new(numbers), Some(there)));
+        let vocabulary = Vocabulary::numbers([1, 2]);
+        let (codes, bad) = encoded(&vocabulary.clone().into(), lists.clone(), None);
+        assert_eq!(bad.iter().map(|(row, _)| *row).collect::<Vec<_>>(), [1, 2, 3]);
+        let values = |codes: &ArrayRef| codes.as_fixed_size_list().values().clone();
+        assert_eq!(values(&codes).as_ref(), &Int32Array::from(vec![0, 1, 0, 0, 0, 0, 0, 0]) as &dyn Array);
+        let (codes, bad) = encoded(&vocabulary.with_unknown().into(), lists, Some(2.0.into()));
+        assert!(bad.is_empty(), "{bad:?}");
+        assert_eq!(values(&codes).as_ref(), &Int32Array::from(vec![0, 1, 1, 0, 2, 1, 1, 1]) as &dyn Array);
     }
 
     #[test]

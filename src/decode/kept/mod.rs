@@ -188,7 +188,7 @@ impl Image {
             Depth::Eight => PixelType::U8,
             Depth::Sixteen => PixelType::U16,
         });
-        image.bit_depth = None;
+        (image.bit_depth, image.ragged) = (None, false);
         (image.normalize, image.rotation, image.fill, image.emit_geometry) = (None, None, None, false);
         if image.framing == Framing::RandomResizedCrop {
             (image.size, image.scale, image.ratio) = (0.into(), None, None);

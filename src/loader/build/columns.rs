@@ -9,12 +9,17 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use super::LoaderBuilder;
 use super::casts::cast_schema;
 use super::null_masks::no_mask;
-use crate::batch::{Fill, is_variable};
+use crate::batch::{Fill, is_variable, longest};
 use crate::catalog::{Catalog, Projection};
 use crate::column::{
     ColumnCodec, Declared, DecoderCodec, Pad, PadCodec, PadMaskCodec, PlainCodec, Slot, TextCodec,
 };
 use crate::error::{Error, Place, Result};
+
+/// The name of the column of row numbers.
+pub(in crate::loader) const ROW_ID: &str = "row_id";
+/// The name of the column that says which rows are to be counted.
+const ROW_MASK: &str = "row_mask";
 
 impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
@@ -111,7 +116,13 @@ impl LoaderBuilder {
         each.extend(self.geometries(read)?);
         each.extend(self.pad_masks(read)?);
         each.extend(self.null_masks(read, &masked)?);
-        let (codecs, fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
+        let (codecs, mut fields): (Vec<_>, Vec<_>) = each.into_iter().unzip();
+        if self.spec.row_id {
+            fields.push(added_field(ROW_ID, DataType::Int64, &fields)?);
+        }
+        if self.spec.row_mask {
+            fields.push(added_field(ROW_MASK, DataType::Boolean, &fields)?);
+        }
         Ok((codecs, Arc::new(Schema::new(fields))))
     }
 
@@ -163,11 +174,21 @@ impl LoaderBuilder {
         projection: &Projection,
     ) -> Result<RowBytes> {
         let catalog = &self.dataset.catalog;
-        let mut bytes_of_row = RowBytes { are_known: true, ..RowBytes::default() };
+        let of_id = if self.spec.row_id { size_of::<i64>() as u64 } else { 0 };
+        let of_mask = u64::from(self.spec.row_mask);
+        let mut bytes_of_row = RowBytes { are_known: true, others: of_id + of_mask, ..RowBytes::default() };
         let (mut alike, mut variable) = (Vec::new(), Vec::new());
         for (column, (field, codec)) in projection.schema().fields().iter().zip(codecs).enumerate() {
+            let stored = projection.selected()[column].column;
+            let is_key = catalog.is_key(stored);
+            bytes_of_row.keys.push(is_key);
             if let Some(bytes) = codec.row_bytes() {
                 bytes_of_row.others += bytes;
+                continue;
+            }
+            if is_key && is_variable(field.data_type()) {
+                let values = catalog.keys_of(stored).flatten().map(|key| longest(&key.value));
+                bytes_of_row.others += values.max().unwrap_or(0);
                 continue;
             }
             match codec.slot() {
@@ -218,6 +239,8 @@ impl LoaderBuilder {
 /// What is known of the bytes of a row in a batch before its cells are read.
 #[derive(Debug, Default)]
 pub(super) struct RowBytes {
+    /// Of each column that is read whether its rows are equal in each file.
+    pub(super) keys: Vec<bool>,
     /// Columns whose values differ in length.
     pub(super) columns: Vec<usize>,
     /// Of them those whose values take as much as the longest of their batch.
@@ -288,4 +311,14 @@ pub(super) fn is_flat(data_type: &DataType) -> bool {
                 || matches!(other, DataType::Boolean | DataType::FixedSizeBinary(_))
         }
     }
+}
+
+/// A column that is not stored, behind the others. Its option has its name.
+fn added_field(name: &str, data_type: DataType, others: &[FieldRef]) -> Result<FieldRef> {
+    if others.iter().any(|field| field.name() == name) {
+        return Err(Error::invalid(format!("{name} adds a column of this name, and one is there already"))
+            .hint("give that one another name with `rename`, or leave it out of `columns`")
+            .at(of_column(name)));
+    }
+    Ok(Arc::new(Field::new(name, data_type, false)))
 }

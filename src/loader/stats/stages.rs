@@ -65,8 +65,8 @@ pub struct Stages {
     pub keep: StageStats,
     /// Turning batches into the arrays of Python or of a framework. Items: batches; bytes: of the new arrays. Zero in Rust.
     pub hand_over: StageStats,
-    /// The user's function, on a thread of its own. Items: batches. It is starved while it waits for the loader, blocked
-    /// while the training loop has not taken its results.
+    /// The user's function, on a thread of its own or in several workers, whose times are added. Items: batches. It is
+    /// starved while all of it waits for the loader, blocked while the training loop has not taken its results.
     pub transform: StageStats,
     /// Copying batches to a device, as far as it takes time of the training loop's thread. Items: batches; bytes: copied.
     pub device: StageStats,

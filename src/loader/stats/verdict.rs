@@ -134,7 +134,7 @@ fn next_move(stage: Stage, stages: &Stages, threads: u64) -> String {
                 .into()
         }
         Stage::Transform => format!(
-            "it takes {:.1} ms for a batch on one thread: make it faster, or let forebay decode and resize",
+            "it takes {:.1} ms for a batch: run it in more workers, make it faster, or let forebay decode and resize",
             each(stages.transform.working, stages.transform.items)
         ),
         Stage::Device => format!(

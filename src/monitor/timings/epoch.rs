@@ -68,6 +68,8 @@ pub(in crate::monitor) struct EpochTimings {
     /// What the consumer's own thread works on before it has a batch, and since when.
     pub(super) near: Option<Stage>,
     pub(super) neared: u64,
+    /// The stage that has the batch that the consumer takes next, where several batches are at one.
+    pub(in crate::monitor) next_at: Option<Stage>,
     pub(in crate::monitor) assembly: Assembly,
     /// Whether the batch that is waited for is being made; if not, its rows are not even at hand.
     pub(in crate::monitor) making: bool,
@@ -97,6 +99,7 @@ impl EpochTimings {
             front: Front::Waiting,
             near: None,
             neared: 0,
+            next_at: None,
             assembly: Assembly::Working,
             making: false,
             parts: VecDeque::new(),
@@ -113,7 +116,7 @@ impl EpochTimings {
 
     /// The owner of the wait for the next batch.
     pub(super) fn owner(&self) -> Owner {
-        if let Some(stage) = self.near {
+        if let Some(stage) = self.near.or(self.next_at) {
             return Owner::One(stage);
         }
         // A batch that is ready and not taken is about to be: the thread that waits for it has still to wake up.

@@ -100,9 +100,10 @@ impl Timings {
             let work = &mut self.work[stage as usize];
             work.nanos += nanos * u64::from(work.running);
         }
-        for stage in
-            [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Transform, Stage::Device]
-        {
+        // The workers of a transform are added, as the threads of the pool.
+        let transform = &mut self.work[Stage::Transform as usize];
+        transform.nanos += nanos * u64::from(transform.running);
+        for stage in [Stage::Fetch, Stage::Memory, Stage::Cache, Stage::HandOver, Stage::Device] {
             let work = &mut self.work[stage as usize];
             work.nanos += if work.running > 0 { nanos } else { 0 };
         }
@@ -118,6 +119,7 @@ impl Timings {
         let running = |stage: Stage| self.work[stage as usize].running;
         let busy: u32 = Stage::POOL.into_iter().map(running).sum();
         let fetching = running(Stage::Fetch) + running(Stage::Cache) > 0;
+        let transforming = running(Stage::Transform) > 0;
         let held_up = running(Stage::Memory) + self.fetched > 0;
         let Some(epoch) = self.epochs.iter().find(|epoch| Some(epoch.id) == self.current) else { return };
         let idle = nanos * u64::from(self.threads.saturating_sub(busy));
@@ -142,6 +144,7 @@ impl Timings {
             (false, false) => self.fetch.starved += nanos,
         }
         match epoch.front {
+            _ if transforming => {}
             Front::Waiting => self.transform.starved += nanos,
             Front::At(_) => {}
             Front::Full => self.transform.blocked += nanos,
@@ -181,6 +184,18 @@ impl Timings {
     pub(super) fn ends(&mut self, stage: Stage) {
         let work = &mut self.work[stage as usize];
         work.running = work.running.saturating_sub(1);
+    }
+
+    /// Work beside that of the pipe begins.
+    pub(super) fn begins_at(&mut self, stage: Stage, now: u64) {
+        self.settle(now);
+        self.begins(stage);
+    }
+
+    /// It ends.
+    pub(super) fn ends_at(&mut self, stage: Stage, now: u64) {
+        self.settle(now);
+        self.ends(stage);
     }
 
     /// A row group enters a phase, and is counted among those in it until it leaves it.

@@ -79,6 +79,27 @@ fn what_lies_between_comes_before_the_pipe_and_the_consumers_own_thread_before_t
 }
 
 #[test]
+fn the_times_of_workers_are_added_and_a_wait_is_theirs_while_one_has_the_next_batch() {
+    let mut timings = timings();
+    epoch(&mut timings).apart = true;
+    timings.begins_at(Stage::Transform, 0);
+    timings.begins_at(Stage::Transform, 100);
+    timings.asks(7, 200);
+    timings.settle(300);
+    epoch(&mut timings).next_at = Some(Stage::Transform);
+    timings.ends_at(Stage::Transform, 500);
+    timings.settle(600);
+    epoch(&mut timings).next_at = None;
+    timings.has(7, 600);
+    timings.ends_at(Stage::Transform, 700);
+    timings.settle(800);
+    let found = [Stage::Shuffle, Stage::Transform].map(|stage| waited(&timings, stage));
+    assert_eq!(found, [100.0, 300.0]);
+    assert_eq!(timings.work[Stage::Transform as usize].nanos, 500 + 600);
+    assert_eq!(timings.transform.starved, 100, "while no worker works");
+}
+
+#[test]
 fn the_time_between_a_batch_and_the_next_request_is_the_consumers_own() {
     let mut timings = timings();
     timings.asks(7, 0);

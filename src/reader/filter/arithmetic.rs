@@ -111,6 +111,7 @@ fn numbers<'a>(rows: &Rows<'a>, operand: &'a Operand) -> Result<Numbers<'a>> {
 fn literal(value: &Value) -> Number {
     match value {
         Value::Int(value) => Number::Whole((*value).into()),
+        Value::UInt(value) => Number::Whole((*value).into()),
         Value::Float(value) => Number::Float(*value),
         _ => Number::Null,
     }

@@ -100,7 +100,7 @@ fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
 
 fn is_number(value: &Value) -> Result<()> {
     match value {
-        Value::Int(_) => Ok(()),
+        Value::Int(_) | Value::UInt(_) => Ok(()),
         Value::Float(value) if value.is_finite() => Ok(()),
         Value::Float(value) => Err(not_finite(*value)),
         other => Err(Error::invalid(format!("{} is not a number", shown(other)))
@@ -133,7 +133,7 @@ pub(super) fn term(term: Test<'_>, data_type: &DataType) -> Result<()> {
 fn check_value(value: &Value, data_type: &DataType) -> Result<()> {
     let fits = match value {
         Value::Bool(_) => *data_type == DataType::Boolean,
-        Value::Int(_) => evaluate::is_number(data_type),
+        Value::Int(_) | Value::UInt(_) => evaluate::is_number(data_type),
         Value::Float(float) if !float.is_finite() => return Err(not_finite(*float)),
         Value::Float(_) => evaluate::is_number(data_type),
         Value::Text(text) if times::unit(data_type).is_some() => {

@@ -71,13 +71,39 @@ fn let_through(data_type: &DataType) -> Error {
     Error::new(ErrorKind::Internal, format!("a filter over {data_type} was let through"))
 }
 
+/// Values of a list up to which each is compared; more are searched.
+const FEW: usize = 8;
+
 fn rows(
     term: Test<'_>,
     array: &ArrayRef,
     compare: impl Fn(usize, &Value) -> Option<Ordering>,
 ) -> BooleanBuffer {
     let values = term.values();
+    if values.len() > FEW {
+        let mut sorted: Vec<&Value> = values.iter().collect();
+        sorted.sort_unstable_by(|one, other| order(one, other));
+        let found = |row: usize| {
+            // NaN is in no list.
+            let order = |value: &&Value| compare(row, value).map_or(Ordering::Greater, Ordering::reverse);
+            sorted.binary_search_by(order).is_ok()
+        };
+        return BooleanBuffer::collect_bool(array.len(), |row| found(row) == (term.op == Op::In));
+    }
     BooleanBuffer::collect_bool(array.len(), |row| holds(term.op, values, |value| compare(row, value)))
+}
+
+/// How two values of one list compare, as stored values do with each.
+fn order(one: &Value, other: &Value) -> Ordering {
+    match one {
+        Value::Bool(one) => boolean(*one, other),
+        Value::Int(one) => integer((*one).into(), other),
+        Value::UInt(one) => integer((*one).into(), other),
+        Value::Float(one) => float(*one, other),
+        Value::Text(one) => bytes(one.as_bytes(), other),
+        Value::List(_) => None,
+    }
+    .unwrap_or(Ordering::Equal)
 }
 
 /// As [`rows`], for dates and times, whose values in the term are texts.
@@ -154,6 +180,7 @@ pub(super) fn boolean(stored: bool, value: &Value) -> Option<Ordering> {
 pub(super) fn integer(stored: i128, value: &Value) -> Option<Ordering> {
     match value {
         Value::Int(value) => Some(stored.cmp(&i128::from(*value))),
+        Value::UInt(value) => Some(stored.cmp(&i128::from(*value))),
         Value::Float(value) => whole_with_float(stored, *value),
         _ => None,
     }
@@ -173,6 +200,7 @@ pub(super) fn whole_with_float(stored: i128, value: f64) -> Option<Ordering> {
 pub(super) fn float(stored: f64, value: &Value) -> Option<Ordering> {
     match value {
         Value::Int(value) => whole_with_float((*value).into(), stored).map(Ordering::reverse),
+        Value::UInt(value) => whole_with_float((*value).into(), stored).map(Ordering::reverse),
         Value::Float(value) => stored.partial_cmp(value),
         _ => None,
     }

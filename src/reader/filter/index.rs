@@ -158,7 +158,7 @@ impl Pages {
         let column = chunk.column_descr_ptr();
         let locations = PageLocations::read(locations, &ColumnChunk::of(&column, chunk), rows)?;
         let (mut nulls_only, mut least, mut greatest, mut counts) = (None, None, None, None);
-        Compact::new(bounds).structure(&mut |input, id, kind| {
+        Compact::new(bounds).structure(|input, id, kind| {
             match id {
                 1 => nulls_only = Some(input.list_of(kind, Compact::bool_element)?),
                 2 => least = Some(input.list_of(kind, Compact::bytes)?),
@@ -245,6 +245,9 @@ pub(super) fn rules_out(bloom: &Sbbf, physical: Type, data_type: &DataType, valu
         (Type::INT64, Value::Int(value)) if *data_type == DataType::Int64 => !bloom.check(value),
         (Type::INT64, Value::Int(value)) if *data_type == DataType::UInt64 => {
             *value < 0 || !bloom.check(value)
+        }
+        (Type::INT64, Value::UInt(value)) if *data_type == DataType::UInt64 => {
+            !bloom.check(&value.cast_signed())
         }
         (Type::BYTE_ARRAY, Value::Text(value)) => !bloom.check(value.as_str()),
         _ => false,

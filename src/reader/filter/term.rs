@@ -67,6 +67,8 @@ pub enum Value {
     Bool(bool),
     /// Compares with integers and floats.
     Int(i64),
+    /// The same, for those above `i64::MAX`.
+    UInt(u64),
     /// Compares with floats and, exactly, with integers. Never NaN or infinite.
     Float(f64),
     /// Compares with strings and binary, byte by byte, and with dates and times: `2024-05-17`, `2024-05-17T12:30:00.5`, and
@@ -91,6 +93,12 @@ impl From<i32> for Value {
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Value::Int(value)
+    }
+}
+
+impl From<u64> for Value {
+    fn from(value: u64) -> Self {
+        i64::try_from(value).map_or(Value::UInt(value), Value::Int)
     }
 }
 

@@ -5,12 +5,20 @@ use std::sync::Arc;
 use parquet::basic::Repetition;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::DataPage;
 use super::runs::{GROUP, Run, Runs, bits, unpack};
 use super::validity::Validity;
-use crate::arrow::array::{ArrayRef, FixedSizeListArray, LargeListArray, ListArray};
+use super::values::Value;
+use super::{DataPage, numbers};
+use crate::arrow::array::{ArrayRef, BooleanBufferBuilder, FixedSizeListArray, LargeListArray, ListArray};
 use crate::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+
+/// Levels that are looked at together.
+const STEP: usize = 64;
+
+/// Lists of a fixed length that are null have items in Arrow and none in Parquet, where a byte can stand for many of them: so
+/// many times what is stored may be made of it here.
+const LARGEST_SHARE: usize = 64;
 
 /// The lists of a column so far.
 pub(super) struct Lists {
@@ -98,7 +106,7 @@ impl Lists {
                 self.items.append(true, page.count);
                 Some(page.count)
             }
-            false => self.one_by_one(page),
+            false => self.among_nulls(page),
         }
     }
 
@@ -157,13 +165,41 @@ impl Lists {
     }
 
     /// The same for lists that are empty or null, or have items that are.
-    fn one_by_one(&mut self, page: &DataPage<'_>) -> Option<usize> {
+    fn among_nulls(&mut self, page: &DataPage<'_>) -> Option<usize> {
         let [mut repetition, mut definition] = std::mem::take(&mut self.scratch);
         levels(page.repetition, 1, page.count, &mut repetition)?;
         levels(page.definition, self.levels.width(), page.count, &mut definition)?;
+        let mut values = 0;
+        for (repeated, defined) in repetition.chunks(STEP).zip(definition.chunks(STEP)) {
+            values += match self.in_a_list(repeated, defined) {
+                Some(values) => values,
+                None => self.one_by_one(repeated, defined)?,
+            };
+        }
+        self.scratch = [repetition, definition];
+        Some(values)
+    }
+
+    /// A step of levels that are all items of the last list; `None` if they are not.
+    fn in_a_list(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
+        let Levels { item, value, .. } = self.levels;
+        let (repeated, defined): (&[u8; STEP], &[u8; STEP]) =
+            (repeated.try_into().ok()?, defined.try_into().ok()?);
+        // Without an early end, so that many are compared at once.
+        let are_items = repeated.iter().fold(true, |all, level| all & (*level == 1))
+            & defined.iter().fold(true, |all, level| all & (item..=value).contains(level));
+        if !are_items || self.starts.len() == self.begin.0 {
+            return None;
+        }
+        let valid = (0..STEP).fold(0, |valid, at| valid | u64::from(defined[at] == value) << at);
+        self.items.append_run(Run::Packed(&valid.to_le_bytes(), STEP))
+    }
+
+    /// Any levels; returns how many values are stored.
+    fn one_by_one(&mut self, repeated: &[u8], defined: &[u8]) -> Option<usize> {
         let Levels { list, item, value } = self.levels;
         let mut values = 0;
-        for (&repeated, &defined) in repetition.iter().zip(&definition) {
+        for (&repeated, &defined) in repeated.iter().zip(defined) {
             let is_item = defined >= item;
             if repeated == 0 {
                 if self.starts.len() == self.rows {
@@ -182,19 +218,30 @@ impl Lists {
                 values += usize::from(defined == value);
             }
         }
-        self.scratch = [repetition, definition];
         Some(values)
     }
 
-    /// The array of all lists; `items` makes that of their items.
-    pub(super) fn finish(
+    /// The items of all rows, if they are in lists of one length.
+    pub(super) fn fixed(&self, field: &Field, rows: usize) -> Option<usize> {
+        match field.data_type() {
+            DataType::FixedSizeList(_, length) => rows.checked_mul(usize::try_from(*length).ok()?),
+            _ => None,
+        }
+    }
+
+    /// The array of all lists, of the values of their items.
+    pub(super) fn finish<T: Value>(
         mut self,
         field: &Field,
-        items: impl FnOnce(Option<NullBuffer>) -> Option<ArrayRef>,
+        item: &DataType,
+        values: Vec<T>,
     ) -> Option<ArrayRef> {
         self.starts.push(self.items.len() as i64);
+        if let DataType::FixedSizeList(item, length) = field.data_type() {
+            return self.finish_fixed(item, *length, values);
+        }
         let (starts, lists) = (self.starts, self.lists.finish());
-        let items = items(self.items.finish())?;
+        let items = numbers(item, values, self.items.finish())?;
         Some(match field.data_type() {
             DataType::List(item) => {
                 i32::try_from(items.len()).ok()?;
@@ -205,16 +252,44 @@ impl Lists {
                 let starts = OffsetBuffer::new(starts.into());
                 Arc::new(LargeListArray::try_new(item.clone(), starts, items, lists).ok()?)
             }
-            DataType::FixedSizeList(item, length) => {
-                // A list that is null has no items in Parquet, and as many as the others in Arrow.
-                let length_of = |pair: &[i64]| pair[1] - pair[0];
-                if lists.is_some() || starts.windows(2).any(|pair| length_of(pair) != i64::from(*length)) {
-                    return None;
-                }
-                Arc::new(FixedSizeListArray::try_new(item.clone(), *length, items, None).ok()?)
-            }
             _ => return None,
         })
+    }
+
+    /// The same of lists of one length, which is that of those that are null as well.
+    fn finish_fixed<T: Value>(self, item: &FieldRef, length: i32, mut values: Vec<T>) -> Option<ArrayRef> {
+        let Lists { rows, starts, lists, items, .. } = self;
+        let (lists, mut items) = (lists.finish(), items.finish());
+        let items_of = usize::try_from(length).ok()?;
+        let is_there = |row: usize| lists.as_ref().is_none_or(|lists| lists.is_valid(row));
+        let is_fixed =
+            |row: usize| starts[row + 1] - starts[row] == if is_there(row) { i64::from(length) } else { 0 };
+        (0..rows).all(is_fixed).then_some(())?;
+        if lists.is_some() {
+            let stored = values.len();
+            let all = rows.checked_mul(items_of).filter(|all| all / LARGEST_SHARE <= stored + 1)?;
+            values.resize(all, T::default());
+            // From the last one on, no list is written over before it was moved.
+            for row in (0..rows).rev() {
+                let to = row * items_of..(row + 1) * items_of;
+                match is_there(row) {
+                    true => values.copy_within(starts[row] as usize..starts[row + 1] as usize, to.start),
+                    false => values[to].fill(T::default()),
+                }
+            }
+            items = items.map(|items| {
+                let mut moved = BooleanBufferBuilder::new(all);
+                for pair in starts.windows(2).map(|pair| pair[0] as usize..pair[1] as usize) {
+                    match pair.is_empty() {
+                        true => moved.append_n(items_of, false),
+                        false => moved.append_buffer(&items.inner().slice(pair.start, items_of)),
+                    }
+                }
+                NullBuffer::new(moved.finish())
+            });
+        }
+        let items = numbers(item.data_type(), values, items)?;
+        Some(Arc::new(FixedSizeListArray::try_new(item.clone(), length, items, lists).ok()?))
     }
 }
 

@@ -52,9 +52,24 @@ pub(super) struct CheckedChunk<'a> {
 /// A column that is decoded one column chunk after the other, until one of them is unusual.
 pub(super) struct Column<'a>(Width<'a>);
 
+/// Bytes of a value in the array.
 enum Width<'a> {
-    Narrow(Typed<'a, u32>),
-    Wide(Typed<'a, u64>),
+    One(Typed<'a, u8>),
+    Two(Typed<'a, u16>),
+    Four(Typed<'a, u32>),
+    Eight(Typed<'a, u64>),
+}
+
+/// Does the same for a column of any width.
+macro_rules! each_width {
+    ($width:expr, $column:ident => $done:expr) => {
+        match $width {
+            Width::One($column) => $done,
+            Width::Two($column) => $done,
+            Width::Four($column) => $done,
+            Width::Eight($column) => $done,
+        }
+    };
 }
 
 /// A column with values of one width.
@@ -99,8 +114,10 @@ struct DataPage<'a> {
 #[derive(Default)]
 struct Scratch {
     inflater: Inflater,
-    narrow: Memory<u32>,
-    wide: Memory<u64>,
+    one: Memory<u8>,
+    two: Memory<u16>,
+    four: Memory<u32>,
+    eight: Memory<u64>,
 }
 
 #[derive(Default)]
@@ -118,7 +135,8 @@ struct Memory<T> {
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    /// Boxed: a wheel shares the room for variables of threads with all other libraries of its process.
+    static SCRATCH: RefCell<Box<Scratch>> = RefCell::default();
 }
 
 impl<'a> Column<'a> {
@@ -132,18 +150,14 @@ impl<'a> Column<'a> {
             flat => flat,
         };
         let width = match (column.physical_type(), item) {
-            (
-                Type::INT32,
-                DataType::Int32
-                | DataType::UInt32
-                | DataType::Date32
-                | DataType::Time32(_)
-                | DataType::Int8
-                | DataType::UInt8
-                | DataType::Int16
-                | DataType::UInt16,
-            )
-            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Width::Narrow),
+            (Type::INT32, DataType::Int8 | DataType::UInt8) => {
+                Typed::of(field, item, column, rows).map(Width::One)
+            }
+            (Type::INT32, DataType::Int16 | DataType::UInt16) => {
+                Typed::of(field, item, column, rows).map(Width::Two)
+            }
+            (Type::INT32, DataType::Int32 | DataType::UInt32 | DataType::Date32 | DataType::Time32(_))
+            | (Type::FLOAT, DataType::Float32) => Typed::of(field, item, column, rows).map(Width::Four),
             (
                 Type::INT64,
                 DataType::Int64
@@ -153,7 +167,7 @@ impl<'a> Column<'a> {
                 | DataType::Duration(_)
                 | DataType::Date64,
             )
-            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Width::Wide),
+            | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Width::Eight),
             _ => None,
         };
         width.map(Column)
@@ -161,18 +175,12 @@ impl<'a> Column<'a> {
 
     /// Decodes the next column chunk.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
-        match &mut self.0 {
-            Width::Narrow(column) => column.append(chunk),
-            Width::Wide(column) => column.append(chunk),
-        }
+        each_width!(&mut self.0, column => column.append(chunk))
     }
 
     /// The array of all rows.
     pub(super) fn finish(self) -> Option<ArrayRef> {
-        match self.0 {
-            Width::Narrow(column) => column.finish(),
-            Width::Wide(column) => column.finish(),
-        }
+        each_width!(self.0, column => column.finish())
     }
 }
 
@@ -205,7 +213,8 @@ impl<'a, T: Value> Typed<'a, T> {
             Shape::Flat(_) => self.rows,
             Shape::Lists(lists) => {
                 lists.reserve(self.rows);
-                usize::try_from(chunk.about.values).ok()?
+                let values = usize::try_from(chunk.about.values).ok()?;
+                lists.fixed(self.field, self.rows).filter(|fixed| fixed / 2 <= values).unwrap_or(values)
             }
         };
         self.out.reserve_exact(values);
@@ -277,7 +286,7 @@ impl<'a, T: Value> Typed<'a, T> {
         let Typed { field, item, shape, out, .. } = self;
         match shape {
             Shape::Flat(flat) => numbers(item, out, flat.validity.finish()),
-            Shape::Lists(lists) => lists.finish(field, |nulls| numbers(item, out, nulls)),
+            Shape::Lists(lists) => lists.finish(field, item, out),
         }
     }
 }
@@ -394,16 +403,11 @@ impl Inflater {
     }
 }
 
-/// An array of numbers of this type, whose values are in as many bytes or in fewer of the lowest.
+/// An array of numbers of this type, which has values of this width.
 fn numbers<T: Value>(data_type: &DataType, values: Vec<T>, nulls: Option<NullBuffer>) -> Option<ArrayRef> {
-    let len = values.len();
-    let buffer = match data_type.primitive_width()? {
-        1 => Buffer::from_vec(values.iter().map(|value| value.as_usize() as u8).collect::<Vec<_>>()),
-        2 => Buffer::from_vec(values.iter().map(|value| value.as_usize() as u16).collect::<Vec<_>>()),
-        width if width == size_of::<T>() => Buffer::from_vec(values),
-        _ => return None,
-    };
-    let array = ArrayData::builder(data_type.clone()).len(len).nulls(nulls).add_buffer(buffer);
+    (data_type.primitive_width()? == size_of::<T>()).then_some(())?;
+    let array = ArrayData::builder(data_type.clone()).len(values.len()).nulls(nulls);
+    let array = array.add_buffer(Buffer::from_vec(values));
     Some(make_array(array.build().ok()?))
 }
 

@@ -53,7 +53,11 @@ fn numbers_of(data_type: &DataType, len: usize, nulls: u64, random: &mut Numbers
 /// Lists of differing length of a type's numbers, of which some are empty or null.
 fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef {
     let lengths: Vec<usize> = (0..ROWS)
-        .map(|row| if row % 9 == 0 { random.next() as usize % 90 } else { random.next() as usize % 4 })
+        .map(|row| match row {
+            _ if row % 99 == 0 => random.next() as usize % 400,
+            _ if row % 9 == 0 => random.next() as usize % 90,
+            _ => random.next() as usize % 4,
+        })
         .map(|length| if nulls == 0 { length.max(1) } else { length })
         .collect();
     let valid: Vec<bool> = (0..ROWS).map(|_| random.next() % 100 >= nulls).collect();
@@ -66,9 +70,12 @@ fn lists_of(data_type: &DataType, nulls: u64, random: &mut Numbers) -> ArrayRef 
 }
 
 fn fixed_lists_of(data_type: &DataType, length: i32, nulls: u64, random: &mut Numbers) -> ArrayRef {
-    let items = numbers_of(data_type, ROWS * length as usize, nulls, random);
-    let item = Arc::new(Field::new("item", data_type.clone(), nulls > 0));
-    Arc::new(FixedSizeListArray::new(item, length, items, None))
+    let items = numbers_of(data_type, ROWS * length as usize, if nulls == 3 { 0 } else { nulls }, random);
+    // Once without nulls among the items.
+    let item = Arc::new(Field::new("item", data_type.clone(), items.null_count() > 0));
+    let valid: Vec<bool> = (0..ROWS).map(|_| random.next() % 100 >= nulls).collect();
+    let nulls = valid.contains(&false).then(|| NullBuffer::from(valid));
+    Arc::new(FixedSizeListArray::new(item, length, items, nulls))
 }
 
 fn file(schema: &SchemaRef, batch: &RecordBatch, properties: WriterProperties) -> Bytes {
@@ -230,9 +237,9 @@ fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
     let mut random = Numbers(1);
     let texts: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(|row| row.to_string())));
     let items = Arc::new(Field::new("item", DataType::Int32, false));
-    let nulls = NullBuffer::from_iter((0..ROWS).map(|row| row != 1));
-    let values = numbers_of(&DataType::Int32, 2 * ROWS, 0, &mut random);
-    let null_lists: ArrayRef = Arc::new(FixedSizeListArray::new(items, 2, values, Some(nulls)));
+    let nulls = NullBuffer::from_iter((0..ROWS).map(|row| row == 1));
+    let values = numbers_of(&DataType::Int32, 200 * ROWS, 0, &mut random);
+    let null_lists: ArrayRef = Arc::new(FixedSizeListArray::new(items, 200, values, Some(nulls)));
     for (array, codec) in [
         (texts, Compression::SNAPPY),
         (null_lists, Compression::SNAPPY),
@@ -255,8 +262,11 @@ fn damage_is_left_to_the_parquet_crate() {
         ("flat", numbers_of(&DataType::Int32, 500, 20, &mut random)),
         ("wide", numbers_of(&DataType::Float64, 500, 0, &mut random)),
     ];
-    let lists = lists_of(&DataType::Int32, 10, &mut random).slice(0, 500);
-    for array in columns.into_iter().map(|(_, array)| array).chain([lists]) {
+    let lists = [
+        lists_of(&DataType::UInt8, 10, &mut random).slice(0, 500),
+        fixed_lists_of(&DataType::Int16, 3, 10, &mut random).slice(0, 500),
+    ];
+    for array in columns.into_iter().map(|(_, array)| array).chain(lists) {
         for dictionary in [true, false] {
             let field = Field::new("c", array.data_type().clone(), true);
             let schema = Arc::new(Schema::new(vec![field.clone()]));

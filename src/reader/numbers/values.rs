@@ -5,73 +5,63 @@ use super::{Inflater, Memory, Scratch};
 use crate::arrow::datatypes::ArrowNativeType;
 use crate::reader::pages::varint;
 
-/// A value of four or eight bytes, whatever it means.
+/// A value of one to eight bytes, whatever it means.
 pub(super) trait Value: ArrowNativeType {
-    /// From little-endian bytes, as many as it has.
+    /// Bytes that it is stored in: Parquet has none of fewer than four.
+    const STORED: usize = if size_of::<Self>() < 4 { 4 } else { size_of::<Self>() };
+
+    /// From little-endian bytes, as many as it is stored in.
     fn from_bytes(bytes: &[u8]) -> Self;
     /// From the lowest bits.
     fn from_bits(bits: u64) -> Self;
     /// Itself, or zero.
     fn kept_if(self, is_kept: u64) -> Self;
-    /// Itself with a byte set that was zero.
+    /// Itself with a byte set that was zero, if it has that byte.
     fn with_byte(self, place: usize, byte: u8) -> Self;
     /// The memory for values of this width, beside that for pages.
     fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>);
 }
 
+/// Different bytes.
+const BYTES: usize = 1 << u8::BITS;
+
 /// Values that are put together at a time, so that they stay in the first-level cache.
 const SPLIT_STEP: usize = 1 << 10;
 
-impl Value for u32 {
-    fn from_bytes(bytes: &[u8]) -> Self {
-        bytes.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
-    }
+macro_rules! value {
+    ($($native:ident of $memory:ident)*) => { $(
+        impl Value for $native {
+            fn from_bytes(bytes: &[u8]) -> Self {
+                bytes.first_chunk().map_or(0, |bytes| $native::from_le_bytes(*bytes))
+            }
 
-    fn from_bits(bits: u64) -> Self {
-        bits as u32
-    }
+            fn from_bits(bits: u64) -> Self {
+                bits as $native
+            }
 
-    fn kept_if(self, is_kept: u64) -> Self {
-        self & (is_kept as u32).wrapping_neg()
-    }
+            fn kept_if(self, is_kept: u64) -> Self {
+                self & (is_kept as $native).wrapping_neg()
+            }
 
-    fn with_byte(self, place: usize, byte: u8) -> Self {
-        self | u32::from(byte) << (8 * place)
-    }
+            fn with_byte(self, place: usize, byte: u8) -> Self {
+                self | (u64::from(byte) << (8 * place)) as $native
+            }
 
-    fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>) {
-        (&mut scratch.inflater, &mut scratch.narrow)
-    }
+            fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>) {
+                (&mut scratch.inflater, &mut scratch.$memory)
+            }
+        }
+    )* };
 }
 
-impl Value for u64 {
-    fn from_bytes(bytes: &[u8]) -> Self {
-        bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes))
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        bits
-    }
-
-    fn kept_if(self, is_kept: u64) -> Self {
-        self & is_kept.wrapping_neg()
-    }
-
-    fn with_byte(self, place: usize, byte: u8) -> Self {
-        self | u64::from(byte) << (8 * place)
-    }
-
-    fn memory(scratch: &mut Scratch) -> (&mut Inflater, &mut Memory<Self>) {
-        (&mut scratch.inflater, &mut scratch.wide)
-    }
-}
+value!(u8 of one u16 of two u32 of four u64 of eight);
 
 /// Appends `count` values that are stored as they are, and nothing beside them.
 pub(super) fn plain<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
-    if count.checked_mul(size_of::<T>())? != bytes.len() {
+    if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
     }
-    out.extend(bytes.chunks_exact(size_of::<T>()).map(T::from_bytes));
+    out.extend(bytes.chunks_exact(T::STORED).map(T::from_bytes));
     Some(())
 }
 
@@ -85,21 +75,36 @@ pub(super) fn indexed<T: Value>(
     let Some((&width, runs)) = bytes.split_first() else { return (count == 0).then_some(()) };
     let width = u32::from(width);
     out.reserve(count);
+    // Many indices of a byte need no unpacking, and only one check for all of a run.
+    let of_bytes = (width == u8::BITS && count >= BYTES).then(|| {
+        let mut of_bytes = [T::default(); BYTES];
+        let known = dictionary.len().min(BYTES);
+        of_bytes[..known].copy_from_slice(&dictionary[..known]);
+        of_bytes
+    });
     Runs::new(runs, width)?.each(count, |run| {
         match run {
             Run::Repeated(index, count) => {
                 let value = *dictionary.get(index as usize)?;
                 out.resize(out.len() + count, value);
             }
-            Run::Packed(packed, count) => unpack(packed, width, count, |indices| {
-                // One look at the largest for all of them.
-                let most = indices.iter().fold(0, |most, index| most.max(*index));
-                if most >= dictionary.len() as u64 {
-                    return None;
+            Run::Packed(packed, count) => match &of_bytes {
+                Some(of_bytes) => {
+                    let indices = packed.get(..count)?;
+                    let most = indices.iter().fold(0, |most, index| most.max(*index));
+                    (usize::from(most) < dictionary.len()).then_some(())?;
+                    out.extend(indices.iter().map(|index| of_bytes[usize::from(*index)]));
                 }
-                out.extend(indices.iter().map(|index| dictionary[*index as usize]));
-                Some(())
-            })?,
+                None => unpack(packed, width, count, |indices| {
+                    // One look at the largest for all of them.
+                    let most = indices.iter().fold(0, |most, index| most.max(*index));
+                    if most >= dictionary.len() as u64 {
+                        return None;
+                    }
+                    out.extend(indices.iter().map(|index| dictionary[*index as usize]));
+                    Some(())
+                })?,
+            },
         }
         Some(())
     })
@@ -107,13 +112,13 @@ pub(super) fn indexed<T: Value>(
 
 /// Appends `count` values whose first bytes lie side by side, then their second ones, and so on (`BYTE_STREAM_SPLIT`).
 pub(super) fn split<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>) -> Option<()> {
-    if count.checked_mul(size_of::<T>())? != bytes.len() {
+    if count.checked_mul(T::STORED)? != bytes.len() {
         return None;
     }
     let begin = out.len();
     out.resize(begin + count, T::default());
     for (step, values) in out[begin..].chunks_mut(SPLIT_STEP).enumerate() {
-        for place in 0..size_of::<T>() {
+        for place in 0..T::STORED {
             let bytes = &bytes[place * count + step * SPLIT_STEP..][..values.len()];
             values.iter_mut().zip(bytes).for_each(|(value, byte)| *value = value.with_byte(place, *byte));
         }
@@ -175,6 +180,9 @@ mod tests {
         let mut out: Vec<u32> = vec![9];
         assert_eq!(plain(&[1, 0, 0, 0, 0, 0, 0, 2], 2, &mut out), Some(()));
         assert_eq!(out, [9, 1, 2 << 24]);
+        let mut bytes: Vec<u8> = vec![9];
+        assert_eq!(plain(&[1, 0, 0, 0, 255, 0, 0, 0], 2, &mut bytes), Some(()));
+        assert_eq!(bytes, [9, 1, 255]);
         assert_eq!(plain(&[1, 0, 0, 0, 0], 1, &mut out), None);
         assert_eq!(plain::<u64>(&[0; 8], usize::MAX, &mut Vec::new()), None);
     }
@@ -188,6 +196,16 @@ mod tests {
         assert_eq!(out, [8, 8, 8, 7, 8, 9]);
         assert_eq!(indexed(&runs, 7, &[7, 8, 9], &mut out), None);
         assert_eq!(indexed(&[2, 6, 3], 3, &[7, 8, 9], &mut out), None);
+        // As many indices of a byte each, few and many.
+        for groups in [2u8, 40] {
+            let indices: Vec<u8> = (0..usize::from(groups) * 8).map(|at| (at % 3) as u8).collect();
+            let runs = [&[8, groups << 1 | 1][..], &indices].concat();
+            let (mut bytes, count) = (Vec::new(), indices.len() - 1);
+            assert_eq!(indexed(&runs, count, &[7u8, 8, 9], &mut bytes), Some(()));
+            assert_eq!(bytes, indices[..count].iter().map(|index| 7 + index).collect::<Vec<_>>());
+            assert_eq!(indexed(&runs, count, &[7u8, 8], &mut bytes), None);
+            assert_eq!(indexed(&runs[..count], count, &[7u8, 8, 9], &mut bytes), None);
+        }
         assert_eq!(indexed(&[], 0, &[7u32], &mut Vec::new()), Some(()));
         assert_eq!(indexed(&[], 1, &[7u32], &mut Vec::new()), None);
     }
@@ -198,6 +216,9 @@ mod tests {
         assert_eq!(split(&[1, 2, 3, 4, 5, 6, 7, 8], 2, &mut out), Some(()));
         assert_eq!(out, [u32::from_le_bytes([1, 3, 5, 7]), u32::from_le_bytes([2, 4, 6, 8])]);
         assert_eq!(split(&[0; 9], 2, &mut out), None);
+        let mut shorts: Vec<u16> = Vec::new();
+        assert_eq!(split(&[1, 2, 3, 4, 0, 0, 0, 0], 2, &mut shorts), Some(()));
+        assert_eq!(shorts, [u16::from_le_bytes([1, 3]), u16::from_le_bytes([2, 4])]);
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
 
 impl Fields {
     fn read(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
-        input.structure(&mut |input, id, kind| {
+        input.structure(|input, id, kind| {
             match id {
                 1 => self.kind = Some(input.i32(kind)?),
                 2 => self.uncompressed = Some(size(input, kind)?),
@@ -108,7 +108,7 @@ impl Fields {
     }
 
     fn read_v1(&mut self, input: &mut Compact<'_>) -> Option<()> {
-        input.structure(&mut |input, id, kind| {
+        input.structure(|input, id, kind| {
             match id {
                 1 => self.values = Some(size(input, kind)?),
                 2 => self.encoding = Some(input.i32(kind)?),
@@ -121,7 +121,7 @@ impl Fields {
     }
 
     fn read_dictionary(&mut self, input: &mut Compact<'_>) -> Option<()> {
-        input.structure(&mut |input, id, kind| {
+        input.structure(|input, id, kind| {
             match id {
                 1 => self.values = Some(size(input, kind)?),
                 2 => self.encoding = Some(input.i32(kind)?),
@@ -132,7 +132,7 @@ impl Fields {
     }
 
     fn read_v2(&mut self, input: &mut Compact<'_>, bytes: &[u8]) -> Option<()> {
-        input.structure(&mut |input, id, kind| {
+        input.structure(|input, id, kind| {
             match id {
                 1 => self.values = Some(size(input, kind)?),
                 2 => self.nulls = Some(size(input, kind)?),

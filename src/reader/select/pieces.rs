@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use parquet::basic::Encoding;
+use parquet::file::metadata::ParquetMetaData;
 
 use super::super::budget::Budget;
 use super::super::chunk_pages::GroupPages;
@@ -31,13 +32,23 @@ const LONGEST_HEADER: u64 = 16 << 20;
 ///
 /// Offset indexes are read for it, and the page headers of columns that have none.
 pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
+    let Fetcher { catalog, store, .. } = fetcher;
     let budget = Budget::new(room);
+    let footers = Footers::open(store, catalog).await?;
+    let mut footer: Option<(usize, ParquetMetaData)> = None;
     let mut found = HashMap::new();
     for (group, selected) in larger {
         // It may have been an estimate.
         fetcher.read_footer(group).await?;
-        if fetcher.group_cost(group).total() > budget.largest()
-            && let Some(pieces) = cut(fetcher, group, &selected, room / SHARE).await?
+        if fetcher.group_cost(group).total() <= budget.largest() {
+            continue;
+        }
+        let file = catalog.groups[group].file;
+        let footer = match footer.take_if(|(of, _)| *of == file) {
+            Some(kept) => footer.insert(kept),
+            None => footer.insert((file, footers.read(file).await?)),
+        };
+        if let Some(pieces) = cut(fetcher, &footer.1, group, &selected, room / SHARE).await?
             && pieces.iter().all(|piece| piece.cost.total() <= budget.largest())
         {
             found.insert(group, pieces.into());
@@ -48,11 +59,16 @@ pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room
 
 /// Cuts the `selected` rows of a row group into pieces of about `bytes` each; `None` if the pages of its columns cannot be read
 /// one by one.
-async fn cut(fetcher: &Fetcher, group: usize, selected: &RowSet, bytes: u64) -> Result<Option<Vec<Piece>>> {
+async fn cut(
+    fetcher: &Fetcher,
+    footer: &ParquetMetaData,
+    group: usize,
+    selected: &RowSet,
+    bytes: u64,
+) -> Result<Option<Vec<Piece>>> {
     let Fetcher { catalog, store, projection, .. } = fetcher;
     let at = &catalog.groups[group];
     let file = &catalog.files[at.file];
-    let footer = Footers::open(store, catalog).await?.read(at.file).await?;
     let columns = &file.footer()?.columns;
     let mut locations: HashMap<usize, PageLocations> = HashMap::new();
     let mut largest: Option<(u64, usize)> = None;

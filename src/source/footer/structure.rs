@@ -24,7 +24,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<()> {
     const ENCRYPTION: i16 = 8;
     let mut encrypted = false;
     let mut schema = None;
-    let read = Compact::new(bytes).structure(&mut |input, id, kind| {
+    let read = Compact::new(bytes).structure(|input, id, kind| {
         encrypted |= id == ENCRYPTION;
         if id != SCHEMA {
             return input.field(FILE_META_DATA, id, kind);
@@ -72,7 +72,7 @@ impl Tree {
         const NAME: i16 = 4;
         const CHILDREN: i16 = 5;
         let (mut name, mut children) = (0, 0);
-        input.structure(&mut |input, id, kind| {
+        input.structure(|input, id, kind| {
             match id {
                 NAME => name = input.binary(kind)?,
                 CHILDREN => children = usize::try_from(input.i32(kind)?).ok()?,
@@ -98,8 +98,9 @@ impl Tree {
             self.claimed += children;
             self.open.push(Level { children, path });
             if self.open.len() > DEEPEST_SCHEMA {
+                // A list takes two levels.
                 let cause = format!("columns nest more than {DEEPEST_SCHEMA} deep");
-                return self.refuse(ErrorKind::Corrupt, cause);
+                return self.refuse(ErrorKind::Unsupported, cause);
             }
             return Some(());
         }

@@ -191,8 +191,6 @@ impl Remote {
     pub(super) async fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let runs = ranges::runs(ranges);
         let read = try_join_all(runs.iter().map(|run| self.read_run(pin, run))).await?;
-        // The gaps were not needed.
-        self.traffic.wanted.add(ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum());
         let slice = |range: &Range<u64>| {
             if range.start >= range.end {
                 return Ok(Bytes::new());

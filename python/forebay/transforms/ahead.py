@@ -1,0 +1,119 @@
+"""The functions of a loader at work on a thread of their own, one batch after the other."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _forebay
+from ..places import in_place, row_place
+from .functions import At, Functions, nbytes
+
+__all__: list[str] = []
+
+#: Batches that the functions work ahead: enough to even out their times, few enough to cost little memory.
+AHEAD = 2
+
+#: Seconds between two checks that the other side is still there.
+LOOK = 0.05
+
+#: Seconds that closing waits for the thread, which may be in the middle of a user's function.
+PATIENCE = 0.15
+
+
+class Made(NamedTuple):
+    """A batch, or what a transform made of it, and its step."""
+
+    batch: Any
+    step: _forebay.Step
+
+
+class Ahead:
+    """The iterator's end of that thread."""
+
+    def __init__(self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions) -> None:
+        self._native = native
+        self._made: queue.Queue[Made | BaseException | None] = queue.Queue(maxsize=AHEAD - 1)
+        self._hung_up = threading.Event()
+        # The thread knows the queue and not this object, so that dropping the iterator ends it.
+        self._thread = threading.Thread(
+            target=_work,
+            args=(loader, native, functions, self._made, self._hung_up),
+            name="forebay-transform",
+            daemon=True,
+        )
+        self._over = False
+        self._thread.start()
+
+    def pull(self) -> Made | None:
+        """The next batch; ``None`` after the last."""
+        while not self._over:
+            self._native.check_open()
+            try:
+                made = self._made.get(timeout=LOOK)
+            except queue.Empty:
+                continue
+            if isinstance(made, Made):
+                return made
+            self._over = True
+            if made is not None:
+                raise made
+        return None
+
+    def close(self) -> None:
+        """Ends the thread, at the end of the function that it is in."""
+        self._hung_up.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join(PATIENCE)
+
+
+def _work(
+    loader: _forebay.Loader,
+    native: _forebay.Epoch,
+    functions: Functions,
+    made: queue.Queue[Made | BaseException | None],
+    hung_up: threading.Event,
+) -> None:
+    """Pulls, transforms and passes on until the epoch ends, something raises, or the epoch is closed."""
+    number = 0
+    more = True
+    while more and not hung_up.is_set():
+        result: Made | BaseException | None
+        try:
+            step = native.pull()
+            if step is None:
+                result = None
+            else:
+                result = Made(_apply(functions, loader, native, step, number), step)
+                number += 1
+        except BaseException as error:  # it belongs to this batch
+            result = error
+        more = isinstance(result, Made)
+        if made.full():
+            native.is_full()
+        while not hung_up.is_set():
+            try:
+                made.put(result, timeout=LOOK)
+                break
+            except queue.Full:
+                continue
+
+
+def _apply(
+    functions: Functions, loader: _forebay.Loader, native: _forebay.Epoch, step: _forebay.Step, number: int
+) -> dict[str, Any]:
+    batch = step.batch
+    arrays = {name: batch[name] for name in batch}
+    numbers, keys = (np.frombuffer(part, np.uint64).tolist() for part in loader.row_keys(step))
+    at = At()
+    native.transforms()
+    try:
+        made: dict[str, Any] = functions.apply(arrays, batch.num_rows, keys, at)
+        native.transformed(nbytes(made))
+        return made
+    except BaseException as error:
+        place = row_place(loader, numbers, at.row)
+        raise in_place(error, at.function, number, native, place)  # noqa: B904 - its cause is set already

@@ -1,0 +1,285 @@
+"""Processes for the user's functions: they keep batches in memory that this process shares, and end with it."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.process
+import os
+import pickle
+import socket
+import sys
+import threading
+import weakref
+from collections import deque
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import send_handle
+from typing import Any
+
+from ..errors import InvalidError, WorkerError
+from ..values import Workers
+from .functions import Functions
+from .slots import Slot
+from .worker import Made, NewSlot, Raised, Ready, Task, run
+
+__all__: list[str] = []
+
+#: Results of one worker that the loop may keep in shared memory; more are copied, so that files do not run out.
+KEPT = 6
+
+#: What the processes are called.
+NAME = "forebay-worker"
+
+#: Seconds that a process that was told to end has for it, before it is killed.
+PATIENCE = 0.15
+
+#: Seconds for which a process that was killed is waited for.
+LAST_PATIENCE = 5.0
+
+
+def pickled(functions: Functions) -> bytes:
+    """The functions as they are sent to processes, or the error that says what to do instead."""
+    advice = (
+        "define them at the top level of a module, with functools.partial for arguments, or pass "
+        "transform_workers=forebay.Workers(..., threads=True) or 0"
+    )
+    try:
+        content = pickle.dumps(functions)
+    except Exception as error:
+        raise InvalidError(f"the transform cannot be sent to worker processes: {error} ({advice})") from None
+    main = sys.modules.get("__main__")
+    if b"__main__" in content and getattr(main, "__file__", None) is None and getattr(main, "__spec__", None) is None:
+        raise InvalidError(
+            "the transform cannot be sent to worker processes: it was defined in an interactive session, which they "
+            f"cannot import ({advice})"
+        )
+    return content
+
+
+def processes(functions: Functions | None, workers: Workers) -> Processes | None:
+    """The processes of a loader, if its functions run in any."""
+    if functions is None or workers.count == 0 or workers.in_threads:
+        return None
+    pickled(functions)
+    return Processes(functions, workers.count)
+
+
+class Processes:
+    """The processes of a loader. They stay from epoch to epoch, unless one is left early."""
+
+    def __init__(self, functions: Functions, count: int) -> None:
+        self._functions = functions
+        self._count = count
+        self._workers: list[Process] = []
+        self._process = os.getpid()
+
+    def take(self) -> list[Process]:
+        """The workers, for one epoch; those that ended are started again."""
+        workers, self._workers = self._workers, []
+        end([worker for worker in workers if not worker.is_idle()])
+        workers = [worker for worker in workers if worker.is_idle()]
+        content = pickled(self._functions) if len(workers) < self._count else b""
+        try:
+            while len(workers) < self._count:
+                workers.append(Process(content))
+        except BaseException:
+            end(workers)
+            raise
+        return workers
+
+    def give_back(self, workers: list[Process]) -> None:
+        """Keeps the workers for the next epoch."""
+        self._workers += workers
+
+    def close(self) -> None:
+        """Ends the workers that are not in use."""
+        workers, self._workers = self._workers, []
+        if self._process == os.getpid():
+            end(workers)
+
+    def __del__(self) -> None:
+        # Not all modules are there when the interpreter exits.
+        if os is not None:
+            self.close()
+
+
+class Process:
+    """One process. Batches are sent from one thread, and results received on another."""
+
+    def __init__(self, content: bytes) -> None:
+        context: Any = multiprocessing.get_context("forkserver" if _has_fork_server() else "spawn")
+        here, there = context.Pipe()
+        self._connection: Connection = here
+        # Nothing is sent here: it is closed when the process is to end, or by the system with this process.
+        its_life, self._life = context.Pipe(duplex=False)
+        # What is to end the connection while another thread reads from it.
+        self._socket = socket.socket(fileno=os.dup(here.fileno()))
+        self._process = context.Process(target=run, args=(there, its_life, os.getpid()), name=NAME, daemon=True)
+        self._content = content
+        self._is_greeted = self._is_ready = False
+        self._ending = threading.Lock()
+        self._closing = threading.Lock()
+        self._ended = False
+        self._numbers = iter(range(1 << 62))
+        # Slots that can be used; those of results come back from whichever thread drops the last array.
+        self._sources: deque[Slot] = deque()
+        self._targets: deque[Slot] = deque()
+        self._kept: set[Slot] = set()
+        # Slots of what was sent and not received, in order.
+        self._under_way: deque[tuple[Slot, Slot]] = deque()
+        try:
+            self._process.start()
+        except AssertionError as error:
+            self._close()
+            raise WorkerError(
+                f"a worker process for the transform cannot be started here: {error} (pass transform_workers=0, or "
+                "forebay.Workers(..., threads=True))"
+            ) from None
+        except BaseException:
+            self._close()
+            raise
+        finally:
+            there.close()
+            its_life.close()
+
+    def is_idle(self) -> bool:
+        """Whether it is there and has nothing to do."""
+        try:
+            # One that is gone can be read to its end.
+            return not self._under_way and not self._connection.poll(0)
+        except OSError:
+            return False
+
+    def send(self, arrays: dict[str, Any], count: int, keys: Any) -> None:
+        """Has it work on a batch. The arrays are copied."""
+        if not self._is_greeted:
+            self._connection.send_bytes(self._content)
+            self._is_greeted, self._content = True, b""
+        source, target = self._slot(self._sources), self._slot(self._targets)
+        source.clear()
+        try:
+            packed = source.pack((arrays, keys))
+        except BaseException:
+            self._sources.append(source)
+            self._targets.append(target)
+            raise
+        self._under_way.append((source, target))
+        self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
+
+    def receive(self) -> tuple[Any, int] | Raised:
+        """What it made of the batch that was sent first and not received, and the bytes of it."""
+        if not self._is_ready:
+            ready: Ready | Raised = pickle.loads(self._connection.recv_bytes())
+            if isinstance(ready, Raised):
+                return ready
+            self._is_ready = True
+        result: Made | Raised = pickle.loads(self._connection.recv_bytes())
+        source, target = self._under_way.popleft()
+        if result.kept:
+            source.close()
+        else:
+            self._sources.append(source)
+        if isinstance(result, Raised):
+            self._targets.append(target)
+            return result
+        value, held = target.unpack(result.packed)
+        lease = held()
+        if lease is None:
+            self._targets.append(target)
+        elif len(self._kept) < KEPT:
+            self._kept.add(target)
+            weakref.finalize(lease, self._dropped, target).atexit = False
+        else:
+            value = pickle.loads(pickle.dumps(value, protocol=5))
+            self._targets.append(target)
+        return value, result.nbytes
+
+    def exit_code(self) -> int | None:
+        """How it ended: below 0 the number of a signal; ``None`` if it did not."""
+        with self._ending:
+            self._process.join(LAST_PATIENCE)
+        code: int | None = self._process.exitcode
+        return code
+
+    @property
+    def began(self) -> bool:
+        """Whether it has the functions."""
+        return self._is_ready
+
+    @property
+    def process_id(self) -> int | None:
+        """Its number."""
+        number: int | None = self._process.pid
+        return number
+
+    def hang_up(self) -> None:
+        """Has it end, and whoever waits for it stop waiting."""
+        with self._closing, contextlib.suppress(OSError):
+            self._life.close()
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        """Waits until it has ended, and kills it if that takes long."""
+        with self._ending:
+            if self._ended:
+                return
+            self._ended = True
+            self.hang_up()
+            self._process.join(PATIENCE)
+            if self._process.exitcode is None:
+                self._process.kill()
+                self._process.join(LAST_PATIENCE)
+
+    def release(self) -> None:
+        """Gives back what it has in this process, once nobody reads from it any more."""
+        self._close()
+        slots = [*self._sources, *self._targets, *(slot for pair in self._under_way for slot in pair)]
+        self._sources.clear()
+        self._targets.clear()
+        self._under_way.clear()
+        for slot in slots:
+            slot.close()
+
+    def _close(self) -> None:
+        with self._closing:
+            self._connection.close()
+            self._life.close()
+            self._socket.close()
+
+    def _slot(self, free: deque[Slot]) -> Slot:
+        if free:
+            return free.popleft()
+        slot = Slot.new(next(self._numbers))
+        self._connection.send_bytes(pickle.dumps(NewSlot(slot.number)))
+        send_handle(self._connection, slot.descriptor, self._process.pid)
+        return slot
+
+    def _dropped(self, slot: Slot) -> None:
+        self._kept.discard(slot)
+        if self._ended:
+            slot.close()
+        else:
+            self._targets.append(slot)
+
+
+def end(workers: list[Process]) -> None:
+    """Ends processes that no thread reads from."""
+    for worker in workers:
+        worker.hang_up()
+    for worker in workers:
+        worker.end()
+        worker.release()
+
+
+def _forget() -> None:
+    """Leaves the workers out of the children that ``multiprocessing`` ends when a forked child exits."""
+    children = getattr(multiprocessing.process, "_children", None)
+    if isinstance(children, set):
+        children -= {child for child in children if child.name == NAME}
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _has_fork_server() -> bool:
+    return "forkserver" in multiprocessing.get_all_start_methods()

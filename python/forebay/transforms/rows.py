@@ -1,0 +1,254 @@
+"""Rows of a batch, one at a time: cut out for a function of one row, and put together again."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidError
+
+__all__ = ["Row", "rng"]
+
+#: Makes the array of a collated column: a shape and a type in, memory out.
+Empty = Callable[[tuple[int, ...], Any], Any]
+
+
+class Row(dict[str, Any]):
+    """One row as ``transform_rows`` gets it: a dict from column name to value, which :func:`rng` takes.
+
+    Of a column with shape ``(N, ...)`` the value is a view of shape ``(...)`` over the batch's memory, of numbers a
+    numpy scalar, of text a ``str``, of a structure a dict.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def check(row):
+    ...     assert isinstance(row, fb.Row)
+    ...     return {"label": row["label"]}
+    >>> next(iter(fb.Loader("data/train/", batch_size=4, transform_rows=check)))["label"]
+    array([0, 1, 2, 3])
+    """
+
+    __slots__ = ("_key", "_rng")
+
+    _key: int
+    _rng: np.random.Generator | None
+
+
+def rng(row: Row) -> np.random.Generator:
+    """The random numbers of a row, for ``transform_rows``.
+
+    They depend on the seed of the shuffle, the epoch and the row, as random crops do: not on workers, ranks, or where a
+    run was resumed. Each call with one row returns the same generator, which goes on where it was.
+
+    Parameters
+    ----------
+    row : Row
+        The row that ``transform_rows`` was given; a copy of it as a plain dict does not know what row it is.
+
+    Returns
+    -------
+    numpy.random.Generator
+        Of ``numpy.random.Philox``. Its bits never change; what numpy makes of them may change with a release of numpy.
+
+    Raises
+    ------
+    InvalidError
+        ``row`` is not a row of a loader.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def jitter(row):
+    ...     return {"id": row["id"], "noise": fb.rng(row).normal(size=3)}
+    >>> loader = fb.Loader("data/train/", columns=["id"], batch_size=4, transform_rows=jitter)
+    >>> next(iter(loader.epoch(0)))["noise"].shape
+    (4, 3)
+    """
+    if not isinstance(row, Row) or not hasattr(row, "_key"):
+        raise InvalidError(
+            f"rng takes the row that transform_rows was given, got {type(row).__qualname__} (call it before the row is "
+            "copied)"
+        )
+    if row._rng is None:
+        row._rng = np.random.Generator(np.random.Philox(key=row._key))
+    return row._rng
+
+
+def split(arrays: Mapping[str, Any], count: int, keys: Sequence[int]) -> list[Row]:
+    """The rows of a batch: of each column what it has for a row."""
+    names = tuple(arrays)
+    columns = [_values(arrays[name], count) for name in names]
+    rows = []
+    # Without columns there are no values to count rows by.
+    for key, values in zip(keys, zip(*columns, strict=True) if columns else ((),) * count, strict=True):
+        row = Row(zip(names, values, strict=True))
+        row._key = key
+        row._rng = None
+        rows.append(row)
+    return rows
+
+
+def _values(column: Any, count: int) -> Iterator[Any]:
+    """A column row by row."""
+    if isinstance(column, dict):
+        names = tuple(column)
+        fields = [_values(column[name], count) for name in names]
+        return (dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True))
+    return iter(column)
+
+
+def collate(
+    made: Sequence[Mapping[str, Any]],
+    given: Sequence[Mapping[str, Any]] = (),
+    arrays: Mapping[str, Any] | None = None,
+    empty: Empty = np.empty,
+) -> dict[str, Any]:
+    """Puts rows together into columns.
+
+    ``given`` are the rows that those in ``made`` were made of, cut from ``arrays``: a column whose values were all
+    passed on is the one that it was, without a copy.
+    """
+    names = list(made[0])
+    for at, row in enumerate(made):
+        if row.keys() != made[0].keys():
+            raise InvalidError(
+                f"transform_rows must return the same columns for each row, got {_listed(row)} for row {at} of the "
+                f"batch and {_listed(made[0])} for row 0"
+            )
+    if not names:
+        raise InvalidError("transform_rows must return at least one column, got an empty dict")
+    columns = {}
+    for name in names:
+        values = [row[name] for row in made]
+        column = (arrays or {}).get(name)
+        # The rows of a structure are dicts of their own, which the function may have changed.
+        as_it_was = column is not None and not isinstance(column, dict) and _are_passed_on(name, values, given)
+        columns[name] = column if as_it_was else stacked(str(name), values, empty)
+    return columns
+
+
+def _are_passed_on(name: str, values: Sequence[Any], given: Sequence[Mapping[str, Any]]) -> bool:
+    return all(value is row.get(name) for value, row in zip(values, given, strict=True))
+
+
+def stacked(name: str, values: list[Any], empty: Empty = np.empty) -> Any:
+    """The values of a column as one array, or as a dict of arrays if they are dicts."""
+    first = values[0]
+    if isinstance(first, Mapping):
+        return _structure(name, values, empty)
+    if is_tensor(first):
+        values = [_array(name, at, value) for at, value in enumerate(values)]
+        first = values[0]
+    # Text of numpy is text, of a type for each length.
+    if isinstance(first, (np.ndarray, np.generic)) and not isinstance(first, (str, bytes)):
+        _check_alike(name, values)
+        if first.dtype.hasobject:
+            return _objects(name, values)
+        if isinstance(first, np.generic):
+            return np.array(values, dtype=first.dtype)
+        return np.stack(values, out=empty((len(values), *first.shape), first.dtype))
+    _check_kinds(name, values)
+    if isinstance(first, (bool, int, float, complex)):
+        kinds: dict[type, type] = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+        try:
+            return np.array(values, dtype=kinds[next(kind for kind in kinds if isinstance(first, kind))])
+        except OverflowError:
+            raise InvalidError(
+                f"an int of column {name!r} does not fit int64 (return a numpy scalar such as numpy.uint64)",
+                column=name,
+            ) from None
+    if isinstance(first, (list, tuple)) or hasattr(first, "offsets"):
+        raise InvalidError(
+            f"column {name!r} has {type(first).__name__} as values, which may differ in length (return numpy arrays of "
+            "one shape, or pass collate=)",
+            column=name,
+        )
+    return _objects(name, values)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of torch, which is not imported for this."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def _structure(name: str, values: list[Any], empty: Empty) -> dict[str, Any]:
+    for at, value in enumerate(values):
+        if not isinstance(value, Mapping) or value.keys() != values[0].keys():
+            raise InvalidError(
+                f"the dicts of column {name!r} differ: row {at} of the batch has {_shown(value)}, row 0 has "
+                f"{_shown(values[0])}",
+                column=name,
+            )
+    return {field: stacked(f"{name}.{field}", [value[field] for value in values], empty) for field in values[0]}
+
+
+def _array(name: str, at: int, value: Any) -> Any:
+    if not is_tensor(value):
+        return value
+    try:
+        return value.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:
+        raise InvalidError(
+            f"the tensor of column {name!r} in row {at} of the batch cannot become an array: {error} (return a dense "
+            "tensor of a type that numpy has)",
+            column=name,
+        ) from None
+
+
+def _check_alike(name: str, values: list[Any]) -> None:
+    """Refuses values that do not make one array without a change of type."""
+    shape, dtype = values[0].shape, values[0].dtype
+    for at, value in enumerate(values):
+        if not isinstance(value, (np.ndarray, np.generic)):
+            _check_kinds(name, values)
+            continue
+        if value.dtype != dtype:
+            raise InvalidError(
+                f"the values of column {name!r} differ in type: {value.dtype} in row {at} of the batch, {dtype} in "
+                "row 0 (convert them to one type)",
+                column=name,
+            )
+        if value.shape != shape:
+            raise InvalidError(
+                f"the values of column {name!r} differ in shape: {value.shape} in row {at} of the batch, {shape} in "
+                "row 0 (bring them to one shape, or pass collate=)",
+                column=name,
+            )
+
+
+def _check_kinds(name: str, values: list[Any]) -> None:
+    """Refuses numbers beside anything else; text and ``None`` may be mixed, as both are objects."""
+    number = (bool, int, float, complex, np.ndarray, np.generic, list, tuple)
+    first = _kind(values[0])
+    for at, value in enumerate(values):
+        kind = _kind(value)
+        if kind is not first and (issubclass(kind, number) or issubclass(first, number)):
+            raise InvalidError(
+                f"the values of column {name!r} differ in type: {kind.__name__} in row {at} of the batch, "
+                f"{first.__name__} in row 0 (convert them to one type)",
+                column=name,
+            )
+
+
+def _kind(value: Any) -> type:
+    return next((kind for kind in (str, bytes) if isinstance(value, kind)), type(value))
+
+
+def _objects(name: str, values: list[Any]) -> Any:
+    objects = np.empty(len(values), dtype=object)
+    for at, value in enumerate(values):
+        objects[at] = value
+    return objects
+
+
+def _listed(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(repr, row)) or "none"
+
+
+def _shown(value: Any) -> str:
+    return f"the fields {_listed(value)}" if isinstance(value, Mapping) else type(value).__name__

@@ -1,0 +1,202 @@
+"""The functions of a loader at work on several batches at a time, whose results are taken in order."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import _forebay
+from ..places import in_place, row_place
+from .ahead import Made
+from .functions import At, Functions, nbytes
+from .processes import Process, Processes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__: list[str] = []
+
+#: Batches that are under way for each worker: one that it works on, and one that waits or is done.
+UNDER_WAY = 2
+
+#: Seconds between two checks that the other side is still there.
+LOOK = 0.05
+
+#: Seconds that closing waits for threads and processes, which may be in the middle of a user's function.
+PATIENCE = 0.5
+
+
+class Pending:
+    """A batch under way."""
+
+    def __init__(self, number: int, step: _forebay.Step | None, numbers: list[int]) -> None:
+        self.number = number
+        self.step = step
+        self.numbers = numbers
+        self.done = threading.Event()
+        self.made: dict[str, Any] = {}
+        self.error: BaseException | None = None
+
+    def has(self, made: dict[str, Any]) -> None:
+        """It is made."""
+        self.made = made
+        self.done.set()
+
+    def fails(self, error: BaseException) -> None:
+        """It cannot be made."""
+        self.error = error
+        self.done.set()
+
+
+class Flow:
+    """What the threads of one epoch share. They know nothing else, so that dropping the iterator ends them."""
+
+    def __init__(self, loader: _forebay.Loader, native: _forebay.Epoch, functions: Functions, workers: int) -> None:
+        self.loader = loader
+        self.native = native
+        self.functions = functions
+        self.hung_up = threading.Event()
+        self.order: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self.workers: list[Process] = []
+        # Whether all batches were pulled.
+        self.complete = False
+        self._permits = threading.Semaphore(UNDER_WAY * workers)
+        self._number = 0
+
+    def taken(self) -> None:
+        """The training loop has one of the batches under way."""
+        self._permits.release()
+
+    def next(self) -> tuple[Pending, dict[str, Any], int, Any] | None:
+        """The next batch, its columns, rows and keys; ``None`` at the end, if it is hung up, or after a failure."""
+        if not self._permits.acquire(blocking=False):
+            self.native.is_full()
+            while not self._permits.acquire(timeout=LOOK):
+                if self.hung_up.is_set():
+                    return None
+        if self.hung_up.is_set():
+            return None
+        step: _forebay.Step | None = None
+        numbers: list[int] = []
+        try:
+            step = self.native.pull()
+            if step is None:
+                self.complete = True
+                self.order.put(None)
+                return None
+            ordinals, keys = (np.frombuffer(part, np.uint64) for part in self.loader.row_keys(step))
+            numbers = ordinals.tolist()
+            arrays = {name: step.batch[name] for name in step.batch}
+            pending = Pending(self._number, step.without_batch(), numbers)
+        except BaseException as error:  # it belongs to this batch
+            pending = Pending(self._number, step, numbers)
+            pending.fails(error)
+            self.order.put(pending)
+            return None
+        self._number += 1
+        self.order.put(pending)
+        return pending, arrays, step.batch.num_rows, keys
+
+    def placed(self, error: BaseException, pending: Pending, function: str, row: int | None) -> BaseException:
+        """The error of a function, with a note on its place."""
+        place = row_place(self.loader, pending.numbers, row)
+        return in_place(error, function, pending.number, self.native, place)
+
+
+class Several:
+    """The iterator's end: takes batches in order."""
+
+    def __init__(
+        self, flow: Flow, work: Callable[..., None], *arguments: Any, processes: Processes | None = None
+    ) -> None:
+        self._flow = flow
+        self._processes = processes
+        self._next: Pending | None = None
+        self._over = self._complete = False
+        self._thread = threading.Thread(target=work, args=(flow, *arguments), name="forebay-transform", daemon=True)
+        self._thread.start()
+
+    def pull(self) -> Made | None:
+        """The next batch; ``None`` after the last."""
+        native = self._flow.native
+        while not self._over:
+            native.check_open()
+            if self._next is None:
+                try:
+                    self._next = self._flow.order.get(timeout=LOOK)
+                except queue.Empty:
+                    continue
+                if self._next is None:
+                    self._over = self._complete = True
+                    # The workers go back to the loader before its next epoch asks for them.
+                    self._thread.join(PATIENCE)
+                    return None
+            pending = self._next
+            self._wait(pending)
+            self._next = None
+            if pending.error is not None:
+                self._over = True
+                self.close()
+                raise pending.error
+            assert pending.step is not None
+            self._flow.taken()
+            return Made(pending.made, pending.step)
+        return None
+
+    def _wait(self, pending: Pending) -> None:
+        native = self._flow.native
+        if pending.done.is_set():
+            return
+        native.awaits_transform(True)
+        try:
+            while not pending.done.wait(LOOK):
+                native.check_open()
+        finally:
+            native.awaits_transform(False)
+
+    def close(self) -> None:
+        """Ends the threads and, in the middle of an epoch, the processes."""
+        self._flow.hung_up.set()
+        for worker in self._flow.workers:
+            worker.hang_up()
+        if self._thread is not threading.current_thread():
+            self._thread.join(PATIENCE)
+        # The processes of an epoch that was left, or failed, may have been kept already.
+        if self._processes is not None and not self._complete:
+            self._processes.close()
+
+
+def in_threads(flow: Flow, count: int) -> None:
+    """Pulls batches, and has threads work on them."""
+    tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    for number in range(count):
+        name = f"forebay-transform-{number}"
+        threading.Thread(target=_work, args=(flow, tasks), name=name, daemon=True).start()
+    try:
+        while (found := flow.next()) is not None:
+            tasks.put(found)
+            del found
+    finally:
+        for _ in range(count):
+            tasks.put(None)
+
+
+def _work(flow: Flow, tasks: queue.SimpleQueue[Any]) -> None:
+    while (found := tasks.get()) is not None:
+        if flow.hung_up.is_set():
+            continue
+        pending, arrays, count, keys = found
+        at = At()
+        flow.native.transform_begins()
+        try:
+            made = flow.functions.apply(arrays, count, keys.tolist(), at)
+            flow.native.transformed(nbytes(made))
+            pending.has(made)
+        except BaseException as error:
+            pending.fails(flow.placed(error, pending, at.function, at.row))
+        finally:
+            flow.native.transform_ends()
+        found = pending = arrays = made = None

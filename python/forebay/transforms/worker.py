@@ -1,0 +1,204 @@
+"""The process of a worker: receives batches, applies the user's functions, and sends what they made.
+
+It ends when its connection does, whatever the function is doing at the time, and so with the process that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import pickle
+import select
+import signal
+import sys
+import threading
+import traceback
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
+from typing import NamedTuple
+
+from ..errors import InvalidError
+from .functions import At, Functions, nbytes
+from .slots import Packed, Slot
+
+__all__: list[str] = []
+
+
+class NewSlot(NamedTuple):
+    """A slot that the worker does not know yet; its descriptor follows."""
+
+    number: int
+
+
+class Task(NamedTuple):
+    """A batch."""
+
+    packed: Packed
+    """The columns, and the keys of the rows."""
+    rows: int
+    source: int
+    """The slot that it is in."""
+    target: int
+    """The slot for what becomes of it."""
+
+
+class Ready(NamedTuple):
+    """The functions were unpickled."""
+
+
+class Made(NamedTuple):
+    """What became of a batch."""
+
+    packed: Packed
+    nbytes: int
+    kept: bool
+    """Whether the function keeps arrays of the batch, so that its slot cannot be used again."""
+
+
+class Raised(NamedTuple):
+    """An exception instead."""
+
+    pickled: bytes | None
+    """The exception, if it can be pickled."""
+    kind: str
+    message: str
+    traceback: str
+    function: str
+    row: int | None
+    kept: bool
+
+
+def run(connection: Connection, life: Connection, parent: int) -> None:
+    """Works until the other end of the connection, or of ``life``, is closed, or the process ``parent`` ends."""
+    # Ctrl-C reaches all processes of a terminal; the one that has the training loop decides.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _end_with(life)
+    threading.Thread(target=_watch, args=(connection.fileno(), parent), daemon=True).start()
+    # The last that is sent has to be out before the process ends.
+    with contextlib.suppress(EOFError, OSError):
+        _work(connection)
+    _leave()
+
+
+def _work(connection: Connection) -> None:
+    functions = _functions(connection)
+    if functions is None:
+        return
+    slots: dict[int, Slot] = {}
+    while True:
+        message = pickle.loads(connection.recv_bytes())
+        if isinstance(message, NewSlot):
+            slots[message.number] = Slot(message.number, recv_handle(connection))
+            continue
+        connection.send_bytes(pickle.dumps(_done(functions, message, slots)))
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, OSError, ValueError):
+                stream.flush()
+
+
+def _functions(connection: Connection) -> Functions | None:
+    """The functions, once they are here."""
+    at = At()
+    at.function = "functions"
+    try:
+        functions: Functions = pickle.loads(connection.recv_bytes())
+    except (EOFError, OSError):
+        raise
+    except BaseException as error:
+        connection.send_bytes(pickle.dumps(_raised(error, at, False)))
+        return None
+    _one_thread()
+    connection.send_bytes(pickle.dumps(Ready()))
+    return functions
+
+
+def _done(functions: Functions, task: Task, slots: dict[int, Slot]) -> Made | Raised:
+    source, target = slots[task.source], slots[task.target]
+    at = At()
+    raised: Raised | None = None
+    packed, size = Packed(b"", [], 0), 0
+    given, held = source.unpack(task.packed)
+    try:
+        target.clear()
+        arrays, keys = given
+        made = functions.apply(arrays, task.rows, keys.tolist(), at, target.empty)
+        size = nbytes(made)
+        packed = _packed(made, target)
+        # Nothing of the batch may live on here, unless the function keeps it.
+        del made
+    except BaseException as error:
+        raised = _raised(error, at, False)
+    given = arrays = keys = None
+    kept = held() is not None
+    if kept and raised is None:
+        # A cycle may hold them, as those of exceptions that the function caught.
+        gc.collect(0)
+        kept = held() is not None
+    if kept:
+        slots.pop(task.source).close()
+    return Made(packed, size, kept) if raised is None else raised._replace(kept=kept)
+
+
+def _packed(made: object, target: Slot) -> Packed:
+    try:
+        return target.pack(made)
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise InvalidError(
+            f"what the transform made cannot be sent from a worker process: {error} (return arrays, numbers and text, "
+            "or pass transform_workers=forebay.Workers(..., threads=True))"
+        ) from None
+
+
+def _raised(error: BaseException, at: At, kept: bool) -> Raised:
+    pickled: bytes | None = None
+    try:
+        pickled = pickle.dumps(error)
+        # Some can be pickled, and then not be made again.
+        pickle.loads(pickled)
+    except BaseException:
+        pickled = None
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    return Raised(pickled, type(error).__qualname__, str(error), text, at.function, at.row, kept)
+
+
+def _one_thread() -> None:
+    """Has libraries that the functions use take one thread: there are as many workers as were asked for."""
+    torch, cv2 = sys.modules.get("torch"), sys.modules.get("cv2")
+    with contextlib.suppress(Exception):
+        if torch is not None:
+            torch.set_num_threads(1)
+        if cv2 is not None:
+            cv2.setNumThreads(0)
+
+
+def _end_with(life: Connection) -> None:
+    """Has the kernel end this process when the other end of ``life`` is closed, whoever has the GIL then.
+
+    The death signal of ``prctl`` would not do: it is that of the fork server, which lives as long as its children.
+    """
+    descriptor = life.fileno()
+    fcntl.fcntl(descriptor, fcntl.F_SETOWN, os.getpid())
+    if hasattr(fcntl, "F_SETSIG"):
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_ASYNC)
+    # It may have been closed before.
+    if life.poll(0):
+        _leave()
+
+
+def _watch(descriptor: int, parent: int) -> None:
+    """Ends the process when the other end of the connection is closed, or the process that has it is gone."""
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    # Children that the parent forked may hold the connection open after it.
+    with contextlib.suppress(OSError, AttributeError):
+        poll.register(os.pidfd_open(parent), select.POLLIN)
+    poll.poll()
+    _leave()
+
+
+def _leave() -> None:
+    # Not by way of the interpreter, which would wait for the function's threads.
+    os._exit(0)

@@ -1,0 +1,144 @@
+//! The arguments of `forebay.Image`'s methods, checked.
+
+use forebay::{Image as Spec, Interpolation, Layout, PixelType, Size};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::PyString;
+
+use crate::arguments::{float, int, items, numbers, refused};
+use crate::errors::IntoPython;
+
+pub(super) type Argument<'a, 'py> = &'a Bound<'py, PyAny>;
+
+/// A side in pixels.
+pub(super) fn side(value: Argument) -> Option<u32> {
+    int(value, 1..=u64::from(Spec::MAX_SIDE)).map(|side| side as u32)
+}
+
+/// The same, or the error that names the argument.
+pub(super) fn named_side(value: Argument, name: &str) -> PyResult<u32> {
+    side(value).ok_or_else(|| refused(value, name, &format!("an int from 1 to {}", Spec::MAX_SIDE)))
+}
+
+/// A square's side, or height and width.
+pub(super) fn extent(value: Argument) -> PyResult<Size> {
+    let both = || {
+        let [height, width] = items(value)?;
+        Some(Size::from((side(&height)?, side(&width)?)))
+    };
+    side(value).map(Size::from).or_else(both).ok_or_else(|| {
+        refused(
+            value,
+            "size",
+            &format!("an int from 1 to {}, or a height and a width of them", Spec::MAX_SIDE),
+        )
+    })
+}
+
+/// The least and the most of something that is above 0.
+pub(super) fn range(value: Argument, name: &str) -> PyResult<(f64, f64)> {
+    numbers(value, |[least, most]| *least > 0.0 && least <= most && most.is_finite())
+        .map(|[least, most]| (least, most))
+        .ok_or_else(|| refused(value, name, "two finite numbers above 0, the smaller one first"))
+}
+
+/// A number for each channel, in the precision of the library.
+pub(super) fn channels(
+    value: Argument,
+    name: &str,
+    wanted: &str,
+    fits: impl Fn(f32) -> bool,
+) -> PyResult<[f32; 3]> {
+    numbers(value, |numbers| {
+        numbers.iter().all(|number| (*number as f32).is_finite() && fits(*number as f32))
+    })
+    .map(|numbers| numbers.map(|number| number as f32))
+    .ok_or_else(|| refused(value, name, wanted))
+}
+
+/// The same, or one number for all of them.
+pub(super) fn value_of_each(value: Argument, name: &str) -> PyResult<[f32; 3]> {
+    match float(value).filter(|number| (*number as f32).is_finite()) {
+        Some(number) => Ok([number as f32; 3]),
+        None => channels(value, name, "a finite number or three of them", |_| true),
+    }
+}
+
+/// How much something may change; 0 if it is not given.
+pub(super) fn amount(value: Option<Argument>, name: &str) -> PyResult<f64> {
+    let Some(value) = value else { return Ok(0.0) };
+    let amount = float(value).filter(|amount| *amount >= 0.0 && amount.is_finite());
+    amount.ok_or_else(|| refused(value, name, "a finite number of at least 0"))
+}
+
+pub(super) fn probability(value: Argument) -> PyResult<f64> {
+    let probability = float(value).filter(|p| (0.0..=1.0).contains(p));
+    probability.ok_or_else(|| refused(value, "p", "a number from 0 to 1"))
+}
+
+pub(super) fn truth(value: Argument) -> PyResult<bool> {
+    value.extract().map_err(|_| refused(value, "apply", "True or False"))
+}
+
+pub(super) fn pixels(value: Argument) -> PyResult<u64> {
+    int(value, 1..=u64::MAX).ok_or_else(|| refused(value, "pixels", "an int of at least 1 that fits 64 bits"))
+}
+
+pub(super) fn pixel_type(value: Argument) -> PyResult<PixelType> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<PixelType>().or_raise(value.py()),
+        Err(_) => numpy_type(value)
+            .ok_or_else(|| refused(value, "dtype", &one_of(&PixelType::ALL.map(PixelType::name)))),
+    }
+}
+
+/// The pixel type that numpy means: of `numpy.float32`, `numpy.dtype("float32")` or a type of `ml_dtypes`.
+pub(super) fn numpy_type(value: Argument) -> Option<PixelType> {
+    let py = value.py();
+    if value.is_none() {
+        return None; // which numpy takes for float64
+    }
+    let dtype = py.import(intern!(py, "numpy")).ok()?.call_method1(intern!(py, "dtype"), (value,)).ok()?;
+    dtype.getattr(intern!(py, "name")).ok()?.extract::<String>().ok()?.parse().ok()
+}
+
+pub(super) fn bits(value: Argument) -> PyResult<u8> {
+    match int(value, 8..=16) {
+        Some(bits @ (8 | 16)) => Ok(bits as u8),
+        _ => Err(refused(value, "bits", "8 or 16")),
+    }
+}
+
+pub(super) fn interpolation_of(value: Argument) -> PyResult<Interpolation> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Interpolation>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "interpolation", &one_of(&Interpolation::ALL.map(Interpolation::name)))),
+    }
+}
+
+/// A level of each channel, or one for all of them.
+pub(super) fn levels(value: Argument) -> PyResult<[u8; 3]> {
+    let level = |value: Argument| int(value, 0..=u64::from(u8::MAX)).map(|level| level as u8);
+    let each = || {
+        let [red, green, blue] = items(value)?;
+        Some([level(&red)?, level(&green)?, level(&blue)?])
+    };
+    let fill = level(value).map(|level| [level; 3]).or_else(each);
+    fill.ok_or_else(|| refused(value, "fill", "an int from 0 to 255, or three of them"))
+}
+
+pub(super) fn pixel_layout(value: Argument) -> PyResult<Layout> {
+    match value.cast::<PyString>() {
+        Ok(name) => name.to_str()?.parse::<Layout>().or_raise(value.py()),
+        Err(_) => Err(refused(value, "layout", &one_of(&Layout::ALL.map(Layout::name)))),
+    }
+}
+
+/// Names as a sentence lists them: `'a', 'b' or 'c'`.
+pub(super) fn one_of(names: &[&str]) -> String {
+    let quoted: Vec<_> = names.iter().map(|name| format!("'{name}'")).collect();
+    match quoted.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        _ => quoted.join(""),
+    }
+}

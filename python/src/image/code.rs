@@ -1,0 +1,110 @@
+//! An image's value as the Python code that makes it.
+
+use forebay::Image as Spec;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use serde_json::Value;
+
+/// What is as by default is left out.
+pub(super) fn of(image: &Spec) -> PyResult<String> {
+    let spec: Value = serde_json::to_value(image).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    let pair = |value: &Value| format!("({}, {})", value[0], value[1]);
+    // As they were written: the library holds them in 32 bits, and as 64-bit numbers they would have other digits.
+    let single = |value: &Value| value.as_f64().unwrap_or(f64::NAN) as f32;
+    let triple = |value: &Value| {
+        format!("({:?}, {:?}, {:?})", single(&value[0]), single(&value[1]), single(&value[2]))
+    };
+    let (height, width) = (&spec["size"]["height"], &spec["size"]["width"]);
+    let size = if height == width { height.to_string() } else { format!("({height}, {width})") };
+    let mut code = String::from("forebay.Image.");
+    match spec["framing"].as_str() {
+        Some("resize") => code.push_str(&format!("resize({height}, {width})")),
+        Some("center_crop") => {
+            code.push_str(&format!("center_crop({size}"));
+            if !spec["shorter"].is_null() {
+                code.push_str(&format!(", resize={}", spec["shorter"]));
+            }
+            code.push(')');
+        }
+        Some("fit") => {
+            code.push_str(&format!("fit({size}"));
+            if !spec["shorter"].is_null() {
+                code.push_str(&format!(", resize={}", spec["shorter"]));
+            }
+            if !spec["fill"].is_null() {
+                code.push_str(&format!(", fill={}", triple(&spec["fill"])));
+            }
+            code.push(')');
+        }
+        framing => {
+            code.push_str(&format!("{}({size}", framing.unwrap_or("?")));
+            for name in ["scale", "ratio"] {
+                if !spec[name].is_null() {
+                    code.push_str(&format!(", {name}={}", pair(&spec[name])));
+                }
+            }
+            code.push(')');
+        }
+    }
+    if !spec["ragged"].is_null() {
+        code.push_str(".ragged()");
+    }
+    let defaults = serde_json::to_value(Spec::resize(1, 1)).unwrap_or_default();
+    let differs = |name: &str| spec[name] != defaults[name];
+    if differs("flip") {
+        code.push_str(&format!(".flip({})", spec["flip"]));
+    }
+    if !spec["vertical_flip"].is_null() {
+        code.push_str(&format!(".vertical_flip({})", spec["vertical_flip"]));
+    }
+    let rotation = &spec["rotation"];
+    if !rotation.is_null() {
+        let (degrees, fill) = (pair(&rotation["degrees"]), &rotation["fill"]);
+        let fill = format!("({}, {}, {})", fill[0], fill[1], fill[2]);
+        code.push_str(&format!(".random_rotation({degrees}, {}, {fill})", rotation["interpolation"]));
+    }
+    let jitter = &spec["color_jitter"];
+    if !jitter.is_null() {
+        let amounts = ["brightness", "contrast", "saturation", "hue"].map(|name| jitter[name].to_string());
+        code.push_str(&format!(".color_jitter({}, p={})", amounts.join(", "), jitter["p"]));
+    }
+    if !spec["random_grayscale"].is_null() {
+        code.push_str(&format!(".random_grayscale({})", spec["random_grayscale"]));
+    }
+    let blur = &spec["gaussian_blur"];
+    if !blur.is_null() {
+        let (kernel, sigma) = (&blur["kernel_size"], pair(&blur["sigma"]));
+        code.push_str(&format!(".gaussian_blur({kernel}, {sigma}, p={})", blur["p"]));
+    }
+    let erasing = &spec["random_erasing"];
+    if !erasing.is_null() {
+        let (scale, ratio) = (pair(&erasing["scale"]), pair(&erasing["ratio"]));
+        let value = triple(&erasing["value"]);
+        code.push_str(&format!(".random_erasing({}, {scale}, {ratio}, {value})", erasing["p"]));
+    }
+    if differs("grayscale") {
+        code.push_str(".grayscale()");
+    }
+    if !spec["normalize"].is_null() {
+        let normalize = &spec["normalize"];
+        code.push_str(&format!(".normalize({}, {})", triple(&normalize["mean"]), triple(&normalize["std"])));
+    }
+    for name in ["dtype", "layout"] {
+        if differs(name) {
+            code.push_str(&format!(".{name}({})", spec[name]));
+        }
+    }
+    if !spec["bit_depth"].is_null() {
+        code.push_str(&format!(".bit_depth({})", spec["bit_depth"]));
+    }
+    if differs("exif_orientation") {
+        code.push_str(".exif_orientation()");
+    }
+    if differs("max_pixels") {
+        code.push_str(&format!(".max_pixels({})", spec["max_pixels"]));
+    }
+    if !spec["emit_geometry"].is_null() {
+        code.push_str(".emit_geometry()");
+    }
+    Ok(code)
+}

@@ -1,0 +1,208 @@
+"""Which rows a step holds, and rows and steps that are left out."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROWS = 130
+
+
+@pytest.fixture
+def numbers(tmp_path: Path) -> Path:
+    """Rows 0 to 129 in two files with row groups of 20."""
+    root = tmp_path / "numbers"
+    root.mkdir()
+    table = pa.table({"n": np.arange(ROWS), "url": [f"https://a.example/{n}" for n in range(ROWS)]})
+    pq.write_table(table.slice(0, 70), root / "a.parquet", row_group_size=20)
+    pq.write_table(table.slice(70), root / "b.parquet", row_group_size=20)
+    return root
+
+
+def made(root: Path, **options: Any) -> fb.Loader:
+    return fb.Loader(root, **{"batch_size": 8, "shuffle": fb.Shuffle(seed=3, lanes=4), "row_id": True} | options)
+
+
+def value_at(place: fb.RowPlace) -> int:
+    """What pyarrow reads there."""
+    return pq.ParquetFile(place.file).read_row_group(place.row_group, ["n"])["n"][place.row].as_py()
+
+
+def test_the_plan_names_the_rows_that_come(numbers: Path) -> None:
+    ranks = [made(numbers, shard=fb.Shard(rank=rank, world=2)) for rank in range(2)]
+    steps = len(ranks[0])
+    for epoch in range(2):
+        for rank, loader in enumerate(ranks):
+            for step, batch in enumerate(loader.epoch(epoch)):
+                other = ranks[1 - rank]
+                places = other.which(step, epoch=epoch, rank=rank)
+                assert [value_at(place) for place in places] == batch["n"].tolist()
+                assert [place.row_id for place in places] == batch["row_id"].tolist()
+                assert places == loader.which(epoch * steps + step)
+    with pytest.raises(fb.InvalidError, match=f"there is no step {steps}"):
+        ranks[0].which(steps, epoch=0)
+    with pytest.raises(fb.InvalidError, match="which\\(0, epoch=1\\)"):
+        ranks[0].which(epoch=1)
+    with pytest.raises(fb.InvalidError, match="rank"):
+        ranks[0].which(0, rank=2)
+
+
+def test_what_comes_next_is_known_after_each_batch(numbers: Path) -> None:
+    loader = made(numbers)
+    batches = iter(loader)
+    for _ in range(len(loader)):
+        following = loader.which()
+        assert [place.row_id for place in following] == next(batches)["row_id"].tolist()
+
+
+def test_a_row_id_is_found_again(numbers: Path) -> None:
+    dataset = fb.Dataset(numbers)
+    for batch in made(numbers):
+        for n, number in zip(batch["n"].tolist(), batch["row_id"], strict=True):
+            row_id = fb.RowId(number)
+            assert value_at(row_id.place(dataset)) == n
+            assert row_id == row_id.place(dataset).row_id == pickle.loads(pickle.dumps(row_id))
+    assert repr(fb.RowId(7)) == "forebay.RowId(7)" and str(fb.RowId(7)) == "7" and json.dumps(fb.RowId(7)) == "7"
+    with pytest.raises(fb.InvalidError, match="has no row 7"):
+        fb.RowId(7).place(dataset)
+    assert made(numbers, columns=["n"]).columns == ["n", "row_id"]
+    with pytest.raises(fb.InvalidError, match="rename"):
+        made(numbers, rename={"n": "row_id"})
+    with pytest.raises(fb.InvalidError, match="row_id must be True or False"):
+        made(numbers, row_id=1)
+
+
+def rows(loader: fb.Loader) -> list[int]:
+    return sorted(n for batch in loader for n in batch["n"].tolist())
+
+
+def test_denied_rows_never_come_and_all_others_once(numbers: Path, tmp_path: Path) -> None:
+    ids = {n: i for batch in made(numbers) for n, i in zip(batch["n"].tolist(), batch["row_id"].tolist(), strict=True)}
+    left = [n for n in range(ROWS) if n not in (5, 77)]
+    text, urls = tmp_path / "rows.txt", tmp_path / "urls.txt"
+    text.write_text(f"# bad\n{ids[5]}  # a.parquet\n\n{ids[77]}\n")
+    urls.write_text("https://a.example/5\nhttps://a.example/77\n")
+    pq.write_table(pa.table({"row_id": [ids[5], ids[77]]}), tmp_path / "rows.parquet")
+    pq.write_table(pa.table({"n": pa.array([5, 77], pa.int16())}), tmp_path / "n.parquet")
+    for deny in (
+        [ids[5], fb.RowId(ids[77])],
+        np.array([ids[5], ids[77]]),
+        iter([ids[77], ids[5]]),
+        text,
+        str(tmp_path / "rows.parquet"),
+        {"n": [5, np.int64(77)]},
+        {"url": str(urls)},
+        {"n": tmp_path / "n.parquet"},
+        {"url": {"https://a.example/5"}, "n": [77]},
+        [ids[5], {"n": [77]}],
+        [text, urls and {"url": urls}],
+    ):
+        loader = made(numbers, deny=deny)
+        assert rows(loader) == left
+        assert loader.num_rows == len(left)
+        assert rows(pickle.loads(pickle.dumps(loader))) == left
+    ranks = [made(numbers, deny=text, shard=fb.Shard(rank=rank, world=3)) for rank in range(3)]
+    assert sorted(n for loader in ranks for n in rows(loader)) == left
+    # The file is read once.
+    loader = made(numbers, deny=text)
+    text.write_text("")
+    assert rows(copy.copy(loader)) == left
+    assert "deny=<2 rows>" in repr(loader)
+
+
+@pytest.mark.parametrize(
+    ("deny", "message"),
+    [
+        (7, "deny must be a list of row ids"),
+        (b"x", "deny must be a list of row ids"),
+        ([1.5], "deny must have row ids"),
+        ([True], "which is no row id"),
+        ([1 << 63], "which is no row id"),
+        ({1: [2]}, "names of columns as keys"),
+        ({"n": 7}, "must be a list of values or the file of one"),
+        ({"n": [float("nan")]}, "must be finite"),
+        ({"m": [1]}, 'no column "m"'),
+        ({"n": list(range(ROWS))}, "deny"),
+        ("nothing.txt", "nothing.txt"),
+    ],
+)
+def test_what_can_never_be_denied_is_refused(numbers: Path, deny: Any, message: str) -> None:
+    with pytest.raises(fb.ForebayError, match=message):
+        made(numbers, deny=deny)
+
+
+def test_rows_that_are_not_there_are_a_warning(numbers: Path) -> None:
+    loader = made(numbers, deny=[1, 2])
+    with pytest.warns(RuntimeWarning, match="2 of the rows that `deny` lists are not in this data set"):
+        assert rows(loader) == list(range(ROWS))
+
+
+def test_steps_are_passed_over_and_the_state_knows(numbers: Path) -> None:
+    whole = [[batch["n"].tolist() for batch in made(numbers).epoch(epoch)] for epoch in range(2)]
+    steps = len(whole[0])
+    loader = made(numbers, skip_steps=[(3, 5), (steps + 1, steps + 2)])
+    found = [[batch["n"].tolist() for batch in loader.epoch(epoch)] for epoch in range(2)]
+    assert found == [whole[0][:3] + whole[0][5:], whole[1][:1] + whole[1][2:]]
+    batches = iter(loader.epoch(0))
+    next(batches)
+    resumed = made(numbers)
+    resumed.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    assert [batch["n"].tolist() for batch in resumed] == found[0][1:]
+    for ranges, message in (
+        ([(4, 4)], "range from 4 to 4"),
+        ([4], "list of pairs of ints"),
+        ("4-5", "list of pairs"),
+        ([(0, steps)], "no step of epoch 0"),
+        ([(-1, 2)], "range from -1 to 2"),
+    ):
+        with pytest.raises(fb.InvalidError, match=message):
+            made(numbers, skip_steps=ranges)
+
+
+@pytest.mark.parametrize(("world", "batch_size"), [(1, 8), (3, 4), (8, 3), (8, 16)])
+def test_each_row_counts_once_over_all_ranks(numbers: Path, world: int, batch_size: int) -> None:
+    counted = [
+        n
+        for rank in range(world)
+        for batch in made(numbers, shard=fb.Shard(rank=rank, world=world), batch_size=batch_size, row_mask=True)
+        for n in batch["n"][batch["row_mask"]].tolist()
+    ]
+    assert sorted(counted) == list(range(ROWS))
+
+
+def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
+    cells = [b"no image"] * 3
+    pq.write_table(pa.table({"image": pa.array(cells, pa.binary()), "n": range(3)}), tmp_path / "bad.parquet")
+
+    def loader(**options: Any) -> fb.Loader:
+        decode = {"image": fb.Image.resize(8, 8)}
+        return fb.Loader(tmp_path / "bad.parquet", decode=decode, on_bad_row=fb.Skip(at_most=5), **options)
+
+    saved = tmp_path / "bad.txt"
+    first = loader(filter=fb.col("n") < 2)
+    list(first)
+    skipped = first.skipped(save=saved)
+    assert [tuple(row)[1:4] for row in skipped] == [(0, 0, "image"), (0, 1, "image")]
+    file, *_, cause = skipped[0]
+    assert file.endswith("bad.parquet") and cause == skipped[0].cause
+    again = pickle.loads(pickle.dumps(skipped[0]))
+    assert again == skipped[0] and again.row_id == skipped[0].row_id
+    second = loader(deny=saved)
+    list(second)
+    assert [row.row for row in second.skipped(save=saved)] == [2]
+    listed = [line.split()[0] for line in saved.read_text().splitlines() if not line.startswith("#")]
+    assert listed == [str(row.row_id) for row in [*skipped, *second.skipped()]]
+    second.skipped(save=saved)
+    assert len(saved.read_text().splitlines()) == 4
+    with pytest.raises(fb.InvalidError, match="deny"):
+        loader(deny=saved)

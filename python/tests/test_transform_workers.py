@@ -1,0 +1,782 @@
+"""Functions of the user in several processes or threads."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from conftest import ids, small
+
+import forebay as fb
+
+PROCESSES = fb.Workers(2, threads=False)
+THREADS = fb.Workers(2, threads=True)
+BOTH = pytest.mark.parametrize("workers", [PROCESSES, THREADS], ids=["processes", "threads"])
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """No test leaves a thread behind."""
+    yield
+    gc.collect()
+    until(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("forebay-transform")])
+
+
+def until(holds: Any, seconds: float = 10.0) -> None:
+    """Waits until something holds."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, "it never held"
+        time.sleep(0.01)
+
+
+def runs(process: int) -> bool:
+    """Whether there is such a process, and it is no zombie."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def ended(processes: Any) -> None:
+    until(lambda: not any(map(runs, processes)))
+
+
+def change(row: fb.Row) -> dict[str, Any]:
+    noise = fb.rng(row).random(3)
+    return {**row, "vector": row["vector"] * 2 + noise, "name": row["name"].upper(), "half": row["f32"] / np.float32(2)}
+
+
+def double(batch: dict[str, Any]) -> dict[str, Any]:
+    return {**batch, "id": batch["id"], "twice": batch["f64"] * 2, "rows": len(batch["id"]), "why": "test"}
+
+
+def gather(rows: list[Any]) -> dict[str, Any]:
+    return {
+        "id": np.array([row["id"] for row in rows]),
+        "vector": np.stack([row["vector"] for row in rows]),
+        "words": fb.Ragged(
+            np.concatenate([row["words"] for row in rows]), np.cumsum([0] + [len(row["words"]) for row in rows])
+        ),
+        "wide": np.zeros((len(rows), 300)).T.T,
+    }
+
+
+def content(value: Any) -> Any:
+    """What a value holds, to be compared."""
+    if isinstance(value, fb.Ragged):
+        return type(value), content(value.values), content(value.offsets)
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tolist() if value.dtype.hasobject else value.tobytes()
+    if isinstance(value, dict):
+        return {name: content(one) for name, one in value.items()}
+    return value
+
+
+@pytest.mark.parametrize("workers", [1, 3, PROCESSES, THREADS], ids=str)
+@pytest.mark.parametrize(
+    "functions",
+    [
+        {"transform_rows": change},
+        {"transform": double},
+        {"transform_rows": change, "transform": double},
+        {"transform_rows": change, "collate": gather},
+        {"collate": gather},
+    ],
+    ids=lambda functions: "+".join(functions),
+)
+def test_batches_do_not_depend_on_workers(plain: Path, workers: Any, functions: Any) -> None:
+    with small(plain, **functions) as alone, small(plain, **functions, transform_workers=workers) as loader:
+        for epoch in range(2):
+            for one, other in zip(alone.epoch(epoch), loader.epoch(epoch), strict=True):
+                assert type(other) is dict
+                assert content(other) == content(one)
+        assert loader.state_dict() == alone.state_dict()
+
+
+def test_arrays_of_every_size_and_kind_come_through(photos: Path) -> None:
+    options: Any = {"decode": {"image": fb.Image.resize(96, 128)}, "batch_size": 48}
+    with (
+        fb.Loader(photos, **options) as bare,
+        fb.Loader(photos, **options, transform_workers=2, transform=kinds) as loader,
+    ):
+        for one, other in zip(bare, loader, strict=True):
+            assert (other["flipped"] == one["image"][:, :, ::-1]).all()
+            assert (other["first"] == one["image"].transpose(0, 3, 1, 2)).all()
+            assert (other["fortran"] == one["image"][..., 0].reshape(len(one["id"]), -1)).all()
+            assert other["times"].dtype == np.dtype("M8[s]")
+            assert other["texts"].tolist() == [str(i) * 50 for i in one["id"]]
+            assert other["image"].flags.writeable
+            other["image"][:] = 0
+
+
+def kinds(batch: dict[str, Any]) -> dict[str, Any]:
+    image = batch["image"]
+    return {
+        "image": image,
+        "flipped": image[:, :, ::-1],
+        "first": image.transpose(0, 3, 1, 2),
+        "fortran": np.asfortranarray(image[..., 0].reshape(len(image), -1)),
+        "times": batch["id"].astype("M8[s]"),
+        "texts": np.array([str(i) * 50 for i in batch["id"]], object),
+    }
+
+
+def tensors(batch: dict[str, Any]) -> dict[str, Any]:
+    import torch
+
+    return {"id": batch["id"], "x": torch.from_numpy(batch["f32"]) * torch.ones(500, 1), "rows": len(batch["id"])}
+
+
+def transposed(batch: dict[str, Any]) -> dict[str, Any]:
+    made = tensors(batch)
+    return {**made, "x": made["x"].T.contiguous(), "b": made["x"].T.bfloat16()}
+
+
+def test_tensors_come_through(plain: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with small(plain) as bare, small(plain, transform=transposed, transform_workers=1) as loader:
+        for one, other in zip(bare, loader, strict=True):
+            assert isinstance(other["x"], torch.Tensor)
+            assert (other["x"][:, 7].numpy() == one["f32"]).all()
+            assert other["b"].dtype == torch.bfloat16
+
+
+def where(row: fb.Row) -> dict[str, Any]:
+    return {"id": row["id"], "process": os.getpid(), "thread": threading.get_ident()}
+
+
+def test_each_worker_is_a_process_that_stays_from_epoch_to_epoch(plain: Path) -> None:
+    with small(plain, transform_rows=where, transform_workers=2) as loader:
+        seen = [{int(i) for batch in loader for i in batch["process"]} for _ in range(3)]
+        assert seen[0] == seen[1] == seen[2]
+        assert len(seen[0]) == 2
+        assert os.getpid() not in seen[0]
+        assert all(map(runs, seen[0]))
+    ended(seen[0])
+
+
+def test_threads_are_threads_of_this_process(plain: Path) -> None:
+    with small(plain, transform_rows=where, transform_workers=THREADS) as loader:
+        batches = list(loader)
+        assert {int(i) for batch in batches for i in batch["process"]} == {os.getpid()}
+        assert threading.get_ident() not in {int(i) for batch in batches for i in batch["thread"]}
+
+
+def test_the_processes_end_after_the_last_epoch(plain: Path) -> None:
+    with small(plain, transform_rows=where, transform_workers=2, epochs=2) as loader:
+        seen = {int(i) for _ in range(2) for batch in loader for i in batch["process"]}
+        ended(seen)
+
+
+def begin(loader: fb.Loader) -> tuple[Any, set[int]]:
+    epoch = iter(loader)
+    return epoch, {int(i) for _ in range(5) for i in next(epoch)["process"]}
+
+
+def test_the_processes_end_with_the_iterator_the_loader_and_an_exception(plain: Path) -> None:
+    def loader() -> fb.Loader:
+        return small(plain, transform_rows=where, transform_workers=2)
+
+    one = loader()
+    epoch, processes = begin(one)
+    del epoch
+    ended(processes)
+
+    epoch, processes = begin(one)
+    one.close()
+    ended(processes)
+    with pytest.raises(fb.ClosedError, match="the loader was closed"):
+        next(epoch)
+
+    one = loader()
+    seen = {int(i) for batch in one for i in batch["process"]}
+    assert all(map(runs, seen))
+    del one, epoch
+    gc.collect()
+    ended(seen)
+
+    one = loader()
+    with pytest.raises(ZeroDivisionError):
+        for batch in one:
+            processes = set(batch["process"].tolist())
+            raise ZeroDivisionError
+    ended(processes)
+
+    # Another epoch, and a state that is loaded, end what the one before has under way.
+    first, processes = begin(one)
+    state = one.state_dict()
+    second, others = begin(one)
+    ended(processes)
+    one.load_state_dict(state)
+    ended(others)
+    assert first is not second
+    assert sum(len(batch["id"]) for batch in one) == 1_000 - 5 * 64
+    one.close()
+
+
+class Mine(Exception):
+    """An exception that only this test knows."""
+
+
+class Stubborn(Exception):
+    """One that cannot be made again from its arguments."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} {two}")
+
+
+def fail(row: fb.Row) -> dict[str, Any]:
+    if row["id"] == 613:
+        raise Mine("no", 3)
+    return {"id": row["id"], "process": os.getpid()}
+
+
+def fail_stubbornly(batch: dict[str, Any]) -> dict[str, Any]:
+    raise Stubborn(1, 2)
+
+
+def stop(batch: dict[str, Any]) -> dict[str, Any]:
+    return next(iter(()))
+
+
+@BOTH
+def test_an_exception_is_raised_at_its_batch_with_the_place_of_its_row(plain: Path, workers: Any) -> None:
+    with small(plain) as bare:
+        which = next(at for at, batch in enumerate(ids(bare)) if 613 in batch)
+    with small(plain, transform_rows=fail, transform_workers=workers) as loader:
+        seen: set[int] = set()
+        batches = 0
+        with pytest.raises(Mine) as caught:
+            for batch in loader:
+                batches += 1
+                seen |= set(batch["process"].tolist())
+        assert batches == which
+        assert caught.value.args == ("no", 3)
+        assert loader.state_dict()["row"] == which * 64
+        if workers is PROCESSES:
+            assert "in fail" in str(caught.value.__cause__)
+            ended(seen)
+        if hasattr(caught.value, "add_note"):
+            (note,) = caught.value.__notes__
+            assert "forebay: in the transform_rows of " in note
+            assert "part-1.parquet, row group 2, row 33, which is row " in note
+            assert f"of batch {which} (as counted in this run) of epoch 0" in note
+
+
+@BOTH
+def test_other_exceptions_end_the_epoch_as_what_they_are(plain: Path, workers: Any) -> None:
+    with small(plain, transform=stop, transform_workers=workers) as loader:
+        with pytest.raises(RuntimeError, match="the transform raised StopIteration") as caught:
+            list(loader)
+        assert isinstance(caught.value.__cause__, StopIteration)
+    with small(plain, transform=fail_stubbornly, transform_workers=workers) as loader:
+        expected, says = (fb.WorkerError, "Stubborn: 1 2") if workers is PROCESSES else (Stubborn, "1 2")
+        for _ in range(2):
+            with pytest.raises(expected, match=says):
+                list(loader)
+    with (
+        small(plain, transform=nothing, transform_workers=workers) as loader,
+        pytest.raises(TypeError, match="transform must return a dict of arrays, got NoneType"),
+    ):
+        list(loader)
+    with (
+        small(plain, columns=["id"], transform_rows=make_a_lambda, transform_workers=PROCESSES) as loader,
+        pytest.raises(fb.InvalidError, match=r"made cannot be sent from a worker process: .*threads=True"),
+    ):
+        list(loader)
+
+
+def nothing(batch: dict[str, Any]) -> None:
+    return None
+
+
+def make_a_lambda(row: fb.Row) -> dict[str, Any]:
+    return {"x": lambda: row}
+
+
+def die(row: fb.Row) -> dict[str, Any]:
+    if row["id"] == 613:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"id": row["id"]}
+
+
+def leave(row: fb.Row) -> dict[str, Any]:
+    os._exit(3)
+
+
+@pytest.mark.parametrize(("function", "says"), [(die, "was killed by signal 9"), (leave, "ended with exit code 3")])
+def test_a_worker_that_dies_is_an_error_that_says_so(plain: Path, function: Any, says: str) -> None:
+    with small(plain, transform_rows=function, transform_workers=2) as loader:
+        for _ in range(2):
+            with pytest.raises(
+                fb.WorkerError, match=rf"worker process [0-9]+ of the transform {says}.*memory may have"
+            ):
+                for _ in loader:
+                    pass
+
+
+def test_a_worker_that_died_between_epochs_is_replaced(plain: Path) -> None:
+    with small(plain, transform_rows=where, transform_workers=2) as loader:
+        first = {int(i) for batch in loader for i in batch["process"]}
+        victim = min(first)
+        os.kill(victim, signal.SIGKILL)
+        ended([victim])
+        # Its last thread has closed its files a moment later.
+        time.sleep(0.3)
+        second = {int(i) for batch in loader for i in batch["process"]}
+        assert first & second == first - {victim}
+        assert len(second) == 2
+
+
+def test_what_cannot_be_pickled_is_refused_when_the_loader_is_built(plain: Path) -> None:
+    def local(row: fb.Row) -> dict[str, Any]:
+        return dict(row)
+
+    for function in (local, lambda row: row):
+        with pytest.raises(fb.InvalidError, match=r"cannot be sent to worker processes: .* top level of a module"):
+            small(plain, transform_rows=function, transform_workers=2)
+        with small(plain, transform_rows=function, transform_workers=THREADS) as loader:
+            next(iter(loader))
+
+
+@pytest.mark.parametrize(
+    ("workers", "says"),
+    [
+        (-1, "transform_workers must be at least 0, got -1"),
+        (1.5, "transform_workers must be an int, got 1.5"),
+        (True, "transform_workers must be an int, got True"),
+        (1 << 20, "transform_workers must fit 16 bits"),
+    ],
+)
+def test_a_wrong_number_of_workers_is_refused(plain: Path, workers: Any, says: str) -> None:
+    with pytest.raises(fb.InvalidError, match=says):
+        small(plain, transform=double, transform_workers=workers)
+
+
+def test_workers_without_a_transform_are_refused(plain: Path) -> None:
+    with pytest.raises(fb.InvalidError, match="transform_workers=2, but there is no transform"):
+        small(plain, transform_workers=2)
+    with pytest.raises(fb.InvalidError, match="threads must be True or False, got 3"):
+        fb.Workers(2, threads=3)  # type: ignore[arg-type]
+
+
+def test_loaders_with_workers_pickle_and_show_them(plain: Path) -> None:
+    workers = fb.Workers(2, threads=True)
+    assert repr(workers) == "forebay.Workers(2, threads=True)"
+    assert repr(fb.Workers(2)) == "forebay.Workers(2)"
+    assert pickle.loads(pickle.dumps(workers)) == workers
+    with small(plain, transform=double, transform_workers=2) as loader:
+        assert "transform_workers=2" in repr(loader)
+        list(loader)
+        with pickle.loads(pickle.dumps(loader)) as again:
+            assert ids(again) == ids(loader.epoch(0))
+
+
+def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
+    with small(plain, batch_size=16, transform=big, transform_workers=2) as loader:
+        before = len(os.listdir("/proc/self/fd"))
+        batches = list(loader)
+        # They are not a file each.
+        assert len(os.listdir("/proc/self/fd")) < before + 60
+        for batch in batches:
+            assert (batch["x"] == batch["id"][:, None]).all()
+        again = list(loader)
+        for batch in batches + again:
+            assert (batch["x"] == batch["id"][:, None]).all()
+    for batch in batches:
+        assert (batch["x"] == batch["id"][:, None]).all()
+    del batches, again
+    # The last slots are given back with the last arrays.
+    until(lambda: not [path for path in open_files() if "forebay-slot" in path])
+    assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "forebay-slot" in line]
+
+
+def mapped() -> list[str]:
+    """Memory of this process that has a name, so that it could outlive it."""
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    return [line for line in lines if "/dev/shm/" in line and "/dev/shm/sem." not in line]
+
+
+def test_shared_memory_has_no_name_that_could_be_left_behind(plain: Path) -> None:
+    before = mapped()
+    with small(plain, columns=["id"], transform=look, transform_workers=1) as loader:
+        batches = list(loader)
+        assert all(batch["slots"] for batch in batches[1:])
+        assert not any(batch["named"] for batch in batches)
+        assert mapped() == before
+
+
+def look(batch: dict[str, Any]) -> dict[str, Any]:
+    slots = Path("/proc/self/maps").read_text().count("/memfd:forebay-slot")
+    return {**big(batch), "named": "\n".join(mapped()), "slots": slots}
+
+
+def big(batch: dict[str, Any]) -> dict[str, Any]:
+    return {"id": batch["id"], "x": np.repeat(batch["id"][:, None], 2_000, axis=1)}
+
+
+def open_files() -> list[str]:
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:
+            continue
+    return found
+
+
+KEPT: list[Any] = []
+
+
+def keep(batch: dict[str, Any]) -> dict[str, Any]:
+    """Delivers what it kept of the batches before, to be compared."""
+    KEPT.append((batch["id"].copy(), batch["id"], batch["vector"][:1]))
+    assert all((copy == view).all() and part[0, 0] == copy[0] for copy, view, part in KEPT), "memory was used again"
+    return batch
+
+
+def test_a_function_may_keep_arrays_of_earlier_batches(plain: Path) -> None:
+    with small(plain, columns=["id", "vector"], batch_size=100, transform=keep, transform_workers=1) as loader:
+        for _ in range(3):
+            assert sum(len(batch["id"]) for batch in loader) == 1_000
+
+
+@BOTH
+def test_they_work_ahead_but_not_far(plain: Path, tmp_path: Path, workers: Any, monkeypatch: Any) -> None:
+    calls = tmp_path / "calls"
+    monkeypatch.setenv("FOREBAY_TEST_CALLS", str(calls))
+    # The environment of the processes is that of the process that forks them, which may have begun before.
+    function = CountCalls(str(calls))
+    with small(plain, batch_size=10, transform=function, transform_workers=workers) as loader:
+        epoch = iter(loader)
+        next(epoch)
+        until(lambda: len(calls.read_text()) >= 5)
+        time.sleep(0.3)
+        assert len(calls.read_text()) == 1 + 4
+
+
+class CountCalls:
+    """A function that can be pickled, with an argument."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        with open(self.path, "a") as file:
+            file.write("x")
+        return batch
+
+
+#: Seconds that a slow function takes for a batch.
+SLOW = 0.1
+
+
+def slow(batch: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(SLOW)
+    return batch
+
+
+@BOTH
+def test_statistics_count_the_time_of_all_workers(plain: Path, workers: Any) -> None:
+    with small(plain, columns=["id"], transform=slow, transform_workers=workers) as loader:
+        # The processes begin.
+        list(loader)
+        before = loader.stats().to_dict()
+        began = time.monotonic()
+        list(loader)
+        seconds = time.monotonic() - began
+        after = loader.stats().to_dict()
+    transform = {
+        key: after["stages"]["transform"][key] - before["stages"]["transform"][key] for key in ("items", "working")
+    }
+    assert transform["items"] == 16
+    assert 16 * SLOW <= transform["working"] <= 2 * seconds
+    assert seconds < 16 * SLOW
+    waited = after["waits"]["transform"] - before["waits"]["transform"]
+    assert 0.3 * seconds <= waited <= seconds
+    assert "The transform is" in str(loader.stats())
+
+
+def test_ranks_and_resume_do_not_depend_on_workers(plain: Path) -> None:
+    shuffle = fb.Shuffle(seed=17, window_rows=200, lanes=2)
+    options: Any = {"columns": ["id", "f32", "vector", "name"], "shuffle": shuffle, "transform_rows": change}
+
+    def rows(batches: Any) -> dict[int, bytes]:
+        return {int(i): x.tobytes() for batch in batches for i, x in zip(batch["id"], batch["vector"], strict=True)}
+
+    with small(plain, **options) as alone:
+        first = rows(alone)
+    found: dict[int, bytes] = {}
+    for rank in range(2):
+        with small(plain, **options, shard=fb.Shard(rank=rank, world=2), transform_workers=2) as loader:
+            epoch = iter(loader)
+            found.update(rows(next(epoch) for _ in range(3)))
+            state = loader.state_dict()
+            assert state["row"] == 3 * 64 * 2
+            loader.load_state_dict(state)
+            found.update(rows(loader))
+    assert found == first
+
+
+def test_bad_rows_are_left_out(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array([None] * 4 + list(range(36)))})
+    pq.write_table(table, tmp_path / "a.parquet")
+    skip = fb.Skip(at_most=4)
+    with fb.Loader(tmp_path, batch_size=4, on_bad_row=skip, transform_rows=where, transform_workers=2) as loader:
+        batches = list(loader)
+        assert sorted(batches[0]) == ["id"] and len(batches[0]["id"]) == 0
+        assert [len(batch["id"]) for batch in batches[1:]] == [4] * 9
+        assert len(loader.skipped()) == 4
+
+
+def test_two_loaders_have_processes_of_their_own(plain: Path) -> None:
+    with (
+        small(plain, transform_rows=where, transform_workers=2) as one,
+        small(plain, transform_rows=where, transform_workers=2) as other,
+    ):
+        first, second = set(), set()
+        for a, b in zip(one, other, strict=True):
+            first |= set(a["process"].tolist())
+            second |= set(b["process"].tolist())
+            assert (a["id"] == b["id"]).all()
+        assert not first & second
+
+
+def test_batches_for_torch_are_made_of_what_workers_made(plain: Path) -> None:
+    torch = pytest.importorskip("torch")
+    with (
+        small(plain, columns=["id", "vector"]) as bare,
+        small(plain, columns=["id", "vector"], transform=big, transform_workers=2) as loader,
+    ):
+        batches = list(fb.torch.batches(loader))
+        for one, other in zip(bare, batches, strict=True):
+            assert isinstance(other["x"], torch.Tensor)
+            assert (other["x"].numpy() == one["id"][:, None]).all()
+
+
+def of_a_module_of_this_process(row: fb.Row) -> fb.Row:
+    return row
+
+
+def test_a_function_that_the_processes_cannot_import_is_told_so(plain: Path, monkeypatch: Any) -> None:
+    module = types.ModuleType("only_here")
+    module.function = of_a_module_of_this_process  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    monkeypatch.setattr(of_a_module_of_this_process, "__module__", "only_here")
+    monkeypatch.setattr(of_a_module_of_this_process, "__qualname__", "function")
+    with (
+        small(plain, transform_rows=of_a_module_of_this_process, transform_workers=1) as loader,
+        pytest.raises(fb.WorkerError, match=r"cannot import the transform: ModuleNotFoundError.*'only_here'"),
+    ):
+        list(loader)
+
+
+def of_a_daemon(folder: str, answers: Any) -> None:
+    """Processes of a DataLoader are such."""
+    try:
+        list(small(Path(folder), transform_rows=where, transform_workers=2))
+    except fb.WorkerError as error:
+        answers.put(str(error))
+    with small(Path(folder), transform_rows=where, transform_workers=THREADS) as loader:
+        answers.put(len(list(loader)))
+
+
+def test_a_daemon_process_is_told_to_use_threads(plain: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    process = context.Process(target=of_a_daemon, args=(str(plain), answers), daemon=True)
+    process.start()
+    said = answers.get(timeout=60)
+    assert (
+        "daemonic processes are not allowed to have children" in said and "forebay.Workers(..., threads=True)" in said
+    )
+    assert answers.get(timeout=60) == 16
+    process.join(20)
+
+
+def test_a_forked_child_leaves_the_workers_alone(plain: Path) -> None:
+    with small(plain, transform_rows=where, transform_workers=2) as loader:
+        epoch = iter(loader)
+        next(epoch)
+        child = os.fork()
+        if child == 0:
+            try:
+                next(epoch)
+            except fb.ClosedError:
+                del epoch
+                loader.close()
+                os._exit(0)
+            os._exit(1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert sum(1 for _ in epoch) == 15
+
+
+# Whole programs
+
+PROGRAM = """
+    import os, signal, sys, time
+    import numpy as np
+    import forebay as fb
+
+    def where(row):
+        return {"id": row["id"], "process": os.getpid()}
+
+    def sleep(row):
+        os.write(1, b"%d\\n" % os.getpid())
+        time.sleep(100)
+
+    def spin(row):
+        os.write(1, b"%d\\n" % os.getpid())
+        sum(range(1 << 40))  # with the GIL
+
+    def main():
+        folder, what = sys.argv[1:3]
+        function = {"sleep": sleep, "spin": spin}.get(what, where)
+        loader = fb.Loader(folder, columns=["id"], batch_size=10, transform_rows=function, transform_workers=2)
+        epoch = iter(loader)
+        if what == "child":
+            if os.fork() == 0:
+                time.sleep(100)
+        for _ in range(5):
+            for process in set(next(epoch)["process"].tolist()):
+                print(process, flush=True)
+        if what == "kept":
+            list(epoch)
+        if what == "exits":
+            child = os.fork()
+            if child == 0:
+                sys.exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+            assert sum(len(batch["id"]) for batch in epoch) == 950
+        if what in ("wait", "child"):
+            time.sleep(100)
+        # "left" and "kept" just end.
+
+    if __name__ == "__main__":
+        main()
+"""
+
+
+STARTED: list[subprocess.Popen[str]] = []
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "program.py"
+    path.write_text(textwrap.dedent(PROGRAM))
+    yield path
+    while STARTED:
+        # If a test fails, its processes would be there for ever.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(STARTED.pop().pid, signal.SIGKILL)
+
+
+def start(program: Path, plain: Path, what: str) -> tuple[subprocess.Popen[str], set[int]]:
+    """A program that runs, and the processes of its workers."""
+    command = [sys.executable, str(program), str(plain), what]
+    running = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    STARTED.append(running)
+    assert running.stdout is not None
+    lines = 2 if what in ("sleep", "spin") else 5
+    return running, {int(running.stdout.readline()) for _ in range(lines)}
+
+
+def finish(running: subprocess.Popen[str]) -> str:
+    _, errors = running.communicate(timeout=30)
+    return errors
+
+
+@pytest.mark.parametrize("what", ["left", "kept", "exits"])
+def test_the_processes_end_with_the_interpreter(program: Path, plain: Path, what: str) -> None:
+    running, processes = start(program, plain, what)
+    assert finish(running) == ""
+    assert running.returncode == 0
+    ended(processes)
+
+
+@pytest.mark.parametrize("what", ["wait", "sleep", "spin", "child"])
+def test_the_processes_end_when_this_one_is_killed(program: Path, plain: Path, what: str) -> None:
+    running, processes = start(program, plain, what)
+    assert all(map(runs, processes))
+    running.kill()
+    # A child that was forked holds all descriptors open, and lives on.
+    ended(processes)
+    if what == "child":
+        os.killpg(running.pid, signal.SIGKILL)
+    finish(running)
+
+
+@pytest.mark.parametrize("what", ["wait", "sleep"])
+def test_ctrl_c_ends_them_without_a_word(program: Path, plain: Path, what: str) -> None:
+    running, processes = start(program, plain, what)
+    os.killpg(running.pid, signal.SIGINT)
+    errors = finish(running)
+    assert errors.count("Traceback") == 1 and errors.rstrip().endswith("KeyboardInterrupt")
+    assert running.returncode == -signal.SIGINT
+    ended(processes)
+
+
+def test_a_script_that_starts_itself_again_is_told_so(tmp_path: Path, plain: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(
+        textwrap.dedent(f"""
+            import forebay as fb
+
+            def same(row):
+                return row
+
+            for batch in fb.Loader({str(plain)!r}, columns=["id"], transform_rows=same, transform_workers=1):
+                pass
+        """)
+    )
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "forebay.WorkerError: worker process" in done.stderr
+    assert 'needs `if __name__ == "__main__":`' in done.stderr
+
+
+def test_an_interactive_session_is_told_what_to_do(plain: Path) -> None:
+    program = f"""
+import forebay as fb
+def same(row):
+    return row
+fb.Loader({str(plain)!r}, columns=["id"], transform_rows=same, transform_workers=1)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert "forebay.InvalidError: the transform cannot be sent to worker processes: it was defined in an" in done.stderr
+
+
+def test_closing_does_not_wait_for_a_function(plain: Path) -> None:
+    loader = small(plain, transform=sleep_long, transform_workers=2)
+    epoch = iter(loader)
+    time.sleep(1.0)
+    began = time.monotonic()
+    loader.close()
+    assert time.monotonic() - began < 3
+    with pytest.raises(fb.ClosedError):
+        next(epoch)
+
+
+def sleep_long(batch: dict[str, Any]) -> dict[str, Any]:
+    time.sleep(100)
+    return batch

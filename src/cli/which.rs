@@ -1,0 +1,148 @@
+//! `forebay which`: the rows of a step, from a saved position.
+
+mod values;
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::error::Foreign;
+use crate::{Deny, Error, ErrorKind, Place, Position, Result, Rewind, RowPlace, source};
+
+use super::console::Console;
+use super::location::Location;
+use super::units::{self, count, counted};
+
+/// Shows which rows a step holds, past or to come: from a saved position, without reading any.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    location: Location,
+    /// The position of the run: a file of JSON, as json.dump(loader.state_dict(), file) writes it
+    #[arg(long, value_name = "FILE", value_parser = units::local_path())]
+    state: PathBuf,
+    /// Which step, counted from the first one of epoch 0, or of --epoch [default: the one that comes next]
+    #[arg(long, value_parser = units::whole::<u64, 0>)]
+    step: Option<u64>,
+    /// The epoch in which --step is counted
+    #[arg(long, value_parser = units::whole::<u64, 0>, requires = "step")]
+    epoch: Option<u64>,
+    /// Whose rows [default: those of all ranks, one rank after another]
+    #[arg(long, value_parser = units::whole::<u32, 0>)]
+    rank: Option<u32>,
+    /// Also read these columns of the rows: numbers, booleans and text
+    #[arg(long, value_name = "A,B", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated
+    #[arg(long, value_name = "FILE")]
+    deny: Vec<String>,
+    /// Report as one JSON array, to a file or to standard output (-)
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay which /data/train --state checkpoint.json                      the step that comes next
+  forebay which /data/train --state checkpoint.json --step 12345         any step, past or to come
+  forebay which /data/train --state checkpoint.json --step 12345 --rank 3 --columns id,url
+  forebay which /data/train --state checkpoint.json --step 12345 --json - | jq .[0]
+
+Steps are counted with the batches and ranks of the run as it was when the state was saved.";
+
+/// A row of the step.
+#[derive(Serialize)]
+struct Row {
+    file: String,
+    row_group: usize,
+    row: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    columns: Option<serde_json::Map<String, Value>>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let console = Console::new(args.json.as_deref())?;
+    let dataset = args.location.open()?;
+    let mut lists = args.deny.iter().map(|list| read_list(list));
+    let deny = lists.try_fold(Deny::default(), |all, list| Ok::<_, Error>(all.and(list?)))?;
+    let run = dataset.rewind(&read_state(&args.state)?, deny)?;
+    let ranks = args.rank.map_or(0..run.world(), |rank| rank..rank.saturating_add(1));
+    let (title, places) = step(args, &run, ranks.collect())?;
+    let values = match args.columns.as_slice() {
+        [] => HashMap::new(),
+        columns => values::of_rows(&dataset, columns, &places)?,
+    };
+    let rows: Vec<Row> = places
+        .iter()
+        .map(|place| Row {
+            file: source::shown(&place.file),
+            row_group: place.row_group,
+            row: place.row,
+            columns: (!args.columns.is_empty()).then(|| values.get(&place.id).cloned().unwrap_or_default()),
+        })
+        .collect();
+    console.say(describe(&title, &rows, &args.columns))?;
+    console.json(&rows)
+}
+
+/// The rows of the step that is asked for, and a title.
+fn step(args: &Args, run: &Rewind, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
+    let steps = run.steps().max(1);
+    let asked = args.step.map(|step| match args.epoch {
+        Some(epoch) => (epoch, step),
+        None => (step / steps, step % steps),
+    });
+    let mut places = Vec::new();
+    for rank in &ranks {
+        places.extend(match asked {
+            Some((epoch, step)) => run.step(epoch, step, *rank)?,
+            None => run.next(*rank)?,
+        });
+    }
+    let step = match asked {
+        Some((epoch, step)) => format!("epoch {}, step {}", count(epoch), count(step)),
+        None => format!("epoch {}, the next step", count(run.epoch())),
+    };
+    let whose = match ranks.as_slice() {
+        [rank] => format!("rank {rank} of {}", run.world()),
+        _ => counted(u64::from(run.world()), "rank"),
+    };
+    Ok((format!("{step}, {whose}: {}", counted(places.len() as u64, "row")), places))
+}
+
+fn read_state(file: &Path) -> Result<Position> {
+    let here = || Place::file(file.to_string_lossy());
+    let text = fs::read_to_string(file).map_err(|error| error.into_error().at(here()))?;
+    serde_json::from_str(&text).map_err(|error| {
+        Error::new(ErrorKind::StateMismatch, format!("this is no position of a loader: {error}"))
+            .hint("json.dump(loader.state_dict(), file) writes one")
+            .at(here())
+    })
+}
+
+/// A list of rows that are denied.
+fn read_list(list: &str) -> Result<Deny> {
+    match list.split_once('=') {
+        Some((column, file)) if !column.contains('/') => Deny::read_values(column, file),
+        _ => Deny::read(list),
+    }
+}
+
+fn describe(title: &str, rows: &[Row], columns: &[String]) -> String {
+    let mut text = format!("{title}\n");
+    for Row { file, row_group, row, columns: values } in rows {
+        let _ = write!(text, "{file}  row group {row_group}  row {row}");
+        for name in columns {
+            let value = values.as_ref().and_then(|values| values.get(name)).unwrap_or(&Value::Null);
+            let _ = write!(text, "  {name} {value}");
+        }
+        text.push('\n');
+    }
+    text.pop();
+    text
+}

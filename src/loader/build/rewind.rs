@@ -1,0 +1,60 @@
+//! The plan of a run of which there is nothing but a saved position.
+
+use super::LoaderBuilder;
+use crate::error::{Error, ErrorKind, Result};
+use crate::loader::dataset::Dataset;
+use crate::loader::deny::Deny;
+use crate::loader::rewind::Rewind;
+use crate::loader::spec::LoaderSpec;
+use crate::shard::{Position, Shard};
+
+/// More than any window takes: a plan alone takes none of it.
+const ANY_MEMORY: u64 = 1 << 50;
+
+impl Dataset {
+    /// The plan of the run that a position was saved in. `deny` is what was denied in that run.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Deny, Position};
+    ///
+    /// let position: Position = serde_json::from_str(&std::fs::read_to_string("state.json")?)?;
+    /// let run = Dataset::open("data/train/")?.rewind(&position, Deny::default())?;
+    /// for row in run.step(0, 4_000, 3)? {
+    ///     println!("{row}"); // data/train/part-7.parquet, row group 3, row 12
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The position is of another data set, or was saved by a release that did not yet keep the batches.
+    pub fn rewind(&self, position: &Position, deny: Deny) -> Result<Rewind> {
+        let Some(saved) = position.split else {
+            let cause = "the state does not say how large a batch is, and how many ranks there are";
+            return Err(Error::new(ErrorKind::StateMismatch, cause)
+                .hint("resume with this release, and save again; or ask the loader itself"));
+        };
+        let order = &position.order;
+        let refused: Vec<_> =
+            self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
+        let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
+        // Nothing is read of it, so that any will do.
+        let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
+        let filter = order.filter.as_deref().map(serde_json::from_str).transpose();
+        let spec = LoaderSpec {
+            columns: Some(Vec::from_iter(column)),
+            filter: filter
+                .map_err(|error| Error::invalid(format!("the state has an odd filter: {error}")))?,
+            deny,
+            shard: Shard::new(0, saved.world)?,
+            shuffle: order.shuffle()?,
+            batch_size: saved.batch_size,
+            drop_last: saved.drop_last,
+            memory: Some(ANY_MEMORY),
+            threads: Some(1),
+            ..LoaderSpec::default()
+        };
+        let loader = LoaderBuilder::new(self.clone()).spec(spec).build()?;
+        loader.restore(position)?;
+        Ok(loader.rewind())
+    }
+}

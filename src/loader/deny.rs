@@ -1,0 +1,163 @@
+//! Rows that are left out of every epoch: by their numbers, or by the values of a column.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_128;
+
+use crate::catalog::{Catalog, RowId};
+use crate::error::{Error, Result};
+use crate::reader::Filter;
+use crate::reader::filter::{Value, col};
+use crate::row_set::RowSet;
+
+/// Rows that are left out of every epoch, as if they were not stored: by their [numbers](RowId), or by the values of a column.
+/// Default: none.
+///
+/// ```
+/// use forebay::{Deny, RowId};
+///
+/// let deny = Deny::rows([RowId::new(81), RowId::new(17)]).and(Deny::values("url", ["https://a.example/1.jpg"]));
+/// assert!(!deny.is_empty());
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Deny {
+    /// Ascending, each once.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rows: Vec<RowId>,
+    /// By column.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    values: BTreeMap<String, Vec<Value>>,
+}
+
+impl Deny {
+    /// The rows of these numbers, in any order. Numbers of no row of the data set are counted, and a warning says how many
+    /// they were.
+    pub fn rows(ids: impl IntoIterator<Item = RowId>) -> Self {
+        Deny { rows: ids.into_iter().collect(), ..Deny::default() }.settled()
+    }
+
+    /// The rows that have one of these values in a column. A row that has a null there is not denied.
+    pub fn values<V: Into<Value>>(column: impl Into<String>, values: impl IntoIterator<Item = V>) -> Self {
+        let values = values.into_iter().map(Into::into).collect();
+        Deny { values: BTreeMap::from([(column.into(), values)]), ..Deny::default() }
+    }
+
+    /// What either denies.
+    #[must_use]
+    pub fn and(mut self, other: Deny) -> Self {
+        self.rows.extend(other.rows);
+        for (column, values) in other.values {
+            self.values.entry(column).or_default().extend(values);
+        }
+        self.settled()
+    }
+
+    /// Whether nothing is denied.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.values.values().all(Vec::is_empty)
+    }
+
+    fn settled(mut self) -> Self {
+        self.rows.sort_unstable();
+        self.rows.dedup();
+        self
+    }
+
+    /// A filter that selects the rows whose values are not denied, if some are.
+    pub(super) fn filter(&self) -> Option<Filter> {
+        let given = self.values.iter().filter(|(_, values)| !values.is_empty());
+        // A null is in no list, so that it stays.
+        let kept = given.map(|(column, values)| !col(column.as_str()).in_list(values.iter().cloned()));
+        kept.reduce(|all, one| all & one).map(Filter::from)
+    }
+
+    /// The same rows of each row group without those whose numbers are denied, and how many of these are of no row.
+    pub(super) fn without_rows(&self, catalog: &Catalog, mut selected: Vec<RowSet>) -> (Vec<RowSet>, u64) {
+        let (denied, unknown) = sets_of(catalog, &self.rows);
+        for (group, denied) in denied {
+            selected[group] = selected[group].intersection(&denied.complement());
+        }
+        (selected, unknown)
+    }
+
+    /// What a position says of it: the same for the same rows, in whatever order they were given.
+    pub(super) fn digest(&self) -> Option<String> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut hashed = String::new();
+        for id in &self.rows {
+            hashed += &format!("{id}\n");
+        }
+        for (column, values) in &self.values {
+            let mut values: Vec<String> =
+                values.iter().map(|value| serde_json::to_string(value).unwrap_or_default()).collect();
+            values.sort_unstable();
+            values.dedup();
+            hashed += &format!("{column:?}\n{}\n", values.join("\n"));
+        }
+        Some(format!("{:032x}", xxh3_128(hashed.as_bytes())))
+    }
+
+    /// The same list for the columns of a data set: numbers that are written as text are numbers where a column has them.
+    ///
+    /// # Errors
+    /// There is no such column, or it cannot have such values.
+    pub(super) fn of(mut self, catalog: &Catalog) -> Result<Self> {
+        for (column, values) in &mut self.values {
+            if catalog.schema.field(catalog.column(column)?).data_type().is_integer() {
+                for value in values {
+                    if let Value::Text(text) = value
+                        && let Ok(number) = text.trim().parse::<i64>()
+                    {
+                        *value = Value::Int(number);
+                    }
+                }
+            }
+        }
+        self.filter().map_or(Ok(()), |filter| filter.validate(catalog)).map_err(|error| {
+            let cause = format!("deny: {}", error.cause());
+            Error::new(error.kind(), cause).at(error.place().clone())
+        })?;
+        Ok(self)
+    }
+}
+
+/// The rows of these numbers by row group, and how many of the numbers are of no row.
+pub(super) fn sets_of(catalog: &Catalog, ids: &[RowId]) -> (BTreeMap<usize, RowSet>, u64) {
+    let mut found: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
+    let mut unknown = 0;
+    for &id in ids {
+        match catalog.find_row(id) {
+            Some((group, row)) => found.entry(group).or_default().push(row as u32),
+            None => unknown += 1,
+        }
+    }
+    let set = |(group, mut rows): (usize, Vec<u32>)| {
+        rows.sort_unstable();
+        rows.dedup();
+        let all = catalog.groups[group].rows as u32;
+        (group, RowSet::from_runs(all, rows.into_iter().map(|row| row..row + 1)))
+    };
+    (found.into_iter().map(set).collect(), unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_the_same_in_whatever_order_it_was_given() {
+        let ids = |numbers: &[i64]| Deny::rows(numbers.iter().copied().map(RowId::new));
+        let one = ids(&[3, 1]).and(Deny::values("url", ["b", "a"]));
+        let other = Deny::values("url", ["a", "b", "a"]).and(ids(&[1])).and(ids(&[3, 3]));
+        assert_eq!(one.digest(), other.digest());
+        assert_ne!(one.digest(), ids(&[1, 3]).digest());
+        assert_ne!(Deny::values("a", ["b"]).digest(), Deny::values("b", ["a"]).digest());
+        assert_eq!(ids(&[]).and(Deny::values("url", Vec::<String>::new())).digest(), None);
+        let text = serde_json::to_string(&one).unwrap();
+        assert_eq!(serde_json::from_str::<Deny>(&text).unwrap(), one);
+    }
+}

@@ -1,0 +1,85 @@
+//! Which rows a step holds, past or to come: asked of the plan, without reading any.
+
+use std::sync::Arc;
+
+use crate::catalog::{Catalog, RowPlace};
+use crate::error::{Error, Result};
+use crate::samples::SampleIndex;
+use crate::shard::{EpochOrder, OrderSpec, Shard, Split, Walk};
+
+/// The plan of a run: it knows the rows of each step without reading any. Made by [`Loader::rewind`](super::Loader::rewind), or
+/// by [`Dataset::rewind`](crate::Dataset::rewind) where there is nothing of the run but a saved position.
+#[derive(Clone, Debug)]
+pub struct Rewind {
+    pub(super) catalog: Arc<Catalog>,
+    pub(super) selected: Arc<SampleIndex>,
+    pub(super) order: OrderSpec,
+    pub(super) split: Split,
+    /// Where the run stands: its epoch, and rows of it that were handed over.
+    pub(super) at: (u64, u64),
+}
+
+impl Rewind {
+    /// The epoch in which the run stands, counted from 0.
+    pub fn epoch(&self) -> u64 {
+        self.at.0
+    }
+
+    /// Ranks that share each step.
+    pub fn world(&self) -> u32 {
+        self.split.shard.world()
+    }
+
+    /// Steps of each epoch, with those that are passed over.
+    pub fn steps(&self) -> u64 {
+        self.split.steps(0)
+    }
+
+    /// Where the rows of a rank's batch are stored, in the order of delivery. A step is counted from the beginning of its epoch,
+    /// with the batches of this run. One that is passed over has its rows nevertheless, and rows that
+    /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out are among them.
+    ///
+    /// # Errors
+    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its steps cannot be
+    /// counted.
+    pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        let (steps, batch) = (self.steps(), self.split.global_batch());
+        if step >= steps {
+            return Err(Error::invalid(format!("there is no step {step}"))
+                .hint(format!("each epoch has {steps}, which are counted from 0")));
+        }
+        let (under_way, row) = self.at;
+        if epoch == under_way && row < self.split.rows && !row.is_multiple_of(batch) {
+            return Err(Error::invalid(format!(
+                "the steps of epoch {epoch} cannot be counted: it has come to row {row}, and a step now has {batch} rows"
+            ))
+            .hint("it began with other batches; ask for the next step, or for one of another epoch"));
+        }
+        let order = self.order.clone().with_skipped(Arc::default());
+        self.rows(&order, epoch, step * batch, rank)
+    }
+
+    /// As [`step`](Self::step), for the step that comes next: empty where the epoch is over.
+    ///
+    /// # Errors
+    /// There is no such rank.
+    pub fn next(&self, rank: u32) -> Result<Vec<RowPlace>> {
+        let (epoch, row) = self.at;
+        self.rows(&self.order, epoch, row, rank)
+    }
+
+    fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        let shard = Shard::new(rank, self.world())?;
+        let order = EpochOrder::new(&self.selected.counts, order, epoch);
+        let Some(step) = Walk::new(&order, Split { shard, ..self.split }, row).next() else {
+            return Ok(Vec::new());
+        };
+        let rows_of: Vec<_> = step.parts.iter().map(|part| self.selected.rows_of(part)).collect();
+        let place = |&(part, row): &(u32, u32)| {
+            let part = part as usize;
+            let row = rows_of[part].row_in_group(row);
+            self.catalog.row_place(step.parts[part].group as usize, row.into())
+        };
+        Ok(step.picks.iter().map(place).collect())
+    }
+}

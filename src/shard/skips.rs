@@ -1,0 +1,182 @@
+//! Steps that are passed over: rows of the order of one epoch that nobody gets.
+//!
+//! The order stays as it is: an epoch is walked in segments, from one passed range to the next, and a position counts all rows
+//! before it. A step never reaches into a passed range: it is cut short there, as the last one is at the end of the epoch,
+//! where a position of other batches is off their grid.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::split::{Share, Split};
+use crate::error::{Error, Result};
+
+/// The most ranges that an order has: a position holds them all.
+const MOST: usize = 1_000;
+
+/// Rows of an epoch's order that are passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "[u64; 3]", into = "[u64; 3]")]
+pub struct SkippedRows {
+    pub(crate) epoch: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+}
+
+impl From<[u64; 3]> for SkippedRows {
+    fn from([epoch, from, to]: [u64; 3]) -> Self {
+        SkippedRows { epoch, from, to }
+    }
+}
+
+impl From<SkippedRows> for [u64; 3] {
+    fn from(SkippedRows { epoch, from, to }: SkippedRows) -> Self {
+        [epoch, from, to]
+    }
+}
+
+impl SkippedRows {
+    /// The rows of ranges of steps, which are counted through all epochs from the first step of epoch 0: ascending, those
+    /// that touch joined.
+    ///
+    /// # Errors
+    /// A range is empty, there are too many, or no step of an epoch is left.
+    pub(crate) fn of_steps(ranges: &[(u64, u64)], split: &Split) -> Result<Arc<[SkippedRows]>> {
+        let (steps, batch) = (split.steps(0).max(1), split.global_batch());
+        let mut rows: Vec<SkippedRows> = Vec::new();
+        let mut sorted = ranges.to_vec();
+        sorted.sort_unstable();
+        for (from, to) in sorted {
+            if from >= to {
+                return Err(Error::invalid(format!("skip_steps has a range from {from} to {to}"))
+                    .hint("a range has its first step, and the step after its last: (4000, 4010)"));
+            }
+            let mut at = from;
+            while at < to {
+                let epoch = at / steps;
+                let end = (epoch + 1).saturating_mul(steps).min(to);
+                let (begin, until) = (at - epoch * steps, end - epoch * steps);
+                let these = (begin * batch, (until * batch).min(split.rows));
+                match rows.last_mut().filter(|last| last.epoch == epoch && these.0 <= last.to) {
+                    Some(last) => last.to = last.to.max(these.1),
+                    None => rows.push(SkippedRows { epoch, from: these.0, to: these.1 }),
+                }
+                let all = (steps * batch).min(split.rows);
+                if rows.last().is_some_and(|last| (last.from, last.to) == (0, all)) {
+                    return Err(Error::invalid(format!("skip_steps leaves no step of epoch {epoch}")).hint(
+                        format!("an epoch has {steps} steps; leave out whole ones by beginning later"),
+                    ));
+                }
+                at = end;
+            }
+        }
+        if rows.len() > MOST {
+            return Err(Error::invalid(format!("skip_steps has {} ranges", rows.len()))
+                .hint(format!("a position holds up to {MOST}; leave single rows out with `deny`")));
+        }
+        Ok(rows.into())
+    }
+}
+
+/// The rows of one epoch that are passed over: ascending, and apart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Skips(Arc<[Range<u64>]>);
+
+impl Skips {
+    /// Those of an epoch.
+    pub(super) fn of_epoch(all: &[SkippedRows], epoch: u64) -> Self {
+        Skips(all.iter().filter(|rows| rows.epoch == epoch).map(|rows| rows.from..rows.to).collect())
+    }
+
+    /// The first row from `row` on that is not passed over, and the end of its segment, if a passed range follows.
+    fn segment(&self, row: u64) -> (u64, Option<u64>) {
+        let at = self.0.partition_point(|range| range.end <= row);
+        match self.0.get(at) {
+            Some(range) if range.start <= row => (range.end, self.0.get(at + 1).map(|next| next.start)),
+            Some(range) => (row, Some(range.start)),
+            None => (row, None),
+        }
+    }
+
+    /// A split of the segment alone that ends there.
+    fn within(split: &Split, end: Option<u64>) -> Split {
+        match end {
+            Some(rows) => Split { rows, drop_last: false, ..*split },
+            None => *split,
+        }
+    }
+
+    /// A rank's share of the step that comes next at the global row `start`; `None` after the last.
+    pub(super) fn share(&self, split: &Split, start: u64) -> Option<Share> {
+        let (start, end) = self.segment(start);
+        Skips::within(split, end).share(start)
+    }
+
+    /// Steps from the global row `start` to the end of the epoch: the same on every rank.
+    pub(crate) fn steps(&self, split: &Split, start: u64) -> u64 {
+        let (mut steps, mut at) = (0, start);
+        loop {
+            let (begin, end) = self.segment(at);
+            steps += Skips::within(split, end).steps(begin);
+            match end {
+                Some(end) => at = end,
+                None => return steps,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::spec::Shard;
+    use super::*;
+
+    fn split(rows: u64, batch: u64, drop_last: bool) -> Split {
+        Split { rows, lanes: 1, shard: Shard::new(0, 1).unwrap(), batch, drop_last }
+    }
+
+    fn rows(ranges: &[(u64, u64)], split: &Split) -> Vec<[u64; 3]> {
+        SkippedRows::of_steps(ranges, split).unwrap().iter().map(|&rows| rows.into()).collect()
+    }
+
+    #[test]
+    fn steps_of_a_run_are_rows_of_its_epochs() {
+        let split = split(95, 10, false);
+        assert_eq!(rows(&[(3, 5)], &split), [[0, 30, 50]]);
+        assert_eq!(rows(&[(5, 6), (3, 5)], &split), [[0, 30, 60]], "ranges that touch are one");
+        assert_eq!(rows(&[(8, 13)], &split), [[0, 80, 95], [1, 0, 30]], "over the border of an epoch");
+        assert_eq!(rows(&[(25, 26)], &split), [[2, 50, 60]]);
+        assert!(rows(&[], &split).is_empty());
+    }
+
+    #[test]
+    fn ranges_that_cannot_be_meant_are_refused() {
+        let split = split(95, 10, false);
+        for ranges in [&[(4, 4)][..], &[(5, 4)], &[(0, 10)], &[(5, u64::MAX)], &[(0, 5), (5, 10)]] {
+            assert!(SkippedRows::of_steps(ranges, &split).is_err(), "{ranges:?}");
+        }
+        let many: Vec<(u64, u64)> = (0..1_001).map(|at| (2 * at, 2 * at + 1)).collect();
+        assert!(SkippedRows::of_steps(&many, &split).is_err());
+    }
+
+    #[test]
+    fn each_step_that_is_left_comes_once_from_wherever_it_is_entered() {
+        for drop_last in [false, true] {
+            let split = split(95, 10, drop_last);
+            let skips = Skips::of_epoch(&SkippedRows::of_steps(&[(2, 4), (8, 9)], &split).unwrap(), 0);
+            for start in 0..95 {
+                let (mut at, mut taken) = (start, Vec::new());
+                while let Some(share) = skips.share(&split, at) {
+                    taken.push(share.spans[0].from..share.spans[0].to);
+                    at = share.end;
+                }
+                assert_eq!(taken.len() as u64, skips.steps(&split, start), "from {start}");
+                let is_left = |row: &u64| !(20..40).contains(row) && !(80..90).contains(row);
+                let end = if drop_last { 90 } else { 95 };
+                let expected: Vec<u64> = (start..end).filter(is_left).collect();
+                assert_eq!(taken.into_iter().flatten().collect::<Vec<_>>(), expected, "from {start}");
+            }
+        }
+    }
+}
