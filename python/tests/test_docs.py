@@ -1,8 +1,9 @@
 """The pages of docs/: their Python and their commands run as written, on small data sets that are drawn here.
 
 A page is run from top to bottom as one program. A block is left out if the line before it is ``<!-- not run: why -->``.
-``<!-- needs: torch -->`` names a module, without which the page is skipped, or an attribute of ``forebay``, without which
-that one block is. ``print(...)  # text`` says what is printed.
+``<!-- needs: torch -->`` names a module without which the page is skipped, or an attribute of ``forebay`` without
+which that one block is. ``<!-- block needs: torchdata -->`` names a module without which that one block is.
+``print(...)  # text`` says what is printed.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +49,8 @@ class Block(NamedTuple):
     lines: int
     #: A module, or an attribute of forebay, without which it does not run.
     needs: str | None
+    #: The page runs without it.
+    alone: bool
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -55,8 +59,9 @@ def blocks(text: str) -> Iterator[Block]:
         if kind == "not run":
             assert what, "say why the block is not run"
             continue
-        needs = what if kind == "needs" else None
-        yield Block(found["language"], found["code"], text.count("\n", 0, found.start("code")), needs)
+        needs = what if kind in ("needs", "block needs") else None
+        alone = kind == "block needs" or (needs is not None and "." in needs)
+        yield Block(found["language"], found["code"], text.count("\n", 0, found.start("code")), needs, alone)
 
 
 PAGES = sorted(page for page in DOCS.rglob("*.md") if any(blocks(page.read_text())))
@@ -72,7 +77,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
 def test_the_page_runs_as_written(page: Path, data: Path, tmp_path: Path) -> None:
-    modules = {block.needs for block in blocks(page.read_text()) if block.needs and "." not in block.needs}
+    modules = {block.needs for block in blocks(page.read_text()) if block.needs and not block.alone}
     environ: dict[str, str] | None = None
     for module in sorted(modules):
         environ = environment(module)
@@ -122,7 +127,7 @@ def run(page: Path) -> None:
 
     names: dict[str, Any] = {"__name__": "__main__", "print": noted}
     for block in blocks(text):
-        if block.needs and block.needs.startswith("forebay.") and not _has(block.needs):
+        if block.needs and block.alone and not _has(block.needs):
             continue
         if block.language == "sh":
             for line in block.code.splitlines():
@@ -136,6 +141,8 @@ def run(page: Path) -> None:
 
 
 def _has(dotted: str) -> bool:
+    if not dotted.startswith("forebay."):
+        return find_spec(dotted) is not None
     value: Any = importlib.import_module("forebay")
     for name in dotted.split(".")[1:]:
         if not hasattr(value, name):

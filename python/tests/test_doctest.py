@@ -20,9 +20,23 @@ from test_examples import environment
 import forebay as fb
 from forebay import types
 
-FRAMEWORKS = {"jax": "jax", "keras": "keras", "tf": "tensorflow", "torch": "torch"}
+FRAMEWORKS = {
+    "accelerate": "accelerate",
+    "hf": "transformers",
+    "jax": "jax",
+    "keras": "keras",
+    "keras_resume": "keras",
+    "lightning": "lightning",
+    "ray": "ray",
+    "tf": "tensorflow",
+    "torch": "torch",
+    "torch_dataset": "torch",
+}
 MODULES = sorted(
-    found.name for found in pkgutil.iter_modules(fb.__path__) if found.name not in ("__main__", "_forebay", *FRAMEWORKS)
+    found.name
+    for folder, prefix in ((fb.__path__, ""), ([f"{fb.__path__[0]}/transforms"], "transforms."))
+    for found in pkgutil.iter_modules(folder, prefix)
+    if found.name not in ("__main__", "_forebay", *FRAMEWORKS)
 )
 STUBS = ast.parse(Path(fb.__file__).with_name("_forebay.pyi").read_text())
 
@@ -114,7 +128,7 @@ def parameters(value: Any) -> list[str]:
 
 def is_documented_call(name: str, value: Any) -> bool:
     """Whether its arguments are the user's to give."""
-    made_by_loaders = {"Batch", "BadRow", "Epoch", "Plan", "Pulled", "Schema", "Stats", "Image"}
+    made_by_loaders = {"Batch", "BadRow", "Epoch", "Plan", "Pulled", "Schema", "Stats", "Image", "RowPlace"}
     if inspect.isclass(value):
         is_error = issubclass(value, BaseException)
         return name not in made_by_loaders and not is_error and not is_typeddict(value)

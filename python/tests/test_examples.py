@@ -73,6 +73,32 @@ def test_keras_fits(drawn: Path) -> None:
     assert "val_accuracy" in text
 
 
+@pytest.mark.parametrize(
+    ("example", "framework", "said"),
+    [
+        ("resume_dataloader.py", "torchdata", "trained steps 15 to 25,"),
+        ("resume_lightning.py", "lightning", "trained to step 25, which is row 200 of epoch 2"),
+        ("resume_accelerate.py", "accelerate", "trained to step 25, which is row 200 of epoch 2"),
+        ("resume_transformers.py", "transformers", "trained to step 25, which is row 200 of epoch 2"),
+        ("resume_ray.py", "ray", "trained to step 25, which is row 200 of its epoch"),
+    ],
+)
+def test_a_trainer_resumes_where_it_stopped(
+    drawn: Path, tmp_path: Path, example: str, framework: str, said: str
+) -> None:
+    for steps in ("15", "25"):
+        text = run(example, str(drawn / "photos"), steps, cwd=tmp_path, framework=framework)
+    assert said in text
+
+
+def test_keras_resumes_where_it_was_killed(drawn: Path, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        run("resume_keras.py", str(drawn / "photos"), cwd=tmp_path, framework="keras")
+    assert (tmp_path / "keras-backup" / "resume.json").exists()
+    text = run("resume_keras.py", str(drawn / "photos"), cwd=tmp_path, framework="keras")
+    assert "trained 20 steps in 2 epochs" in text
+
+
 def test_torch_resumes_where_it_was_interrupted(drawn: Path, tmp_path: Path) -> None:
     checkpoint = tmp_path / "run.pt"
     both = ("held-out", "--batch-size", "16", "--size", "64", "--checkpoint", str(checkpoint), "--every", "5")

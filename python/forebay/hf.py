@@ -1,0 +1,231 @@
+"""A ``Trainer`` of Hugging Face's Transformers that takes loaders, and resumes at the next row.
+
+Examples
+--------
+>>> import forebay as fb
+>>> import torch
+>>> class Model(torch.nn.Module):
+...     def __init__(self):
+...         super().__init__()
+...         self.layer = torch.nn.Linear(1, 4)
+...     def forward(self, id, label):
+...         scores = self.layer(id[:, None].float())
+...         return {"loss": torch.nn.functional.cross_entropy(scores, label), "logits": scores}
+>>> import tempfile, transformers
+>>> args = transformers.TrainingArguments(
+...     tempfile.mkdtemp(), num_train_epochs=1, report_to=[], disable_tqdm=True, use_cpu=True, save_strategy="no"
+... )
+>>> train = fb.Loader("data/train/", columns=["id", "label"], batch_size=64)
+>>> trainer = fb.hf.Trainer(Model(), args, train_dataset=train)
+>>> len(trainer.get_train_dataloader()), trainer.num_examples(trainer.get_train_dataloader())
+(4, 256)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from .adapters import check_shard
+from .errors import StateMismatchError
+from .frameworks import missing
+from .loader import Loader
+from .shard import Shard
+from .torch import batches
+
+try:
+    import transformers
+except ImportError as error:
+    raise missing("hf", "Transformers", "transformers", error) from error
+
+import torch
+
+__all__ = ["LoaderMixin", "Trainer"]
+
+#: Under which name the position is in ``trainer_state.json``, beside the states of callbacks.
+NAME = "forebay"
+
+
+class LoaderMixin:
+    """Lets a ``Trainer`` take loaders as ``train_dataset``, ``eval_dataset`` and ``test_dataset``.
+
+    :class:`Trainer` is ``transformers.Trainer`` with it. For another one, put it first among the bases:
+    ``class MyTrainer(forebay.hf.LoaderMixin, transformers.Seq2SeqTrainer)``. Data sets that are no loaders are treated
+    as ever.
+
+    Each checkpoint holds the position of the ``train_dataset``, which counts the batches that were trained.
+    ``train(resume_from_checkpoint=...)`` continues there, without reading again what was trained.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for the other base.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._steps: _Steps | None = None
+        self.add_callback(_Position(self))  # type: ignore[attr-defined]
+
+    def get_train_dataloader(self) -> Any:
+        """The batches of ``train_dataset``.
+
+        Returns
+        -------
+        torch.utils.data.DataLoader
+            It delivers the loader's batches.
+        """
+        train = self.train_dataset  # type: ignore[attr-defined]
+        if not isinstance(train, Loader):
+            self._steps = None
+            return super().get_train_dataloader()  # type: ignore[misc]
+        if self._steps is None or self._steps.loader is not train:
+            self._steps = _Steps(self._checked(train, "train_dataset"))
+        return _data_loader(self._steps)
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """The batches of ``eval_dataset``.
+
+        Parameters
+        ----------
+        eval_dataset : Loader, str or data set, optional
+            As for ``transformers.Trainer``. Default: the one that the trainer was made with.
+
+        Returns
+        -------
+        torch.utils.data.DataLoader
+            It delivers the loader's batches, a whole epoch each time.
+        """
+        found = self.eval_dataset if eval_dataset is None else eval_dataset  # type: ignore[attr-defined]
+        if isinstance(found, str):
+            found = self.eval_dataset[found]  # type: ignore[attr-defined]
+        if not isinstance(found, Loader):
+            return super().get_eval_dataloader(eval_dataset)  # type: ignore[misc]
+        return _data_loader(_Steps(self._checked(found, "eval_dataset")))
+
+    def get_test_dataloader(self, test_dataset: Any) -> Any:
+        """The batches of ``test_dataset``.
+
+        Parameters
+        ----------
+        test_dataset : Loader or data set
+            As for ``transformers.Trainer``.
+
+        Returns
+        -------
+        torch.utils.data.DataLoader
+            It delivers the loader's batches, a whole epoch each time.
+        """
+        if not isinstance(test_dataset, Loader):
+            return super().get_test_dataloader(test_dataset)  # type: ignore[misc]
+        return _data_loader(_Steps(self._checked(test_dataset, "test_dataset")))
+
+    def num_examples(self, dataloader: Any) -> int:
+        """Rows of an epoch, over all processes.
+
+        Parameters
+        ----------
+        dataloader : torch.utils.data.DataLoader
+            What one of the methods above returned.
+
+        Returns
+        -------
+        int
+            The number of rows.
+        """
+        steps = getattr(dataloader, "dataset", None)
+        if isinstance(steps, _Steps):
+            return steps.loader.num_rows
+        return int(super().num_examples(dataloader))  # type: ignore[misc]
+
+    def _checked(self, loader: Loader, name: str) -> Loader:
+        args = self.args  # type: ignore[attr-defined]
+        check_shard(loader, name, Shard(rank=args.process_index, world=args.world_size))
+        return loader
+
+
+class Trainer(LoaderMixin, transformers.Trainer):  # type: ignore[misc]
+    """``transformers.Trainer`` that takes loaders as ``train_dataset``, ``eval_dataset`` and ``test_dataset``.
+
+    See :class:`LoaderMixin`. The loader's ``batch_size`` counts; ``per_device_train_batch_size`` is used for reports.
+
+    Parameters
+    ----------
+    *args, **kwargs
+        As for ``transformers.Trainer``.
+    """
+
+
+class _Steps(torch.utils.data.IterableDataset):  # type: ignore[misc]
+    """A loader's batches, one epoch per iteration.
+
+    A ``Trainer`` that resumes within an epoch draws and drops as many batches as it has trained, for its count of
+    steps. The loader is behind them already, so that many ``None`` come first.
+    """
+
+    def __init__(self, loader: Loader) -> None:
+        self.loader = loader
+        self.dropped = 0
+
+    def __len__(self) -> int:
+        return len(self.loader)
+
+    def __iter__(self) -> Iterator[dict[str, Any] | None]:
+        dropped, self.dropped = self.dropped, 0
+        for _ in range(dropped):
+            yield None
+        yield from batches(self.loader)
+
+
+class _Position(transformers.TrainerCallback):  # type: ignore[misc]
+    """Notes the position after each step, and restores that of a checkpoint."""
+
+    def __init__(self, trainer: LoaderMixin) -> None:
+        self._trainer = trainer
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        steps = self._trainer._steps
+        if steps is None:
+            return
+        if state.global_step > 0:
+            _restore(steps, args, state.global_step, state.stateful_callbacks.get(NAME))
+        self._note(state)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        # A checkpoint may be saved later than this, when the batches of the next step are drawn.
+        self._note(state)
+
+    def _note(self, state: Any) -> None:
+        steps = self._trainer._steps
+        if steps is not None:
+            position = {"train": steps.loader.state_dict(), "batches": len(steps)}
+            state.stateful_callbacks[NAME] = {"args": {}, "attributes": position}
+
+
+def _restore(steps: _Steps, args: Any, trained: int, saved: Mapping[str, Any] | None) -> None:
+    if saved is None:
+        raise StateMismatchError(
+            "the checkpoint has no position of a forebay.Loader (resume with the train_dataset that was used, or load "
+            "the model alone)"
+        )
+    position = saved["attributes"]
+    steps.loader.load_state_dict(position["train"])
+    if args.ignore_data_skip:
+        return
+    if position["batches"] != len(steps):
+        raise StateMismatchError(
+            f"the checkpoint was saved with {position['batches']} batches to an epoch, and there are {len(steps)} now "
+            "(keep the number of processes times batch_size, or pass ignore_data_skip=True, which counts the rest of "
+            "the epoch as a whole one)"
+        )
+    accumulated = args.gradient_accumulation_steps
+    steps.dropped = trained % max(-(-len(steps) // accumulated), 1) * accumulated
+
+
+def _data_loader(steps: _Steps) -> Any:
+    # Its own function would convert columns that torch does not have, and fail.
+    return torch.utils.data.DataLoader(steps, batch_size=None, collate_fn=_as_it_is)
+
+
+def _as_it_is(batch: Any) -> Any:
+    return batch

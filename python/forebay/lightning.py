@@ -1,0 +1,250 @@
+"""A data module for Lightning that resumes at the next row.
+
+Lightning restores the position of a loader only if a checkpoint was saved in the middle of an epoch, and builds its
+loaders before it restores anything. :class:`DataModule` builds a loader in each process when its rank is known, and
+carries its position in every checkpoint.
+
+Examples
+--------
+>>> import forebay as fb
+>>> data = fb.lightning.DataModule(
+...     train=lambda shard: fb.Loader("data/train/", shuffle=fb.Shuffle(seed=17), shard=shard),
+...     val=lambda shard: fb.Loader("data/val/", shard=shard),
+... )
+>>> data.setup("fit")
+>>> len(data.train_dataloader())
+8
+>>> data.state_dict()["train"]["row"]
+0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .adapters import Batches, check_loader, check_shard
+from .errors import InvalidError, StateMismatchError
+from .frameworks import missing
+from .loader import Loader
+from .shard import Shard
+
+try:
+    import lightning
+except ImportError as error:
+    raise missing("lightning", "Lightning", "lightning", error) from error
+
+from .torch import tensors
+
+if TYPE_CHECKING:
+    from .types import StateDict
+
+__all__ = ["DataModule"]
+
+#: The loaders that each stage of a trainer needs.
+STAGES = {"fit": ("train", "val"), "validate": ("val",), "test": ("test",), "predict": ("predict",)}
+
+#: What a function of a data module returns.
+Loaders = Loader | dict[str, Loader]
+
+
+class DataModule(lightning.LightningDataModule):  # type: ignore[misc]
+    """Loaders for ``Trainer.fit``, ``validate``, ``test`` and ``predict``, with the position of training.
+
+    Each argument is a function from the :class:`forebay.Shard` of a process to its loader, or to a dict of loaders
+    whose batches Lightning combines. It is called once in each process. A checkpoint holds the position of the
+    ``train`` loader, which counts the batches that were handed to the training step. It is the same on every rank, and
+    resumes on another number of them. The other loaders deliver a whole epoch each time.
+
+    Parameters
+    ----------
+    train : callable, optional
+        From a :class:`forebay.Shard` to the loader of ``fit``.
+    val : callable, optional
+        Likewise, for ``fit`` and ``validate``.
+    test : callable, optional
+        Likewise, for ``test``.
+    predict : callable, optional
+        Likewise, for ``predict``.
+
+    Raises
+    ------
+    InvalidError
+        An argument is not callable. ``setup`` raises it if what a function returns is not a loader, or has no shard
+        although there are several processes.
+    """
+
+    loaders: dict[str, Loaders]
+    """The loaders that were built so far, by the names of the arguments."""
+
+    def __init__(
+        self,
+        train: Callable[[Shard], Loaders] | None = None,
+        *,
+        val: Callable[[Shard], Loaders] | None = None,
+        test: Callable[[Shard], Loaders] | None = None,
+        predict: Callable[[Shard], Loaders] | None = None,
+    ) -> None:
+        super().__init__()
+        self._build = {"train": train, "val": val, "test": test, "predict": predict}
+        for name, build in self._build.items():
+            if build is not None and not callable(build):
+                raise InvalidError(
+                    f"{name} must be a function from a shard to a loader, got {type(build).__qualname__} "
+                    "(pass lambda shard: forebay.Loader(..., shard=shard))"
+                )
+        self.loaders = {}
+        # Positions of a checkpoint, for loaders that are built later.
+        self._loaded: dict[str, Any] = {}
+
+    def setup(self, stage: str | None = None) -> None:
+        """Builds the loaders of a stage; Lightning calls it in each process.
+
+        Parameters
+        ----------
+        stage : str, optional
+            ``"fit"``, ``"validate"``, ``"test"`` or ``"predict"``. Default: all of them.
+        """
+        for name in self._build if stage is None else STAGES[stage]:
+            build = self._build[name]
+            if build is None or name in self.loaders:
+                continue
+            trainer = self.trainer
+            shard = Shard(rank=trainer.global_rank, world=trainer.world_size) if trainer else Shard(rank=0, world=1)
+            built = build(shard)
+            for loader in built.values() if isinstance(built, dict) else [built]:
+                check_shard(check_loader(loader), name, shard)
+            self.loaders[name] = built
+            if name in self._loaded:
+                _restore(built, self._loaded.pop(name))
+
+    def train_dataloader(self) -> Any:
+        """The batches of ``train``.
+
+        Returns
+        -------
+        Batches or dict of Batches
+            Dicts of tensors; see :func:`forebay.torch.batches`.
+        """
+        return self._batches("train")
+
+    def val_dataloader(self) -> Any:
+        """The batches of ``val``.
+
+        Returns
+        -------
+        Batches
+            Likewise; without ``val`` there are none.
+        """
+        return self._batches("val") if self._build["val"] else []
+
+    def test_dataloader(self) -> Any:
+        """The batches of ``test``.
+
+        Returns
+        -------
+        Batches
+            Likewise.
+        """
+        return self._batches("test")
+
+    def predict_dataloader(self) -> Any:
+        """The batches of ``predict``.
+
+        Returns
+        -------
+        Batches
+            Likewise.
+        """
+        return self._batches("predict")
+
+    def _batches(self, name: str) -> Any:
+        loaders = self.loaders.get(name)
+        if loaders is None:
+            raise InvalidError(
+                f"this data module has no {name} loader (pass {name}=lambda shard: forebay.Loader(..., shard=shard))"
+            )
+        if isinstance(loaders, dict):
+            return {key: _Batches(loader, self) for key, loader in loaders.items()}
+        return _Batches(loaders, self)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds.
+
+        Returns
+        -------
+        dict
+            The position of ``train``; see :meth:`forebay.Loader.state_dict`.
+        """
+        loaders = self.loaders.get("train")
+        if loaders is None:
+            return dict(self._loaded)
+        if isinstance(loaders, dict):
+            return {"train": {key: self._position(loader) for key, loader in loaders.items()}}
+        return {"train": self._position(loaders)}
+
+    def _position(self, loader: Loader) -> StateDict:
+        position = loader.state_dict()
+        # With limit_train_batches, and where a shorter loader is combined with a longer one, an epoch of Lightning ends
+        # within one of the loader. The next one begins another all the same.
+        if position["row"] and self.trainer and self.trainer.fit_loop.epoch_loop.batch_progress.is_last_batch:
+            position["epoch"], position["row"] = position["epoch"] + 1, 0
+        return position
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Resumes from a checkpoint.
+
+        Parameters
+        ----------
+        state : mapping
+            What :meth:`state_dict` returned.
+
+        Raises
+        ------
+        StateMismatchError
+            The position belongs to another data set, seed, filter or order.
+        """
+        for name, position in state.items():
+            if name in self.loaders:
+                _restore(self.loaders[name], position)
+            else:
+                self._loaded[name] = position
+
+    def teardown(self, stage: str | None = None) -> None:
+        """Closes the loaders of a stage, and keeps the position of ``train`` for a later ``fit``.
+
+        Parameters
+        ----------
+        stage : str, optional
+            As for :meth:`setup`.
+        """
+        for name in self._build if stage is None else STAGES[stage]:
+            if name == "train":
+                self._loaded = self.state_dict()
+            loaders = self.loaders.pop(name, {})
+            for loader in loaders.values() if isinstance(loaders, dict) else [loaders]:
+                loader.close()
+
+
+class _Batches(Batches[dict[str, Any]]):
+    """Batches whose position is the one that the data module carries, as Lightning saves it a second time."""
+
+    def __init__(self, loader: Loader, module: DataModule) -> None:
+        super().__init__(loader, tensors)
+        self._module = module
+
+    def state_dict(self) -> StateDict:
+        return self._module._position(self.loader)
+
+
+def _restore(loaders: Loaders, state: Any) -> None:
+    if not isinstance(loaders, dict):
+        loaders.load_state_dict(state)
+        return
+    if set(state) != set(loaders):
+        raise StateMismatchError(
+            f"the checkpoint has positions of {', '.join(sorted(state))}, and the loaders are "
+            f"{', '.join(sorted(loaders))} (return the same loaders as in the run that was saved)"
+        )
+    for key, loader in loaders.items():
+        loader.load_state_dict(state[key])

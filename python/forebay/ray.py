@@ -1,0 +1,176 @@
+"""Ray Train: the share of a worker, and the position in its checkpoints.
+
+A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on as many
+workers as there are then. Its loader resumes at the batch after the last one that was trained before that checkpoint.
+
+Examples
+--------
+>>> import ray.train, ray.train.torch, torch
+>>> import forebay as fb
+>>> def train_function(config):
+...     train = fb.Loader(config["data"], columns=["label"], batch_size=64, shard=fb.ray.shard())
+...     model = torch.nn.Linear(1, 10)
+...     fb.ray.resume(train, lambda folder: model.load_state_dict(torch.load(f"{folder}/model.pt")))
+...     while train.state_dict()["epoch"] < 2:
+...         for batch in fb.torch.batches(train):
+...             ...
+...         fb.ray.report({"loss": 0.0}, train, lambda folder: torch.save(model.state_dict(), f"{folder}/model.pt"))
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from .adapters import Batches, check_loader, check_shard
+from .errors import InvalidError
+from .frameworks import missing
+from .loader import Loader
+from .shard import Shard
+
+try:
+    import ray.train
+except ImportError as error:
+    raise missing("ray", "Ray Train", "ray", error) from error
+
+if TYPE_CHECKING:
+    from .types import StateDict
+
+__all__ = ["report", "resume", "shard"]
+
+#: The file of a checkpoint that holds the position.
+POSITION = "forebay.json"
+
+
+def shard() -> Shard:
+    """The share of this worker of Ray Train.
+
+    Returns
+    -------
+    Shard
+        Its rank in the world, and the number of workers.
+
+    Raises
+    ------
+    InvalidError
+        This is not a worker of Ray Train.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def train_function():
+    ...     train = fb.Loader("data/train/", batch_size=64, shard=fb.ray.shard())
+    """
+    context = _context()
+    return Shard(rank=context.get_world_rank(), world=context.get_world_size())
+
+
+def resume(train: Loader | Batches[Any], load: Callable[[str], object] | None = None) -> bool:
+    """Resumes from the checkpoint that this worker was given, if there is one.
+
+    Parameters
+    ----------
+    train : Loader or Batches
+        The loader, or its batches. It takes the position that :func:`report` saved.
+    load : callable, optional
+        A function that takes the checkpoint's folder, and loads what ``save`` of :func:`report` wrote there.
+
+    Returns
+    -------
+    bool
+        Whether there is a checkpoint.
+
+    Raises
+    ------
+    InvalidError
+        This is not a worker of Ray Train, ``train`` is not a loader or has no shard, or the checkpoint holds no
+        position.
+    StateError
+        The position is of another data set or order; see :meth:`forebay.Loader.load_state_dict`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def train_function():
+    ...     train = fb.Loader("data/train/", batch_size=64, shard=fb.ray.shard())
+    ...     if fb.ray.resume(train):
+    ...         print("goes on at", train.state_dict())
+    """
+    loader = _of_this_worker(train)
+    checkpoint = ray.train.get_checkpoint()
+    if checkpoint is None:
+        return False
+    with checkpoint.as_directory() as folder:
+        try:
+            with open(os.path.join(folder, POSITION), encoding="utf-8") as file:
+                state: StateDict = json.load(file)
+        except FileNotFoundError:
+            raise InvalidError(
+                f"the checkpoint {checkpoint.path} has no {POSITION} (save it with forebay.ray.report(metrics, train))"
+            ) from None
+        loader.load_state_dict(state)
+        if load is not None:
+            load(folder)
+    return True
+
+
+def report(
+    metrics: Mapping[str, Any], train: Loader | Batches[Any], save: Callable[[str], object] | None = None
+) -> None:
+    """Reports to Ray Train, with a checkpoint that holds the position: ``ray.train.report``, called by all workers.
+
+    The position counts the batches that the training loop took, and none that is prepared ahead. It is the same on all
+    workers, and the one of rank 0 writes it.
+
+    Parameters
+    ----------
+    metrics : mapping from str to value
+        What ``ray.train.report`` takes.
+    train : Loader or Batches
+        The loader whose position is saved, or its batches.
+    save : callable, optional
+        A function that takes a folder, and writes the model and all else that belongs to the checkpoint there. Called
+        by the worker of rank 0.
+
+    Raises
+    ------
+    InvalidError
+        This is not a worker of Ray Train, or ``train`` is not a loader or has no shard.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def train_function():
+    ...     train = fb.Loader("data/train/", batch_size=64, shard=fb.ray.shard())
+    ...     for step, batch in enumerate(train):
+    ...         if step % 100 == 99:
+    ...             fb.ray.report({"step": step}, train)
+    """
+    state = _of_this_worker(train).state_dict()
+    if _context().get_world_rank() != 0:
+        ray.train.report(dict(metrics))
+        return
+    with tempfile.TemporaryDirectory(prefix="forebay-") as folder:
+        if save is not None:
+            save(folder)
+        with open(os.path.join(folder, POSITION), "w", encoding="utf-8") as file:
+            json.dump(state, file)
+        ray.train.report(dict(metrics), checkpoint=ray.train.Checkpoint.from_directory(folder))
+
+
+def _context() -> Any:
+    try:
+        context = ray.train.get_context()
+        context.get_world_rank()
+    except RuntimeError as error:
+        raise InvalidError(f"this is not a worker of Ray Train: {error}") from None
+    return context
+
+
+def _of_this_worker(train: Any) -> Loader:
+    loader = check_loader(train.loader if isinstance(train, Batches) else train)
+    check_shard(loader, "train", shard())
+    return loader

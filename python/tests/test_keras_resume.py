@@ -1,0 +1,147 @@
+"""``fit`` that is killed and started again takes the steps of the run that was not."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ids, small
+
+import forebay as fb
+
+SCRIPT = """
+    import json, os, signal, sys, warnings
+    import forebay as fb
+    import keras
+
+    where, log, options = sys.argv[1], open(sys.argv[2], "a"), json.loads(sys.argv[3])
+    warnings.simplefilter("error", UserWarning)
+    steps = 0
+
+    def note(data):
+        global steps
+        if steps == options.get("stop"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        steps += 1
+        print(json.dumps([int(row) for row in data[0][:, 0]]), file=log, flush=True)
+
+    class Model(keras.Model):
+        if keras.backend.backend() == "jax":
+            def train_step(self, state, data):
+                note(data)
+                return super().train_step(state, data)
+        else:
+            def train_step(self, data):
+                note(data)
+                return super().train_step(data)
+
+    train = fb.Loader(where, columns=["id"], batch_size=64, shuffle=fb.Shuffle(seed=17, window_rows=200), threads=2)
+    val = fb.Loader(where, columns=["id"], batch_size=500)
+    pick = lambda batch: batch["id"][:, None].astype("float32")
+    inputs = keras.layers.Input((1,))
+    model = Model(inputs, keras.layers.Dense(1)(inputs))
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.optimizer.learning_rate = 0.0
+    ends = []
+
+    class Ends(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch, logs):
+            ends.append([epoch, sorted(logs)])
+
+    model.fit(
+        fb.keras.batches(train, x=pick, y=pick),
+        validation_data=fb.keras.batches(val, x=pick, y=pick),
+        epochs=3,
+        steps_per_epoch=options.get("steps_per_epoch"),
+        verbose=0,
+        callbacks=[Ends(), fb.keras.Resume(train, options["folder"], every=options["every"])],
+    )
+    print(json.dumps(ends), int(model.optimizer.iterations), os.listdir(options["folder"]))
+"""
+
+
+def run(where: Path, log: Path, backend: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), str(where), str(log), json.dumps(options)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+    )
+
+
+def need(backend: str) -> None:
+    for package in ("keras", backend):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+
+
+def steps(log: Path) -> list[list[int]]:
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("backend", "every", "stops", "saved"),
+    [
+        ("torch", 3, (8, 15), (6, 21)),
+        ("torch", "epoch", (20,), (16,)),
+        ("torch", 8, (17,), (16,)),
+        ("jax", 5, (7, 13), (5, 15)),
+        ("jax", "epoch", (17,), (16,)),
+    ],
+    ids=str,
+)
+def test_a_fit_that_was_killed_resumes_after_what_was_saved(
+    plain: Path, tmp_path: Path, backend: str, every: Any, stops: tuple[int, ...], saved: tuple[int, ...]
+) -> None:
+    need(backend)
+    with small(plain, columns=["id"]) as again:
+        want = [rows for epoch in range(3) for rows in ids(again.epoch(epoch))]
+    folder = str(tmp_path / "backup")
+    began = 0
+    for kill, trained in zip(stops, saved, strict=True):
+        log = tmp_path / f"{kill}.log"
+        done = run(plain, log, backend, every=every, stop=kill, folder=folder)
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        assert steps(log) == want[began : began + kill]
+        assert began < trained <= began + kill
+        began = trained
+    done = run(plain, tmp_path / "rest.log", backend, every=every, folder=folder)
+    assert done.returncode == 0, done.stderr
+    assert steps(tmp_path / "rest.log") == want[began:]
+    epochs = [[epoch, ["loss", "val_loss"]] for epoch in range(began // 16, 3)]
+    # The backup is removed.
+    assert done.stdout.strip() == f"{json.dumps(epochs)} {len(want)} []"
+
+
+def test_epochs_of_fewer_steps_resume_too(plain: Path, tmp_path: Path) -> None:
+    need("torch")
+    with small(plain, columns=["id"]) as again:
+        want = ids(again.epoch(0)) + ids(again.epoch(1))
+    options = {"every": 1, "folder": str(tmp_path / "backup"), "steps_per_epoch": 6}
+    log = tmp_path / "log"
+    assert run(plain, log, "torch", stop=8, **options).returncode == -signal.SIGKILL
+    done = run(plain, log, "torch", **options)
+    assert done.returncode == 0, done.stderr
+    assert steps(log) == want[:18]
+
+
+def test_what_is_not_fit_is_refused(plain: Path, tmp_path: Path) -> None:
+    try:
+        resume = fb.keras.Resume
+    except ImportError as error:
+        pytest.skip(str(error))
+    with pytest.raises(fb.InvalidError, match=r"expected a forebay.Loader, got list"):
+        resume([], tmp_path)
+    with small(plain) as train:
+        for every in (True, 0, "batch", 1.5):
+            with pytest.raises(fb.InvalidError, match=r"every must be"):
+                resume(train, tmp_path, every=every)
