@@ -45,7 +45,7 @@ def run(example: str, *arguments: str, cwd: Path, framework: str | None = None) 
 def test_every_example_has_a_test() -> None:
     own = Path(__file__).read_text()
     examples = [path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py") if path.name != "common.py"]
-    missing = [str(path) for path in examples if f'run("{path}"' not in own]
+    missing = [str(path) for path in examples if f'("{path}"' not in own]
     assert not missing
 
 

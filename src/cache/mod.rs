@@ -224,6 +224,11 @@ impl DiskCache {
         self.remove_orphans();
     }
 
+    /// Notes hits and misses in the ledger, unless another process holds it.
+    pub(crate) fn note_use(&self) {
+        self.0.note_use(Duration::ZERO);
+    }
+
     /// The rows of `key`, if they are cached and sound. A damaged file is counted and removed.
     ///
     /// If the folder is on a local disk they are mapped: check [`Entry::is_intact`] after using them.

@@ -36,6 +36,7 @@ use super::semaphore::BatchSemaphore;
 use super::threads::{self, IoRuntime};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
+use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, Walk};
 
 /// The threads of a loader, and their present work.
@@ -44,6 +45,7 @@ pub(crate) struct Engine {
     io: Arc<IoRuntime>,
     pool: Arc<ThreadPool>,
     driven: Mutex<Driven>,
+    row_cache: Option<RowCache>,
 }
 
 /// The epochs of a loader, and the handles through which decisions about them are carried out.
@@ -135,9 +137,13 @@ impl Drop for BatchReceiver {
 }
 
 impl Engine {
-    pub(crate) fn start(io: Arc<IoRuntime>, threads: usize) -> Result<Arc<Self>> {
-        let pool = threads::pool(threads)?;
-        Ok(Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven: Mutex::default() }))
+    pub(crate) fn start(
+        io: Arc<IoRuntime>,
+        threads: usize,
+        row_cache: Option<RowCache>,
+    ) -> Result<Arc<Self>> {
+        let (pool, driven) = (threads::pool(threads)?, Mutex::default());
+        Ok(Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven, row_cache }))
     }
 
     /// Fails in a forked child.
@@ -166,9 +172,13 @@ impl Engine {
         self.handle(Event::Warmed);
     }
 
-    /// Ends the epoch that is under way; none begins after it.
+    /// Ends the epoch that is under way, and writing to the cache; none begins after it.
     pub(crate) fn close(&self) {
         self.handle(Event::Close);
+        // In a forked child there are no writers to wait for.
+        if let Some(row_cache) = self.row_cache.as_ref().filter(|_| self.check_process().is_ok()) {
+            row_cache.close();
+        }
     }
 
     /// Begins an epoch; one that is under way ends. `work` is called only if it does begin.
@@ -267,8 +277,8 @@ impl Driven {
             Action::MaintainCache => {
                 let Some(Work { source, .. }) = &self.work else { return };
                 if let Some(row_cache) = &source.fetcher.row_cache {
-                    let cache = row_cache.cache().clone();
-                    source.runtime.spawn_blocking(move || cache.maintain());
+                    let row_cache = row_cache.clone();
+                    source.runtime.spawn_blocking(move || row_cache.maintain());
                 }
             }
             Action::ReplacePermits => self.permits = None,

@@ -4,6 +4,8 @@
 //! is identified by its address, size, version and footer. Cells in entries may have another [form](CacheForm); if rows
 //! are not kept in the wanted form, those with stored cells are used to make it.
 
+mod gate;
+
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::arrow::array::RecordBatch;
 
+use self::gate::{Gate, Pass};
 use super::budget::Permit;
 use crate::cache::{CLAIM_PATIENCE, Claim, DiskCache, Entry, Guard, Key};
 use crate::catalog::{Catalog, Projection};
@@ -28,6 +31,9 @@ const LATE: Duration = Duration::from_millis(200);
 /// How long nothing is written to such a disk.
 const REST: Duration = Duration::from_secs(60);
 
+/// How long a loader that ends waits for what it writes. A disk that hangs must not keep a program from ending.
+const LAST_WRITES: Duration = Duration::from_secs(1);
+
 /// Rows kept on local disk.
 #[derive(Clone)]
 pub(crate) struct RowCache {
@@ -39,6 +45,7 @@ pub(crate) struct RowCache {
     /// Selected rows of each row group.
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
+    gate: Arc<Gate>,
 }
 
 /// Rows whose writing waits or is under way while they are used already.
@@ -57,6 +64,8 @@ pub(crate) struct WriteBehind {
 pub(crate) struct CacheWriter {
     guard: Guard,
     behind: Arc<WriteBehind>,
+    /// After the guard, which removes what is not finished.
+    pass: Pass,
 }
 
 impl RowCache {
@@ -71,7 +80,22 @@ impl RowCache {
         let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
         let mut content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
         content.extend(denied.map(|denied| format!(" without {denied}")));
-        RowCache { cache, content: content.into(), form: None, counts, behind }
+        RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default() }
+    }
+
+    /// Ends all writing of this loader, and waits for what is being written, for a second at most.
+    pub(crate) fn close(&self) {
+        if !self.gate.is_closed() {
+            self.gate.close(LAST_WRITES);
+            self.cache.note_use();
+        }
+    }
+
+    /// Maintains the cache, unless the loader has ended.
+    pub(crate) fn maintain(&self) {
+        if let Some(_pass) = self.gate.enter() {
+            self.cache.maintain();
+        }
     }
 
     /// The same rows in another form.
@@ -93,9 +117,10 @@ impl RowCache {
         projection: &Projection,
         group: usize,
     ) -> Lookup {
+        let Some(pass) = self.gate.enter() else { return Lookup::Miss(None) };
         match self.cache.claim(&self.key(store, catalog, projection, group), CLAIM_PATIENCE) {
             Claim::Ready(entry) => Lookup::Hit(Kept::new(entry), None),
-            Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
+            Claim::Mine(guard) => self.ours((guard, pass), store, catalog, projection, group),
             Claim::Alone => Lookup::Miss(None),
         }
     }
@@ -113,8 +138,9 @@ impl RowCache {
         if let Some(entry) = self.cache.get_copy(&key) {
             return Lookup::Hit(Kept::new(entry), None);
         }
+        let Some(pass) = self.gate.enter() else { return Lookup::Miss(None) };
         match self.cache.claim(&key, Duration::ZERO) {
-            Claim::Mine(guard) => self.ours(guard, store, catalog, projection, group),
+            Claim::Mine(guard) => self.ours((guard, pass), store, catalog, projection, group),
             Claim::Ready(_) | Claim::Alone => Lookup::Miss(None),
         }
     }
@@ -135,13 +161,13 @@ impl RowCache {
     /// valid.
     fn ours(
         &self,
-        guard: Guard,
+        (guard, pass): (Guard, Pass),
         store: &Store,
         catalog: &Catalog,
         projection: &Projection,
         group: usize,
     ) -> Lookup {
-        let writer = CacheWriter { guard, behind: self.behind.clone() };
+        let writer = CacheWriter { guard, behind: self.behind.clone(), pass };
         let stored = self.form.as_ref().map(|_| self.in_form(None).key(store, catalog, projection, group));
         match stored.and_then(|key| self.cache.get_copy(&key)) {
             Some(entry) => Lookup::Hit(Kept::new(entry), Some(writer)),
@@ -219,7 +245,7 @@ impl CacheWriter {
         rows: RecordBatch,
         memory: Option<Arc<Permit>>,
     ) -> Option<impl FnOnce() + Send> {
-        let CacheWriter { guard, behind } = self;
+        let CacheWriter { guard, behind, pass } = self;
         let bytes = rows.get_array_memory_size() as u64;
         if !behind.admit(bytes) {
             guard.decline_behind();
@@ -228,7 +254,7 @@ impl CacheWriter {
         let asked = behind.asked.load(Relaxed);
         Some(move || {
             let (last, slowest) = (Cell::new(Instant::now()), Cell::new(Duration::ZERO));
-            let is_wanted = || behind.asked.load(Relaxed) != asked;
+            let is_wanted = || behind.asked.load(Relaxed) != asked || pass.is_closing();
             let goes_on = || {
                 let took = last.replace(Instant::now()).elapsed();
                 slowest.set(slowest.get().max(took));
@@ -302,7 +328,10 @@ mod tests {
     fn writer(cache: &DiskCache, behind: &Arc<WriteBehind>, group: usize) -> CacheWriter {
         let key = Key::new("file", 1, "v", group, "all", &rows().schema());
         match cache.claim(&key, CLAIM_PATIENCE) {
-            Claim::Mine(guard) => CacheWriter { guard, behind: behind.clone() },
+            Claim::Mine(guard) => {
+                let pass = Arc::<Gate>::default().enter().expect("it is open");
+                CacheWriter { guard, behind: behind.clone(), pass }
+            }
             claim => panic!("{claim:?}"),
         }
     }
