@@ -92,7 +92,13 @@ fn plan() -> Loop {
     let groups = vec![100; 1_000];
     let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(8_192), &groups, 8, 0);
     let shard = Shard::new(3, 8).expect("a rank of the world");
-    let split = Split { rows: 100_000, lanes: 8, shard, batch: 256, drop_last: false };
+    let split = Split {
+        rows: 100_000,
+        lanes: 8,
+        shard,
+        global_batch: 256 * u64::from(shard.world()),
+        drop_last: false,
+    };
     Box::new(move |round| {
         // As a loader does it: a scout that sees the parts enter, their deals, and a walk over places in these.
         let (groups, spec) = (groups.clone(), spec.clone());

@@ -17,7 +17,8 @@ fn plan(c: &mut Criterion) {
     let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, LANES, 0);
     let rows = GROUPS as u64 * u64::from(ROWS_PER_GROUP);
     let shard = Shard::new(3, LANES).expect("a rank of the world");
-    let split = Split { rows, lanes: LANES, shard, batch: BATCH, drop_last: false };
+    let split =
+        Split { rows, lanes: LANES, shard, global_batch: BATCH * u64::from(shard.world()), drop_last: false };
     let mut group = c.benchmark_group("plan");
     group.bench_function("begin an epoch", |b| b.iter(|| EpochOrder::new(black_box(&groups), &spec, 1)));
     let order = EpochOrder::new(&groups, &spec, 1);
@@ -44,7 +45,8 @@ fn small_row_groups(c: &mut Criterion) {
         let groups = vec![rows_per_group; (ROWS / u64::from(rows_per_group)) as usize];
         let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, 1, 0);
         let order = EpochOrder::new(&groups, &spec, 1);
-        let split = Split { rows: ROWS, lanes: 1, shard: Shard::default(), batch: BATCH, drop_last: false };
+        let split =
+            Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: BATCH, drop_last: false };
         let deals = || {
             let order = order.clone();
             Deals::new(move || order.clone())
@@ -66,9 +68,35 @@ fn small_row_groups(c: &mut Criterion) {
     group.finish();
 }
 
+/// A billion rows for 1,024 ranks: the order of an epoch, and the rows of a rank's step in its middle, which is also what it
+/// takes to resume there.
+fn a_billion_rows(c: &mut Criterion) {
+    const GROUPS: usize = 1_000_000;
+    const ROWS: u64 = 1_000_000_000;
+    const WORLD: u32 = 1_024;
+    let groups = vec![1_000; GROUPS];
+    let shard = Shard::new(700, WORLD).expect("a rank of the world");
+    let mut group = c.benchmark_group("plan, a billion rows");
+    for lanes in [8, WORLD] {
+        let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, lanes, 0);
+        let global_batch = BATCH * u64::from(WORLD);
+        let split = Split { rows: ROWS, lanes, shard, global_batch, drop_last: false };
+        let order = || EpochOrder::new(black_box(&groups), &spec, 1);
+        group.bench_function(format!("begin an epoch, {lanes} lanes"), |b| b.iter(order));
+        group.bench_function(format!("rows of a step in the middle, {lanes} lanes"), |b| {
+            b.iter(|| Walk::new(&order(), split, ROWS / 2).next())
+        });
+        let order = order();
+        group.bench_function(format!("scout a rank's epoch, {lanes} lanes"), |b| {
+            b.iter(|| Walk::scout(&order, split, 0).map(|step| step.rows).sum::<u64>())
+        });
+    }
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().sample_size(20);
-    targets = plan, small_row_groups
+    targets = plan, small_row_groups, a_billion_rows
 }
 criterion_main!(benches);

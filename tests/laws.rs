@@ -6,7 +6,7 @@
     reason = "a helper of a test stops it; figures are shown"
 )]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use forebay::internals::shard::{
     Deals, EpochOrder, OrderSpec, Part, PlannedStep, Shard, Shuffle, Split, Walk,
@@ -33,13 +33,37 @@ impl Case {
         )
     }
 
+    /// The share of a rank whose batches have `batch` rows.
     fn split(&self, rank: u32, world: u32, batch: u64, drop_last: bool) -> Split {
-        let rows = self.order().rows();
-        Split { rows, lanes: self.lanes, shard: Shard::new(rank, world).unwrap(), batch, drop_last }
+        self.split_of(rank, world, batch * u64::from(world), drop_last)
+    }
+
+    /// The share of a rank in steps of `global_batch` rows.
+    fn split_of(&self, rank: u32, world: u32, global_batch: u64, drop_last: bool) -> Split {
+        let (rows, shard) = (self.order().rows(), Shard::new(rank, world).unwrap());
+        Split { rows, lanes: self.lanes, shard, global_batch, drop_last }
     }
 
     fn steps(&self, rank: u32, world: u32, batch: u64, drop_last: bool, start: u64) -> Vec<PlannedStep> {
-        Walk::new(&self.order(), self.split(rank, world, batch, drop_last), start).collect()
+        self.walk(self.split(rank, world, batch, drop_last), start)
+    }
+
+    fn walk(&self, split: Split, start: u64) -> Vec<PlannedStep> {
+        Walk::new(&self.order(), split, start).collect()
+    }
+
+    /// The rows of each step from a row on, over all ranks, without those that are repeated.
+    fn together(&self, world: u32, global_batch: u64, start: u64) -> Vec<BTreeSet<Row>> {
+        let mut together = Vec::new();
+        for rank in 0..world {
+            let steps = self.walk(self.split_of(rank, world, global_batch, false), start);
+            together.resize(steps.len(), BTreeSet::new());
+            for (all, step) in together.iter_mut().zip(&steps) {
+                let own = if step.padded > 0 { Vec::new() } else { rows_of(step) };
+                own.into_iter().for_each(|row| assert!(all.insert(row), "{row:?} twice in a step"));
+            }
+        }
+        together
     }
 }
 
@@ -76,27 +100,37 @@ fn cases() -> impl Strategy<Value = Case> {
     })
 }
 
+/// Random topologies for each law; PROPTEST_CASES asks for another number.
+fn config() -> ProptestConfig {
+    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    ProptestConfig { cases: asked.unwrap_or(10_000), failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(config())]
 
     /// Law 2 (exactly once) and law 3 (equal steps), with every way to end an epoch.
     #[test]
     fn over_all_ranks_each_row_is_delivered_once_in_equally_many_steps(
-        case in cases(), world in 1u32..9, batch in 1u64..70, drop_last: bool,
+        case in cases(), world in 1u32..9, batch in 1u64..70, more in 0u64..8, drop_last: bool,
     ) {
+        let more = more % u64::from(world);
+        let global = batch * u64::from(world) + more;
+        let most = batch + u64::from(more > 0);
         let total: u64 = case.groups.iter().map(|&rows| u64::from(rows)).sum();
         let mut seen = HashSet::new();
         let mut padded = 0;
         let mut delivered = 0;
         for rank in 0..world {
-            let split = case.split(rank, world, batch, drop_last);
-            let steps = case.steps(rank, world, batch, drop_last, 0);
+            let split = case.split_of(rank, world, global, drop_last);
+            let steps = case.walk(split, 0);
             prop_assert_eq!(steps.len() as u64, split.steps(0), "len() is exact");
             for (k, step) in steps.iter().enumerate() {
-                let last = k + 1 == steps.len();
-                prop_assert!(!step.picks.is_empty());
-                prop_assert!(last || step.picks.len() as u64 == batch, "only the last batch may be short");
-                prop_assert!(step.picks.len() as u64 <= batch, "and none is long");
+                let (last, rows) = (k + 1 == steps.len(), step.picks.len() as u64);
+                prop_assert!(rows > 0);
+                prop_assert!(last || rows == steps[0].picks.len() as u64, "only the last batch may be short");
+                prop_assert!(last || (batch..=most).contains(&rows), "ranks differ by a row");
+                prop_assert!(rows <= most && most == split.batch(), "and none is long");
                 padded += step.padded;
                 delivered += step.picks.len() as u64;
                 for row in rows_of(step) {
@@ -105,29 +139,30 @@ proptest! {
                 }
             }
         }
-        let dropped = case.split(0, world, batch, drop_last).dropped(0);
+        let dropped = case.split_of(0, world, global, drop_last).dropped(0);
         prop_assert_eq!(delivered, total - dropped + padded, "drops and repeats are counted");
         prop_assert_eq!(seen.len() as u64, total - dropped);
     }
 
-    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any world.
+    /// Law 4 (elastic): with the global batch and the lanes constant, a step holds the same rows on any world, whether the
+    /// number of ranks divides anything or not.
     #[test]
-    fn a_step_holds_the_same_rows_on_any_world(case in cases(), share in 1u64..9, pick in 0usize..6) {
-        let global = 24 * share;
-        let worlds = [1u32, 2, 3, 4, 6, 8, 12];
-        let world = worlds[pick + 1];
-        let alone: Vec<HashSet<Row>> = case.steps(0, 1, global, false, 0).iter().map(|s| rows_of(s).into_iter().collect()).collect();
-        let mut together: Vec<HashSet<Row>> = vec![HashSet::new(); alone.len()];
-        for rank in 0..world {
-            let steps = case.steps(rank, world, global / u64::from(world), false, 0);
-            prop_assert_eq!(steps.len(), alone.len());
-            for (all, step) in together.iter_mut().zip(&steps) {
-                all.extend(rows_of(step));
-            }
-        }
-        // A repeated row of a padded last step belongs to an earlier one.
-        for (k, (a, b)) in alone.iter().zip(&together).enumerate() {
-            prop_assert!(a == b || (k + 1 == alone.len() && a.is_subset(b)), "step {k}");
+    fn a_step_holds_the_same_rows_on_any_world(case in cases(), world in 1u32..14, global in 1u64..250) {
+        let global = global.max(world.into());
+        prop_assert_eq!(case.together(1, global, 0), case.together(world, global, 0));
+    }
+
+    /// Law 4: stopped and resumed again and again, each time on another world, the steps are those of a run that was not.
+    #[test]
+    fn steps_do_not_show_on_how_many_ranks_they_were_resumed(
+        case in cases(), worlds in prop::collection::vec(1u32..14, 1..6), global in 14u64..250, at in any::<u64>(),
+    ) {
+        let whole = case.together(1, global, 0);
+        let mut taken = 0;
+        for (turn, world) in worlds.into_iter().enumerate() {
+            let left = case.together(world, global, taken as u64 * global);
+            prop_assert_eq!(&left[..], &whole[taken..], "on {} ranks from step {}", world, taken);
+            taken += (at.rotate_left(turn as u32 * 13) % (left.len() as u64 + 1)) as usize;
         }
     }
 

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use forebay::{Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stats, Wait};
+use forebay::{
+    Dataset, DiskCache, Epoch, ErrorKind, Loader, LoaderBuilder, Position, Shard, Shuffle, Stats, Wait,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -194,6 +196,27 @@ fn an_epoch_that_is_ended_from_outside_names_the_reason() {
 }
 
 #[test]
+fn the_folder_of_a_cache_can_be_removed_once_its_loader_has_ended() {
+    let dir = written((0..20).map(|_| (50, 20 * KB)));
+    for steps in 0..60 {
+        let folder = TempDir::new().unwrap();
+        let cache = DiskCache::open(folder.path().join("rows"), 1 << 30).unwrap();
+        let loader = loader(&dir).batch_size(25).cache(cache).build().unwrap();
+        let mut epoch = loader.epoch(0);
+        assert_eq!(epoch.by_ref().take(steps).filter_map(Result::ok).count(), steps.min(40));
+        match steps % 3 {
+            0 => loader.close(),
+            1 => drop((epoch, loader)),
+            _ => drop((loader, epoch)),
+        }
+        let path = folder.path().to_owned();
+        folder.close().unwrap_or_else(|error| panic!("after {steps} steps: {error}"));
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(!path.exists(), "written to after {steps} steps");
+    }
+}
+
+#[test]
 fn what_was_prepared_is_used_for_nothing_else() {
     let dir = written((0..10).map(|_| (20, 4)));
     let build = || loader(&dir).shuffle(Shuffle::seeded(4).window_rows(60)).batch_size(8).build().unwrap();
@@ -226,6 +249,67 @@ fn a_position_after_the_last_step_goes_on_with_the_next_epoch() {
     assert_eq!((dropping.position().epoch, dropping.position().row), (1, 0));
     let epoch = dropping.next_epoch();
     assert_eq!((epoch.number(), epoch.count()), (1, 10));
+}
+
+/// Numbers that divide neither the lanes nor the global batch are among them, and so are other threads and a cache.
+#[test]
+fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
+    const GLOBAL: u64 = 23;
+    let (dir, cached) = (written((1..31).map(|group| (group, 40))), TempDir::new().unwrap());
+    let shuffle = Shuffle::seeded(8).window_rows(90).lanes(4);
+    let on = |world: u32, position: Option<&Position>| {
+        let start = |rank| {
+            let cache = DiskCache::open(cached.path().join("rows"), 1 << 30).unwrap();
+            let builder = loader(&dir).threads(1 + world as usize % 3).shuffle(shuffle.clone());
+            let builder = if world.is_multiple_of(2) { builder.cache(cache) } else { builder };
+            let loader = builder.global_batch_size(GLOBAL).shard(shard(rank, world)).build().unwrap();
+            position.inspect(|position| loader.restore(position).unwrap());
+            let epoch = loader.next_epoch();
+            (loader, epoch)
+        };
+        (0..world).map(start).collect::<Vec<_>>()
+    };
+    let step = |ranks: &mut [(Loader, Epoch)]| {
+        let (world, mut rows) = (ranks.len() as u64, Vec::new());
+        for (loader, epoch) in ranks {
+            let Wait::Step(step) = epoch.next_step(FOR_EVER) else { return None };
+            let step = step.unwrap();
+            loader.handed_over(&step.after);
+            let own = ids(&step.batch);
+            assert!(own.len() as u64 <= GLOBAL.div_ceil(world));
+            rows.extend(own);
+        }
+        rows.sort_unstable();
+        Some(rows)
+    };
+    let mut alone = on(1, None);
+    let whole: Vec<_> = std::iter::from_fn(|| step(&mut alone)).collect();
+    assert_eq!(whole.concat().len(), 465);
+
+    let (mut steps, mut saved) = (Vec::new(), None);
+    for (world, taken) in [(8, 3), (2, 1), (8, 4), (3, 2), (5, 0), (1, 2), (23, 1), (3, 100)] {
+        let mut ranks = on(world, saved.as_ref());
+        steps.extend(std::iter::from_fn(|| step(&mut ranks)).take(taken));
+        let position = ranks[0].0.position();
+        assert!(ranks.iter().all(|(loader, _)| loader.position() == position), "the same on every rank");
+        let text = serde_json::to_string(&position).unwrap();
+        assert!(text.len() < 1_000, "{text}");
+        saved = Some(serde_json::from_str(&text).unwrap());
+    }
+    assert_eq!(steps, whole);
+}
+
+#[test]
+fn a_step_has_a_row_for_each_rank() {
+    let dir = written([(50, 4)]);
+    let refused = loader(&dir).global_batch_size(2).shard(shard(0, 3)).build().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "global_batch_size is 2, and the shard is one of 3 (a step has a row for each rank, or more)"
+    );
+    let loader = loader(&dir).global_batch_size(10).shard(shard(0, 3)).build().unwrap();
+    let spec = loader.spec();
+    assert_eq!((spec.batch_size, spec.global_batch_size), (4, Some(10)), "a rank gets 4 at most");
 }
 
 #[test]

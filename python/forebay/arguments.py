@@ -134,7 +134,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         },
         "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "pad": {name: value._spec() for name, value in pad.items()},
-        "batch_size": whole(arguments["batch_size"], "batch_size", 1),
+        **_batches(arguments["batch_size"], arguments.get("global_batch_size")),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
         "shuffle": shuffle
@@ -161,6 +161,15 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "skip_steps": arguments.get("skip_steps") or [],
     }
     return spec, filters.to_json(arguments["filter"])
+
+
+def _batches(of_a_rank: Any, of_all: Any) -> dict[str, int]:
+    """How large batches are."""
+    if of_all is None:
+        return {} if of_a_rank is None else {"batch_size": whole(of_a_rank, "batch_size", 1)}
+    if of_a_rank is not None:
+        raise InvalidError("batch_size and global_batch_size were given (pass one of them)")
+    return {"global_batch_size": whole(of_all, "global_batch_size", 1)}
 
 
 def functions(arguments: dict[str, Any]) -> Functions | None:

@@ -138,7 +138,7 @@ class Resume(keras.callbacks.Callback):  # type: ignore[misc]
         if steps != saved["steps"]:
             raise StateMismatchError(
                 f"the backup was saved with {saved['steps']} batches to an epoch, and there are {steps} now (keep the "
-                "number of processes times batch_size)"
+                "number of processes times batch_size, or use global_batch_size)"
             )
         self._watch.rest = steps - self._before
         # Keras says so when it was promised more batches than come.

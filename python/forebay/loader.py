@@ -81,6 +81,9 @@ class Loader:
         :class:`Ragged`.
     batch_size : int, default 32
         Rows in a batch of this process, not of all ranks together.
+    global_batch_size : int, optional
+        Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their batches
+        differ by a row at most, and a run that resumes on another number of ranks has the same rows in each step.
     drop_last : bool, default False
         Leave out the rows that do not fill a batch on every rank.
     epochs : int, optional
@@ -216,7 +219,8 @@ class Loader:
         decode: Mapping[str, _forebay.Image | Boxes | Keypoints | Mask | Tensor | Text | Json] | None = None,
         encode: Mapping[str, Vocabulary | Hash] | None = None,
         pad: Mapping[str, Pad] | None = None,
-        batch_size: int = 32,
+        batch_size: int | None = None,
+        global_batch_size: int | None = None,
         drop_last: bool = False,
         epochs: int | None = None,
         filter: Filter | None = None,
@@ -251,6 +255,7 @@ class Loader:
             "encode": None if encode is None else mapping(encode, "encode", "forebay.Hash(1000)"),
             "pad": None if pad is None else mapping(pad, "pad", "forebay.Pad(2048)"),
             "batch_size": batch_size,
+            "global_batch_size": global_batch_size,
             "drop_last": drop_last,
             "epochs": epochs,
             # A loader is copied by its arguments.
@@ -305,7 +310,6 @@ class Loader:
             )
             dataset = opened(dataset, options, fingerprint, merge, types, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
-        self._batch_size: int = arguments[0]["batch_size"]
         self._process = os.getpid()
         # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
@@ -472,8 +476,11 @@ class Loader:
 
     @property
     def batch_size(self) -> int:
-        """Rows in a batch of this process; the last batch of an epoch may have fewer."""
-        return self._batch_size
+        """Rows in a batch of this process; the last batch of an epoch may have fewer.
+
+        With ``global_batch_size``, the most that a rank gets.
+        """
+        return self.spec["batch_size"]
 
     @property
     def num_rows(self) -> int:
@@ -621,7 +628,8 @@ class Loader:
         """Ends the epoch under way and the loader's threads.
 
         Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
-        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end.
+        ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing is
+        written to the folder of its cache afterwards: for rows that are being written it waits for a second at most.
         """
         if self._process != os.getpid():
             return

@@ -143,8 +143,8 @@ class OrderDict(_OrderDict, total=False):
 class SplitDict(TypedDict):
     """The batches of a loader."""
 
-    batch_size: int
-    """Rows of a rank's batch."""
+    global_batch_size: int
+    """Rows of a full step, over all ranks."""
     world: int
     drop_last: bool
 
@@ -222,6 +222,8 @@ class _SpecDict(TypedDict, total=False):
     """The columns that are delivered under another name, where there are any."""
     cast: dict[str, TensorType]
     """The types that columns are cast to, where there are any."""
+    global_batch_size: int
+    """Rows of a step over all ranks, where it was asked for."""
     row_id: bool
     """Whether batches have row ids, if they do."""
     row_mask: bool
@@ -273,6 +275,12 @@ class PlanDict(TypedDict):
     """Row groups that this rank reads; one that two lanes share counts twice."""
     stored_bytes: int
     peak_row_group_bytes: int
+    peak_step: int
+    """The step at which these are at hand."""
+    row_groups_of_a_batch: float
+    """Row groups of which the rows of a batch are, on average: the more, the better they are mixed."""
+    row_groups_if_uniform: float
+    """The same for a batch drawn uniformly from all rows."""
     batch_bytes: int
     memory: int
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -206,3 +207,66 @@ def test_rows_that_were_skipped_become_a_list_to_deny(tmp_path: Path) -> None:
     assert len(saved.read_text().splitlines()) == 4
     with pytest.raises(fb.InvalidError, match="deny"):
         loader(deny=saved)
+
+
+#: Of the numbers of all rows in the first two epochs, in their order. tests/loaders/pinned.rs has the same.
+PINNED = 0x579989A0
+
+
+def test_the_order_is_the_same_in_python_in_the_program_and_for_years(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    table = tmp_path / "numbers.parquet"
+    pq.write_table(pa.table({"id": np.arange(3_000)}), table, row_group_size=100)
+    shuffle = fb.Shuffle(seed=17, window_rows=500, lanes=3)
+    for threads in (1, 2, 8):
+        loader = fb.Loader(table, batch_size=32, shuffle=shuffle, threads=threads)
+        epochs = [[batch["id"] for batch in loader.epoch(number)] for number in range(2)]
+        assert zlib.crc32(np.concatenate(sum(epochs, [])).tobytes()) == PINNED
+    state = tmp_path / "state.json"
+    state.write_text(json.dumps(loader.state_dict()))
+    for step in (0, 40, 93):
+        options = ["--state", str(state), "--epoch", "1", "--step", str(step), "--json", "-"]
+        assert fb.main(["which", str(table), *options]) == 0
+        places = json.loads(capfd.readouterr().out)
+        assert [100 * place["row_group"] + place["row"] for place in places] == epochs[1][step].tolist()
+
+
+@pytest.mark.parametrize("worlds", [(8, 2, 8, 3), (1, 5, 13), (4, 7, 1)])
+def test_a_step_keeps_its_rows_on_any_number_of_ranks(numbers: Path, worlds: tuple[int, ...]) -> None:
+    def ranks(world: int, state: fb.types.StateDict | None) -> list[fb.Loader]:
+        made_ = [
+            made(numbers, batch_size=None, global_batch_size=13, shard=fb.Shard(rank=rank, world=world))
+            for rank in range(world)
+        ]
+        for rank in made_:
+            if state is not None:
+                rank.load_state_dict(state)
+        return made_
+
+    whole = [sorted(batch["n"].tolist()) for batch in ranks(1, None)[0]]
+    assert sum(map(len, whole)) == ROWS
+    state, steps = None, []
+    for world in worlds:
+        loaders = ranks(world, state)
+        epochs = [iter(loader) for loader in loaders]
+        for _ in range(2):
+            batches = [next(epoch)["n"] for epoch in epochs]
+            assert max(map(len, batches)) <= loaders[0].batch_size == -(-13 // world)
+            steps.append(sorted(np.concatenate(batches).tolist()))
+        state = json.loads(json.dumps(loaders[-1].state_dict()))
+        assert state["split"] == {"global_batch_size": 13, "world": world, "drop_last": False}
+    assert steps == whole[: len(steps)]
+
+
+def test_a_global_batch_is_instead_of_a_batch(numbers: Path) -> None:
+    with pytest.raises(fb.InvalidError, match="batch_size and global_batch_size were given"):
+        fb.Loader(numbers, batch_size=4, global_batch_size=8)
+    with pytest.raises(fb.InvalidError, match="global_batch_size is 2, and the shard is one of 3"):
+        fb.Loader(numbers, global_batch_size=2, shard=fb.Shard(rank=0, world=3))
+    with pytest.raises(fb.InvalidError, match="global_batch_size must be an int"):
+        fb.Loader(numbers, global_batch_size=2.5)
+    loader = fb.Loader(numbers, global_batch_size=10, shard=fb.Shard(rank=0, world=3))
+    assert (loader.batch_size, loader.spec["global_batch_size"]) == (4, 10)
+    assert pickle.loads(pickle.dumps(loader)).spec == loader.spec
+    assert fb.Loader(numbers).batch_size == 32

@@ -336,6 +336,14 @@ impl LoaderBuilder {
         self
     }
 
+    /// Rows of a step over all ranks, instead of [`batch_size`](Self::batch_size): any number of ranks shares them, so that
+    /// their batches differ by a row at most. With it, steps have the same rows on every world. Default: `batch_size` for
+    /// each rank.
+    pub fn global_batch_size(mut self, rows: u64) -> Self {
+        self.spec.global_batch_size = Some(rows);
+        self
+    }
+
     /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
     pub fn drop_last(mut self, drop_last: bool) -> Self {
         self.spec.drop_last = drop_last;
@@ -437,7 +445,7 @@ impl LoaderBuilder {
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Engine::start(io, threads)?;
+        let engine = Engine::start(io, threads, fetcher.row_cache.clone())?;
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
@@ -499,7 +507,7 @@ impl LoaderBuilder {
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let rows = EpochOrder::new(&selected.counts, &order, epoch);
-        Ok(RankPlan::of(&rows, split, &order, epoch, &fetcher, &sizing))
+        Ok(RankPlan::of(&rows, &selected.counts, split, &order, epoch, &fetcher, &sizing))
     }
 
     /// Over the folders alone that the filter does not leave out.
@@ -521,6 +529,7 @@ impl LoaderBuilder {
     fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         let mut spec = self.spec.clone();
+        spec.batch_size = spec.most_of_a_rank();
         let open = Open {
             lanes: spec.shuffle.lanes.is_none(),
             window: spec.shuffle.window_rows.is_none(),
@@ -596,7 +605,7 @@ impl LoaderBuilder {
             rows,
             lanes: order.lanes(),
             shard: spec.shard,
-            batch: spec.batch_size,
+            global_batch: spec.global_batch(),
             drop_last: spec.drop_last,
         };
         let order = order.with_skipped(SkippedRows::of_steps(&spec.skip_steps, &split)?);
@@ -656,13 +665,19 @@ impl LoaderBuilder {
     }
 
     fn check_numbers(&self) -> Result<()> {
-        if self.spec.batch_size == 0 {
-            return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+        let (batch, world) = (self.spec.most_of_a_rank(), self.spec.shard.world());
+        match self.spec.global_batch_size {
+            Some(rows) if rows < u64::from(world) => {
+                let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
+                return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
+            }
+            None if batch == 0 => {
+                return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+            }
+            _ => {}
         }
-        if self.spec.batch_size > u64::from(u32::MAX) {
-            return Err(
-                Error::invalid(format!("batch_size is {}", self.spec.batch_size)).hint("up to 2^32 - 1 rows")
-            );
+        if batch > u64::from(u32::MAX) {
+            return Err(Error::invalid(format!("batch_size is {batch}")).hint("up to 2^32 - 1 rows"));
         }
         if let Some(threads) = self.spec.threads.filter(|threads| *threads > MAX_THREADS) {
             let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());
@@ -689,12 +704,12 @@ impl LoaderBuilder {
                 None => error.hint("the data set is empty"),
             });
         }
-        let global = self.spec.batch_size * u64::from(self.spec.shard.world());
+        let global = self.spec.global_batch();
         if self.spec.drop_last && rows < global {
             return Err(Error::invalid(format!(
                 "{rows} rows do not fill one step of {global}, and drop_last drops the rest"
             ))
-            .hint("use a smaller `batch_size`, or leave out `drop_last`"));
+            .hint("use smaller batches, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
             let lanes = order.lanes();

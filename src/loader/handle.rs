@@ -221,7 +221,8 @@ impl Loader {
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
         let spec = self.order();
         let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
-        Ok(RankPlan::of(&order, self.split(&spec), &spec, epoch, &self.inner.fetcher, &self.inner.sizing))
+        let Inner { selected, fetcher, sizing, .. } = &*self.inner;
+        Ok(RankPlan::of(&order, &selected.counts, self.split(&spec), &spec, epoch, fetcher, sizing))
     }
 
     /// The statistics of all stages since the loader was built.
@@ -336,6 +337,8 @@ impl Loader {
     }
 
     /// Ends the epoch that is under way, at once. Every later use is an error.
+    ///
+    /// Nothing is written to the folder of the cache after it; for rows that are being written it waits for a second at most.
     pub fn close(&self) {
         self.inner.engine.close();
         self.inner.monitor.flush();
@@ -360,7 +363,7 @@ impl Loader {
             rows: *rows,
             lanes: order.lanes,
             shard: spec.shard,
-            batch: spec.batch_size,
+            global_batch: spec.global_batch(),
             drop_last: spec.drop_last,
         }
     }

@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
-use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
+use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk, expected_distinct, row_groups_of_a_batch};
 
 /// A summary of what one rank reads in one epoch, from footers alone: see [`Loader::plan`](super::Loader::plan).
 ///
@@ -19,7 +19,7 @@ use crate::shard::{EpochOrder, OrderSpec, Part, Split, Walk};
 /// # Ok::<(), forebay::Error>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RankPlan {
     /// Number of the epoch, from 0.
     pub epoch: u64,
@@ -46,6 +46,12 @@ pub struct RankPlan {
     /// Most bytes of decoded row groups at any step; for an exact shuffle over a cache, whose rows are used from there,
     /// those of the largest row group.
     pub peak_row_group_bytes: u64,
+    /// The step at which these are at hand, counted from 0.
+    pub peak_step: u64,
+    /// Row groups of which the rows of this rank's batch are, on average: the more, the better they are mixed.
+    pub row_groups_of_a_batch: f64,
+    /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
+    pub row_groups_if_uniform: f64,
     /// Bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
     /// The memory budget, in bytes.
@@ -55,6 +61,7 @@ pub struct RankPlan {
 impl RankPlan {
     pub(super) fn of(
         order: &EpochOrder,
+        counts: &[u32],
         split: Split,
         spec: &OrderSpec,
         epoch: u64,
@@ -74,6 +81,13 @@ impl RankPlan {
             row_groups: 0,
             stored_bytes: 0,
             peak_row_group_bytes: 0,
+            peak_step: 0,
+            row_groups_of_a_batch: row_groups_of_a_batch(order, split),
+            row_groups_if_uniform: expected_distinct(
+                counts.iter().map(|&rows| rows.into()),
+                split.rows,
+                split.batch().min(split.rows),
+            ),
             batch_bytes: sizing.batches,
             memory: sizing.memory,
         };
@@ -90,7 +104,9 @@ impl RankPlan {
                 plan.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };
                 held.insert(part, bytes);
-                plan.peak_row_group_bytes = plan.peak_row_group_bytes.max(at_hand);
+                if at_hand > plan.peak_row_group_bytes {
+                    (plan.peak_row_group_bytes, plan.peak_step) = (at_hand, plan.steps - 1);
+                }
             }
             for part in step.leaving {
                 at_hand = at_hand.saturating_sub(held.remove(&part).unwrap_or(0));
@@ -105,7 +121,8 @@ impl fmt::Display for RankPlan {
         write!(
             f,
             "epoch {}, rank {} of {}: {} steps, {} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {} lanes with a window of {} row groups, peak memory {}",
+             {} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly), peak memory {} \
+             at step {}",
             self.epoch,
             self.rank,
             self.world,
@@ -117,7 +134,10 @@ impl fmt::Display for RankPlan {
             words(self.stored_bytes),
             self.lanes,
             self.pool,
+            self.row_groups_of_a_batch,
+            self.row_groups_if_uniform,
             words(self.peak_row_group_bytes + self.batch_bytes),
+            self.peak_step,
         )
     }
 }

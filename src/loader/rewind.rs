@@ -43,7 +43,7 @@ impl Rewind {
     /// There is no such step or rank; or the epoch is under way and began with other batches, so that its steps cannot be
     /// counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
-        let (steps, batch) = (self.steps(), self.split.global_batch());
+        let (steps, batch) = (self.steps(), self.split.global_batch);
         if step >= steps {
             return Err(Error::invalid(format!("there is no step {step}"))
                 .hint(format!("each epoch has {steps}, which are counted from 0")));
@@ -68,18 +68,38 @@ impl Rewind {
         self.rows(&self.order, epoch, row, rank)
     }
 
+    /// The batches of a rank as [`step`](Self::step) has them, one after another: from where the run stands in the epoch that
+    /// is under way, and of any other epoch from its beginning. Those that are passed over are not among them.
+    ///
+    /// # Errors
+    /// There is no such rank.
+    pub fn batches(&self, epoch: u64, rank: u32) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
+        let row = if epoch == self.at.0 { self.at.1 } else { 0 };
+        self.walk(&self.order, epoch, row, rank)
+    }
+
     fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
+        Ok(self.walk(order, epoch, row, rank)?.next().unwrap_or_default())
+    }
+
+    fn walk(
+        &self,
+        order: &OrderSpec,
+        epoch: u64,
+        row: u64,
+        rank: u32,
+    ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let shard = Shard::new(rank, self.world())?;
         let order = EpochOrder::new(&self.selected.counts, order, epoch);
-        let Some(step) = Walk::new(&order, Split { shard, ..self.split }, row).next() else {
-            return Ok(Vec::new());
-        };
-        let rows_of: Vec<_> = step.parts.iter().map(|part| self.selected.rows_of(part)).collect();
-        let place = |&(part, row): &(u32, u32)| {
-            let part = part as usize;
-            let row = rows_of[part].row_in_group(row);
-            self.catalog.row_place(step.parts[part].group as usize, row.into())
-        };
-        Ok(step.picks.iter().map(place).collect())
+        let (selected, catalog) = (self.selected.clone(), self.catalog.clone());
+        Ok(Walk::new(&order, Split { shard, ..self.split }, row).map(move |step| {
+            let rows_of: Vec<_> = step.parts.iter().map(|part| selected.rows_of(part)).collect();
+            let place = |&(part, row): &(u32, u32)| {
+                let part = part as usize;
+                let row = rows_of[part].row_in_group(row);
+                catalog.row_place(step.parts[part].group as usize, row.into())
+            };
+            step.picks.iter().map(place).collect()
+        }))
     }
 }

@@ -422,7 +422,13 @@ mod tests {
     }
 
     fn split(rows: u64, lanes: u32, world: u32) -> Split {
-        Split { rows, lanes, shard: Shard::new(0, world).unwrap(), batch: 10, drop_last: false }
+        Split {
+            rows,
+            lanes,
+            shard: Shard::new(0, world).unwrap(),
+            global_batch: 10 * u64::from(world),
+            drop_last: false,
+        }
     }
 
     #[test]

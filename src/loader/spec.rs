@@ -92,6 +92,10 @@ pub struct LoaderSpec {
     pub shuffle: Shuffle,
     /// Rows of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
+    /// Rows of a step over all ranks, which share them so that they differ by a row at most; instead of `batch_size`, which
+    /// then says how many a rank gets at most. Default: `batch_size` for each rank.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub global_batch_size: Option<u64>,
     /// Whether the rows that do not fill a batch on every rank are left out. Default: false, the last batch is shorter.
     pub drop_last: bool,
     /// How many epochs there will be. Default: unknown.
@@ -188,6 +192,16 @@ fn is_false(flag: &bool) -> bool {
 impl LoaderSpec {
     /// Rows of a batch by default: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
+
+    /// Rows of a rank's batch, at most.
+    pub(super) fn most_of_a_rank(&self) -> u64 {
+        self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))
+    }
+
+    /// Rows of a full step, over all ranks.
+    pub(super) fn global_batch(&self) -> u64 {
+        self.global_batch_size.unwrap_or_else(|| self.batch_size.saturating_mul(self.shard.world().into()))
+    }
 }
 
 impl Default for LoaderSpec {
@@ -213,6 +227,7 @@ impl Default for LoaderSpec {
             shard: Shard::default(),
             shuffle: Shuffle::default(),
             batch_size: LoaderSpec::BATCH_SIZE,
+            global_batch_size: None,
             drop_last: false,
             epochs: None,
             memory: None,

@@ -38,7 +38,7 @@ impl Loader {
             rows: counts.iter().map(|&rows| u64::from(rows)).sum(),
             lanes: 1,
             shard: Shard::default(),
-            batch: inner.spec.batch_size,
+            global_batch: inner.spec.batch_size,
             drop_last: false,
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);

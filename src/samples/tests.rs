@@ -57,7 +57,13 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
     let mut samples = Vec::new();
     for rank in 0..world {
         let shard = Shard::new(rank, world).unwrap();
-        let split = Split { rows: order.rows(), lanes: spec.lanes(), shard, batch: 4, drop_last: false };
+        let split = Split {
+            rows: order.rows(),
+            lanes: spec.lanes(),
+            shard,
+            global_batch: 4 * u64::from(shard.world()),
+            drop_last: false,
+        };
         for step in Walk::new(&order, split, 0) {
             let unique = step.picks.len() - step.padded as usize;
             for (part, sample) in &step.picks[..unique] {

@@ -14,7 +14,7 @@
 //! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
 //!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
-//! * [`position`] says how far an epoch got.
+//! * [`position`] says how far an epoch got, [`mixing`] how well an order mixes.
 
 mod blocks;
 mod calendar;
@@ -23,6 +23,7 @@ mod deal;
 mod draw;
 mod exact;
 mod lane;
+mod mixing;
 mod order;
 mod position;
 mod skips;
@@ -34,6 +35,7 @@ mod walk;
 pub use deal::Deals;
 pub use draw::row_key;
 pub use lane::{Part, Pick};
+pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};
 pub(crate) use position::LAST_EPOCH;
 pub use position::{OrderId, Position, SavedSplit};

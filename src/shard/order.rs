@@ -184,7 +184,13 @@ mod tests {
             let cut = whole.clone().with_cuts(HashMap::from([(2, vec![1, 30, 31, 99])]));
             let split = |rank| {
                 let shard = Shard::new(rank, world).unwrap();
-                Split { rows: 112, lanes: whole.lanes(), shard, batch, drop_last: false }
+                Split {
+                    rows: 112,
+                    lanes: whole.lanes(),
+                    shard,
+                    global_batch: batch * u64::from(world),
+                    drop_last: false,
+                }
             };
             let delivered = |spec: &OrderSpec, rank| {
                 let places = |step: PlannedStep| {

@@ -61,8 +61,8 @@ pub struct Position {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SavedSplit {
-    /// Rows of a rank's batch.
-    pub batch_size: u64,
+    /// Rows of a full step, over all ranks.
+    pub global_batch_size: u64,
     /// Number of ranks.
     pub world: u32,
     /// Whether rows that do not fill a step are left out.
@@ -71,7 +71,8 @@ pub struct SavedSplit {
 
 impl From<Split> for SavedSplit {
     fn from(split: Split) -> Self {
-        SavedSplit { batch_size: split.batch, world: split.shard.world(), drop_last: split.drop_last }
+        let Split { global_batch: global_batch_size, shard, drop_last, .. } = split;
+        SavedSplit { global_batch_size, world: shard.world(), drop_last }
     }
 }
 

@@ -43,7 +43,7 @@ impl SkippedRows {
     /// # Errors
     /// A range is empty, there are too many, or no step of an epoch is left.
     pub(crate) fn of_steps(ranges: &[(u64, u64)], split: &Split) -> Result<Arc<[SkippedRows]>> {
-        let (steps, batch) = (split.steps(0).max(1), split.global_batch());
+        let (steps, batch) = (split.steps(0).max(1), split.global_batch);
         let mut rows: Vec<SkippedRows> = Vec::new();
         let mut sorted = ranges.to_vec();
         sorted.sort_unstable();
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     fn split(rows: u64, batch: u64, drop_last: bool) -> Split {
-        Split { rows, lanes: 1, shard: Shard::new(0, 1).unwrap(), batch, drop_last }
+        Split { rows, lanes: 1, shard: Shard::new(0, 1).unwrap(), global_batch: batch, drop_last }
     }
 
     fn rows(ranges: &[(u64, u64)], split: &Split) -> Vec<[u64; 3]> {

@@ -1,9 +1,9 @@
 //! The share of each rank in each step.
 //!
-//! A step is the next `world × batch` rows of the global order. Sorted by lane, it is cut into `world` equal shares, so
-//! that a rank keeps to the same lanes in every step: to its own lanes alone where the numbers divide, and to as few
-//! neighbours as possible where they do not. Which rows a step holds depends on neither rank nor world, only on their
-//! product with the batch size.
+//! A step is the next rows of the global order, as many as the global batch has. Sorted by lane, it is cut into `world`
+//! shares, equal or a row apart, so that a rank keeps to the same lanes in every step: to its own lanes alone where the
+//! numbers divide, and to as few neighbours as possible where they do not. Which rows a step holds depends on neither rank
+//! nor world, only on the global batch.
 
 use std::ops::Range;
 
@@ -18,8 +18,8 @@ pub struct Split {
     pub lanes: u32,
     /// The rank and the world.
     pub shard: Shard,
-    /// Rows of a rank's batch.
-    pub batch: u64,
+    /// Rows of a full step, over all ranks: as many as there are ranks, or more.
+    pub global_batch: u64,
     /// Whether rows that do not fill a step are left out.
     pub drop_last: bool,
 }
@@ -47,33 +47,38 @@ pub struct Share {
 }
 
 impl Split {
-    /// Rows of a full step, over all ranks.
-    pub fn global_batch(&self) -> u64 {
-        self.batch * u64::from(self.shard.world())
+    /// Rows that a rank gets in any step, at most.
+    pub fn batch(&self) -> u64 {
+        self.global_batch.div_ceil(self.shard.world().into())
+    }
+
+    /// The first row of a full step, sorted by lane, that is `rank`'s.
+    fn first_row(&self, rank: u64) -> u64 {
+        (u128::from(self.global_batch) * u128::from(rank) / u128::from(self.shard.world())) as u64
     }
 
     /// Steps from the global row `start` to the end of the epoch: the same on every rank.
     pub fn steps(&self, start: u64) -> u64 {
         let left = self.rows.saturating_sub(start);
-        if self.drop_last { left / self.global_batch() } else { left.div_ceil(self.global_batch()) }
+        if self.drop_last { left / self.global_batch } else { left.div_ceil(self.global_batch) }
     }
 
     /// Rows at the end of the epoch that no rank gets.
     pub fn dropped(&self, start: u64) -> u64 {
         let left = self.rows.saturating_sub(start);
-        if self.drop_last { left % self.global_batch() } else { 0 }
+        if self.drop_last { left % self.global_batch } else { 0 }
     }
 
     /// Lanes that a rank reads in full steps, at most: whichever rank it is, and wherever steps begin.
     pub fn lanes_of_a_rank(&self) -> u64 {
         let (lanes, world) = (u64::from(self.lanes), u64::from(self.shard.world()));
-        let (each, more) = (self.global_batch() / lanes, self.global_batch() % lanes);
+        let (each, more) = (self.global_batch / lanes, self.global_batch % lanes);
         // Of a step's rows, those in the lanes before one: some lanes have a row more, in turns.
         let most = |lane: u64| each * lane + more.min(lane);
         let least = |lane: u64| each * lane + more.saturating_sub(lanes - lane);
         let reads = |rank: u64| {
-            let first = last_below(lanes, |lane| most(lane) <= rank * self.batch);
-            let end = last_below(lanes, |lane| least(lane) < (rank + 1) * self.batch) + 1;
+            let first = last_below(lanes, |lane| most(lane) <= self.first_row(rank));
+            let end = last_below(lanes, |lane| least(lane) < self.first_row(rank + 1)) + 1;
             end - first
         };
         (0..world).map(reads).max().unwrap_or(1).clamp(1, lanes)
@@ -82,21 +87,21 @@ impl Split {
     /// This rank's share of the step that begins at the global row `start`; `None` after the last.
     pub fn share(&self, start: u64) -> Option<Share> {
         let left = self.rows.saturating_sub(start);
-        let full = left >= self.global_batch();
+        let full = left >= self.global_batch;
         if left == 0 || (self.drop_last && !full) {
             return None;
         }
-        let end = start + left.min(self.global_batch());
+        let end = start + left.min(self.global_batch);
         let (rank, world) = (u64::from(self.shard.rank()), u64::from(self.shard.world()));
         if full {
-            let mine = rank * self.batch..(rank + 1) * self.batch;
+            let mine = self.first_row(rank)..self.first_row(rank + 1);
             return Some(Share { spans: self.cut(start, end, mine), padded: 0, end });
         }
         // The last, short step. By whole lanes where they divide, so that no rank opens a neighbour's lane for a row.
         let lanes = u64::from(self.lanes);
         let before =
             |rank: u64| (0..rank * (lanes / world)).map(|lane| self.lane_rows(lane, start, end)).sum::<u64>();
-        let fits = |rank: u64| before(rank + 1) - before(rank) <= self.batch;
+        let fits = |rank: u64| before(rank + 1) - before(rank) <= self.batch();
         let mine = if lanes.is_multiple_of(world) && (0..world).all(fits) {
             before(rank)..before(rank + 1)
         } else {
@@ -175,7 +180,7 @@ mod tests {
             rows: 34,
             lanes: 4,
             shard: Shard::new(rank, 4).unwrap(),
-            batch: 8,
+            global_batch: 32,
             drop_last: false,
         };
         for rank in 0..4 {
@@ -194,7 +199,7 @@ mod tests {
                 rows: u64::MAX >> 8,
                 lanes,
                 shard: Shard::new(rank, world).unwrap(),
-                batch,
+                global_batch: u64::from(world) * batch,
                 drop_last: true,
             };
             let reads = |rank: u32| {

@@ -96,6 +96,23 @@ fn orders(table: &Table, name: &str, shuffle: Shuffle) -> Vec<(String, u64)> {
     hashes
 }
 
+/// The hash that python/tests/test_rows.py has of the same order, on any number of threads.
+#[test]
+fn the_order_is_that_of_python() {
+    let table = Table::write(Layout { files: vec![vec![100; 30]], blob: 0, ..Layout::even(0, 0, 0) });
+    for threads in [1, 2, 8] {
+        let shuffle = Shuffle::seeded(17).window_rows(500).lanes(3);
+        let loader = loader(&table, shuffle).threads(threads).build().unwrap();
+        let mut hash = crc32fast::Hasher::new();
+        for batch in (0..2).flat_map(|epoch| loader.epoch(epoch)) {
+            let batch = batch.unwrap();
+            let ids = batch.column(0).as_primitive::<Int64Type>();
+            ids.values().iter().for_each(|id| hash.update(&id.to_le_bytes()));
+        }
+        assert_eq!(hash.finalize(), 0x5799_89a0);
+    }
+}
+
 #[test]
 fn the_stored_and_the_exact_order_never_change() {
     let table = table();
@@ -132,7 +149,13 @@ fn plans_never_change() {
             let spec = OrderSpec::new(&shuffle, &groups, lanes, 0);
             let order = EpochOrder::new(&groups, &spec, 5);
             let shard = Shard::new(1, 4).unwrap();
-            let split = Split { rows: order.rows(), lanes, shard, batch: 64, drop_last: false };
+            let split = Split {
+                rows: order.rows(),
+                lanes,
+                shard,
+                global_batch: 64 * u64::from(shard.world()),
+                drop_last: false,
+            };
             let mut hash = Xxh3::new();
             for step in Walk::new(&order, split, 1_000_000).take(300) {
                 for &(part, row) in &step.picks {

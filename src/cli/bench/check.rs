@@ -14,11 +14,12 @@ use serde::Serialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::args::Args;
-use super::order::{Deliveries, expected_classes, matched};
+use super::order::{Deliveries, matched};
 use crate::arrow::array::{Array, RecordBatch};
 use crate::cli::console::Console;
 use crate::cli::options::Order;
 use crate::cli::units::{count, counted};
+use crate::shard::expected_distinct;
 
 /// The results of the checks.
 #[derive(Clone, Debug, Serialize)]
@@ -171,7 +172,7 @@ impl Census {
             classes: self.rows_of.len() as u64,
             mean_per_batch: self.per_batch.iter().sum::<u64>() as f64 / batches,
             min_per_batch: self.per_batch.iter().copied().min().unwrap_or(0),
-            expected_per_batch: expected_classes(
+            expected_per_batch: expected_distinct(
                 self.rows_of.values().copied(),
                 rows,
                 self.batch_size.min(rows),

@@ -109,20 +109,6 @@ impl Matched {
     }
 }
 
-/// How many classes `drawn` of `rows` rows, drawn uniformly without putting any back, would show on average, given
-/// the number of rows of each class.
-pub(super) fn expected_classes(classes: impl IntoIterator<Item = u64>, rows: u64, drawn: u64) -> f64 {
-    // The chance that none is drawn is a product of `drawn` factors that change little: the middle one stands for all.
-    let middle = rows as f64 - (drawn.saturating_sub(1)) as f64 / 2.0;
-    let shown = |of_class: u64| {
-        if drawn + of_class > rows {
-            return 1.0;
-        }
-        1.0 - (1.0 - of_class as f64 / middle).max(0.0).powf(drawn as f64)
-    };
-    classes.into_iter().map(shown).sum()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -185,25 +171,5 @@ mod tests {
         let found = matched(&stored, &delivered).chi_squared().unwrap();
         assert!((0.85..1.15).contains(&found), "{found}");
         assert_eq!(matched(&[1; 500], &[1; 500]).chi_squared(), None);
-    }
-
-    #[test]
-    fn the_expected_number_of_classes_is_that_of_draws() {
-        let (classes, of_each, drawn) = (50, 20, 64);
-        let rows = classes * of_each;
-        let expected = expected_classes((0..classes).map(|_| of_each), rows, drawn);
-        let mut seen = 0;
-        const TRIALS: u64 = 400;
-        for seed in 0..TRIALS {
-            let mut batch: Vec<u64> =
-                shuffled(rows as usize, seed)[..drawn as usize].iter().map(|row| row / of_each).collect();
-            batch.sort_unstable();
-            batch.dedup();
-            seen += batch.len();
-        }
-        let mean = seen as f64 / TRIALS as f64;
-        assert!((expected - mean).abs() < 0.5, "{expected} expected, {mean} seen");
-        assert_eq!(expected_classes([3, 4], 7, 7), 2.0);
-        assert_eq!(expected_classes([3, 4], 7, 0), 0.0);
     }
 }

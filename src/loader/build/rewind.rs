@@ -47,7 +47,7 @@ impl Dataset {
             deny,
             shard: Shard::new(0, saved.world)?,
             shuffle: order.shuffle()?,
-            batch_size: saved.batch_size,
+            global_batch_size: Some(saved.global_batch_size),
             drop_last: saved.drop_last,
             memory: Some(ANY_MEMORY),
             threads: Some(1),

@@ -1,0 +1,74 @@
+//! How well an order mixes: of how many row groups the rows of a batch are, beside those of a batch drawn uniformly.
+
+use std::collections::HashSet;
+
+use super::order::EpochOrder;
+use super::split::Split;
+use super::walk::Walk;
+
+/// Steps that stand for an epoch.
+const SAMPLES: u64 = 16;
+
+/// The row groups of which the rows of a rank's batch are, on average over some steps of an epoch.
+pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
+    // A last step that is short would say little.
+    let steps = (split.rows / split.global_batch).max(1);
+    let samples = steps.min(SAMPLES);
+    let groups = |sample: u64| {
+        let step = (2 * sample + 1) * steps / (2 * samples);
+        let batch = Walk::new(order, split, step * split.global_batch).next().unwrap_or_default();
+        batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len()
+    };
+    (0..samples).map(groups).sum::<usize>() as f64 / samples as f64
+}
+
+/// How many classes `drawn` of `rows` rows would show on average, drawn uniformly without putting any back, given the
+/// number of rows of each class.
+pub fn expected_distinct(classes: impl IntoIterator<Item = u64>, rows: u64, drawn: u64) -> f64 {
+    // The chance that none is drawn is a product of `drawn` factors that change little: the middle one stands for all.
+    let middle = rows as f64 - (drawn.saturating_sub(1)) as f64 / 2.0;
+    let shown = |of_class: u64| {
+        if drawn + of_class > rows {
+            return 1.0;
+        }
+        1.0 - (1.0 - of_class as f64 / middle).max(0.0).powf(drawn as f64)
+    };
+    classes.into_iter().map(shown).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::order::OrderSpec;
+    use super::super::spec::{Shard, Shuffle};
+    use super::*;
+
+    const GROUPS: u64 = 50;
+    const GROUP: u32 = 20;
+    const ROWS: u64 = GROUPS * GROUP as u64;
+
+    fn of_a_batch(shuffle: Shuffle, epoch: u64) -> f64 {
+        let counts = [GROUP; GROUPS as usize];
+        let order = EpochOrder::new(&counts, &OrderSpec::new(&shuffle, &counts, 1, 1), epoch);
+        let split =
+            Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: 60, drop_last: false };
+        row_groups_of_a_batch(&order, split)
+    }
+
+    #[test]
+    fn a_batch_of_the_exact_order_is_of_as_many_groups_as_one_drawn_uniformly() {
+        let uniform = expected_distinct((0..GROUPS).map(|_| GROUP.into()), ROWS, 60);
+        let trials = 20;
+        let exact =
+            (0..trials).map(|epoch| of_a_batch(Shuffle::exact(1), epoch)).sum::<f64>() / trials as f64;
+        assert!((exact - uniform).abs() < 0.5, "{exact} and {uniform}");
+        assert_eq!(of_a_batch(Shuffle::stored(), 0), 3.0, "three whole groups");
+        let windowed = of_a_batch(Shuffle::seeded(1).window_rows(200), 1);
+        assert!((4.0..uniform - 5.0).contains(&windowed), "{windowed}, {uniform}");
+    }
+
+    #[test]
+    fn all_are_seen_where_all_are_drawn_and_none_where_none_is() {
+        assert_eq!(expected_distinct([3, 4], 7, 7), 2.0);
+        assert_eq!(expected_distinct([3, 4], 7, 0), 0.0);
+    }
+}
