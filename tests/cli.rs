@@ -972,3 +972,43 @@ fn a_run_that_left_rows_out_is_rewound_with_them() {
     assert_eq!(found, **labels);
     assert!(refused(&which).contains("denied rows"));
 }
+
+/// Ranks that are killed and resumed on other worlds; a batch that is altered is found.
+#[test]
+fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
+    let (temp, dir) = pictures();
+    let verify = format!("verify {} --batch-size 3", dir.display());
+    for options in
+        ["", "--world 3", "--world 2 --drop-last --order exact", "--world 4 --columns label --order stored"]
+    {
+        let report = json(&format!("{verify} {options}"));
+        assert_eq!((&report["is_right"], &report["order"]["differing_batches"]), (&true.into(), &0.into()));
+        assert_eq!(report["rows"]["never"], report["rows"]["planned_never"], "{options}");
+    }
+
+    let cache = temp.path().join("cache");
+    let killed =
+        format!("{verify} --world 3 --epochs 3 --kill=6 --cache {} --cache-bytes 1GB", cache.display());
+    let report = json(&killed);
+    assert_eq!(report["is_right"], true, "{report}");
+    assert_eq!(report["worlds"].as_array().unwrap().len(), 7);
+    assert_eq!(report["worlds"][0], 3);
+    let epochs = 3 * ROWS;
+    assert_eq!((&report["rows"]["once"], &report["contents"]["compared"]), (&epochs.into(), &epochs.into()));
+    assert_eq!(report["order"]["steps"], 3 * ROWS.div_ceil(9));
+
+    for (fault, said) in [
+        ("duplicate", "1 instead of 0 twice or more"),
+        ("loss", "1 instead of 0 never"),
+        ("swap", "order           NOT as planned in 1 batch"),
+    ] {
+        let output =
+            forebay(&["verify", dir.to_str().unwrap(), "--batch-size", "3", "--kill=2", "--plant", fault]);
+        assert_eq!(output.status.code(), Some(1), "{fault}");
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert!(out.contains(said) && out.contains("NOT as planned in 1 batch"), "{out}");
+        assert!(err.contains("what came is not what was planned"), "{err}");
+    }
+    assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
+    assert!(refused("verify-rank").contains("forebay verify"));
+}

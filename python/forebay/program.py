@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError:  # not the main thread
         before = None
     try:
-        return _forebay.main(["forebay", *given])
+        # What starts the program again, for commands that need processes of their own.
+        again = [sys.executable, "-m", "forebay"] if sys.executable else []
+        return _forebay.main(["forebay", *given], again)
     finally:
         if before is not None:
             signal.signal(signal.SIGINT, before)

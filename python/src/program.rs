@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use forebay::cli;
 use pyo3::prelude::*;
 
-/// Runs the program, its name first, without the interpreter, and returns its exit status.
+/// Runs the program, its name first, without the interpreter, and returns its exit status. `again` is the command that starts
+/// it in another process.
 #[pyfunction]
-pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>) -> i32 {
-    py.detach(|| cli::run(arguments))
+pub(crate) fn main(py: Python<'_>, arguments: Vec<OsString>, again: Vec<OsString>) -> i32 {
+    py.detach(|| cli::run_hosted(again, arguments))
 }

@@ -28,6 +28,11 @@ impl Location {
         Dataset::open_with_options(self.locations.clone(), &parse_options(&self.storage_options)?)
     }
 
+    /// The given locations and options, for another process: they may hold secrets.
+    pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
+        (self.locations.clone(), self.storage_options.clone())
+    }
+
     /// The given locations, without secrets.
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()

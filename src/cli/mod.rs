@@ -21,9 +21,11 @@ mod plan;
 mod random;
 mod synth;
 mod units;
+mod verify;
 mod which;
 
 use std::ffi::OsString;
+use std::sync::OnceLock;
 
 use clap::error::ErrorKind as Usage;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -39,6 +41,9 @@ const DONE: i32 = 0;
 const FAILED: i32 = 1;
 /// Arguments or data that can never work.
 const REFUSED: i32 = 2;
+
+/// The command that starts the program, where that is not the executable of this process.
+static HOST: OnceLock<Vec<OsString>> = OnceLock::new();
 
 /// Feeds GPU training straight from Parquet.
 #[derive(Parser)]
@@ -65,6 +70,10 @@ enum Verb {
     Doctor(Box<doctor::Args>),
     Cache(cache::Args),
     Which(which::Args),
+    Verify(Box<verify::Args>),
+    /// One rank of `verify`.
+    #[command(hide = true)]
+    VerifyRank,
     Synth(synth::Args),
 }
 
@@ -78,6 +87,13 @@ pub fn start(args: impl IntoIterator<Item = OsString>) -> i32 {
             REFUSED
         }
     }
+}
+
+/// [`run`] in an interpreter: `command` starts the program again, in a process of its own.
+pub fn run_hosted(command: Vec<OsString>, args: impl IntoIterator<Item = OsString>) -> i32 {
+    // Where it was set before, it was the same interpreter.
+    let _ = HOST.set(command);
+    run(args)
 }
 
 /// Runs the program with `args`, the program's name first, and returns its exit status.
@@ -116,6 +132,8 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Cache(args) => cache::run(&args),
         Verb::Which(args) => which::run(&args),
+        Verb::Verify(args) => verify::run(&args),
+        Verb::VerifyRank => verify::run_rank(),
         Verb::Synth(args) => synth::run(&args),
     }
 }

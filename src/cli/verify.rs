@@ -1,0 +1,170 @@
+//! `forebay verify`: whether each row comes once, in the planned order, also where ranks are killed and resumed.
+//!
+//! Each rank is a process of its own, as in training. All ranks take a step before any takes the next one, and a checkpoint is
+//! the position that any of them has after a step. Ranks that are killed resume from the last checkpoint, on another number of
+//! ranks; the steps after it are taken again, and those that were lost do not count. What came is then held against the plan,
+//! and against the rows as they are stored.
+
+mod judgement;
+mod lives;
+mod rank;
+
+use std::path::PathBuf;
+
+use self::judgement::Judgement;
+use self::lives::{Life, Run};
+pub(super) use self::rank::run as run_rank;
+use super::console::Console;
+use super::machine;
+use super::options::LoaderOptions;
+use super::random::Random;
+use super::units::{self, count, counted};
+use crate::{Error, ErrorKind, LoaderSpec, Result, Shard};
+
+/// Proves on your own data that each row comes once, in the planned order, also where ranks are killed and resumed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    loader: LoaderOptions,
+    /// Training processes that share the data set
+    #[arg(long, default_value_t = 1, value_parser = units::whole::<u32, 1>)]
+    world: u32,
+    /// How many epochs
+    #[arg(long, default_value_t = 2, value_parser = units::whole::<u64, 1>)]
+    epochs: u64,
+    /// Kill all ranks at random steps, so often [5 if given without a number], and resume them on other numbers of ranks
+    #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_value_t = 0,
+        default_missing_value = "5", hide_default_value = true, value_parser = units::whole::<u32, 0>)]
+    kill: u32,
+    /// Alter what a rank delivered, to see that this is found
+    #[arg(long, value_enum, value_name = "FAULT")]
+    plant: Option<Fault>,
+    /// Report as one JSON object, to a file or to standard output (-)
+    #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
+    json: Option<PathBuf>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  forebay verify /data/train --world 8 --kill
+  forebay verify s3://acme/train --columns id,label --world 4 --batch-size 64 --kill=20
+  forebay verify /data/train --world 8 --plant swap         exit status 1: two rows came in the wrong order
+
+It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
+
+/// What can be altered to see that it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Fault {
+    /// A row comes twice
+    Duplicate,
+    /// A row does not come
+    Loss,
+    /// Two rows of a batch come in the wrong order
+    Swap,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let console = Console::new(args.json.as_deref())?;
+    let run = Run {
+        location: args.loader.location.clone(),
+        dataset: args.loader.open()?,
+        spec: spec(args),
+        epochs: args.epochs,
+    };
+    let mut lives = run.lives(args.world, args.kill, &mut Random::new(args.loader.seed, 0), &console)?;
+    if let Some(fault) = args.plant {
+        plant(fault, &mut lives)?;
+    }
+    let judgement = Judgement::of(&run, &lives, &console)?;
+    console.say(describe(args, &lives, &judgement))?;
+    console.json(&judgement)?;
+    match judgement.is_right {
+        true => Ok(()),
+        false => {
+            let next = match args.plant {
+                Some(_) => "as it should be: a fault was planted",
+                None => "please report it, with what `forebay verify` printed",
+            };
+            Err(Error::new(ErrorKind::Internal, "what came is not what was planned").hint(next))
+        }
+    }
+}
+
+/// The options of a rank, but for its shard: a step has the same rows on any number of ranks.
+fn spec(args: &Args) -> LoaderSpec {
+    LoaderSpec {
+        // Images are compared as they are stored.
+        decode: Default::default(),
+        row_id: true,
+        global_batch_size: Some(args.loader.batch_size.saturating_mul(args.world.into())),
+        threads: Some((machine::processors() / args.world).max(1) as usize),
+        epochs: Some(args.epochs),
+        ..args.loader.spec(Shard::default())
+    }
+}
+
+/// Alters what came in a step in the middle.
+fn plant(fault: Fault, lives: &mut [Life]) -> Result<()> {
+    let mut batches: Vec<_> = lives
+        .iter_mut()
+        .flat_map(|life| &mut life.steps)
+        .flat_map(|step| &mut step.ranks)
+        .filter(|rows| rows.len() > 1)
+        .collect();
+    let middle = batches.len() / 2;
+    let Some(rows) = batches.get_mut(middle) else {
+        return Err(Error::invalid("no batch has two rows").hint("use a larger `batch_size`"));
+    };
+    match fault {
+        Fault::Duplicate => rows.push(rows[0]),
+        Fault::Loss => drop(rows.pop()),
+        Fault::Swap => rows.swap(0, 1),
+    }
+    Ok(())
+}
+
+fn describe(args: &Args, lives: &[Life], judgement: &Judgement) -> String {
+    let worlds: Vec<_> = lives.iter().map(|life| count(life.world.into())).collect();
+    let killed = match lives.len() - 1 {
+        0 => String::new(),
+        times => {
+            format!(", killed {} and resumed on {}", counted(times as u64, "time"), worlds[1..].join(", "))
+        }
+    };
+    let Judgement { rows, order, contents, .. } = judgement;
+    let mut text = format!(
+        "{} of {} in {} of {} rows, on {}{killed}\n",
+        counted(args.epochs, "epoch"),
+        counted(rows.stored, "row"),
+        counted(order.steps, "step"),
+        count(args.loader.batch_size * u64::from(args.world)),
+        counted(args.world.into(), "rank"),
+    );
+    let as_planned = |found: u64, planned: u64| match found == planned {
+        true => count(found),
+        false => format!("{} instead of {}", count(found), count(planned)),
+    };
+    text += &format!(
+        "rows            {} once, {} twice or more, {} never: {}\n",
+        count(rows.once),
+        as_planned(rows.more, rows.planned_more),
+        as_planned(rows.never, rows.planned_never),
+        if rows.are_planned() { "as planned" } else { "NOT as planned" },
+    );
+    text += &match &order.first_difference {
+        None => "order           as planned, in each step of each rank\n".to_owned(),
+        Some(first) => format!(
+            "order           NOT as planned in {}; the first is {first}\n",
+            counted(order.differing_batches, "batch")
+        ),
+    };
+    text + &match contents.differing {
+        0 => format!("contents        as stored, in each of {}", counted(contents.compared, "delivered row")),
+        more => format!(
+            "contents        NOT as stored in {} of {}",
+            counted(more, "delivered row"),
+            count(contents.compared)
+        ),
+    }
+}

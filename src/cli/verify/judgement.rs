@@ -1,0 +1,184 @@
+//! What came, held against the plan and against the rows as they are stored.
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::lives::{Life, Run};
+use super::rank::{self, Row};
+use crate::cli::console::Console;
+use crate::{LoaderSpec, Result, RowId, Shard, Shuffle};
+
+/// The verdict of `forebay verify`.
+#[derive(Serialize)]
+pub(super) struct Judgement {
+    /// Whether rows, order and contents are all as they should be.
+    pub(super) is_right: bool,
+    /// Ranks of each life.
+    pub(super) worlds: Vec<u32>,
+    pub(super) rows: Rows,
+    pub(super) order: Order,
+    pub(super) contents: Contents,
+}
+
+/// How often rows came, over all epochs.
+#[derive(Default, Serialize)]
+pub(super) struct Rows {
+    /// Rows of the data set.
+    pub(super) stored: u64,
+    pub(super) once: u64,
+    pub(super) more: u64,
+    pub(super) never: u64,
+    /// Rows that the plan repeats, to keep ranks equal.
+    pub(super) planned_more: u64,
+    /// Rows that the plan leaves out, with `--drop-last`.
+    pub(super) planned_never: u64,
+}
+
+/// Whether each batch had the rows that were planned for it, in that order.
+#[derive(Default, Serialize)]
+pub(super) struct Order {
+    pub(super) steps: u64,
+    pub(super) differing_batches: u64,
+    pub(super) first_difference: Option<String>,
+}
+
+/// Whether the values of each row were those that are stored.
+#[derive(Default, Serialize)]
+pub(super) struct Contents {
+    pub(super) compared: u64,
+    pub(super) differing: u64,
+}
+
+/// By row, how often it came and how often that was planned.
+type Counts = HashMap<i64, (u32, u32)>;
+
+impl Rows {
+    pub(super) fn are_planned(&self) -> bool {
+        (self.more, self.never) == (self.planned_more, self.planned_never)
+    }
+
+    /// Counts the rows of an epoch.
+    fn add(&mut self, counts: &Counts) {
+        for &(came, planned) in counts.values() {
+            match came {
+                0 => self.never += 1,
+                1 => self.once += 1,
+                _ => self.more += 1,
+            }
+            self.planned_more += u64::from(planned > 1);
+            self.planned_never += u64::from(planned == 0);
+        }
+    }
+}
+
+impl Judgement {
+    pub(super) fn of(run: &Run, lives: &[Life], console: &Console) -> Result<Judgement> {
+        let stored = stored(run, console)?;
+        let (mut order, mut contents) = (Order::default(), Contents::default());
+        let of_epoch = || stored.keys().map(|id| (*id, (0, 0))).collect();
+        let mut counts: Vec<Counts> = (0..run.epochs).map(|_| of_epoch()).collect();
+        for life in lives {
+            order.steps += life.steps.len() as u64;
+            for step in &life.steps {
+                for row in step.ranks.iter().flatten() {
+                    if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
+                        of_epoch.entry(row.id).or_default().0 += 1;
+                    }
+                    contents.compared += 1;
+                    contents.differing += u64::from(stored.get(&row.id) != Some(&row.hash));
+                }
+            }
+            order.follow(run, life, &mut counts)?;
+        }
+        let mut rows = Rows { stored: stored.len() as u64, ..Rows::default() };
+        counts.iter().for_each(|of_epoch| rows.add(of_epoch));
+        Ok(Judgement {
+            is_right: rows.are_planned() && order.differing_batches == 0 && contents.differing == 0,
+            worlds: lives.iter().map(|life| life.world).collect(),
+            rows,
+            order,
+            contents,
+        })
+    }
+}
+
+impl Order {
+    /// Holds what came in a life against the plan, and counts in `counts` what was planned for its steps.
+    fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
+        let spec = LoaderSpec { threads: Some(1), cache: None, ..run.of_rank(0, life.world)? };
+        let loader = run.dataset.loader().spec(spec).build()?;
+        life.from.as_ref().map_or(Ok(()), |position| loader.restore(position))?;
+        let plan = loader.rewind();
+        let (mut planned, mut epoch, mut number) = (Vec::new(), None, 0);
+        for step in &life.steps {
+            if epoch != Some(step.epoch) {
+                epoch = Some(step.epoch);
+                let ranks = (0..life.world).map(|rank| plan.batches(step.epoch, rank));
+                planned = ranks.collect::<Result<Vec<_>>>()?;
+                number = match &life.from {
+                    Some(from) if from.epoch == step.epoch => {
+                        from.row / run.spec.global_batch_size.unwrap_or(1)
+                    }
+                    _ => 0,
+                };
+            }
+            for (rank, (came, planned)) in step.ranks.iter().zip(&mut planned).enumerate() {
+                let planned: Vec<i64> =
+                    planned.next().unwrap_or_default().iter().map(|row| row.id.get()).collect();
+                if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
+                    planned.iter().for_each(|id| of_epoch.entry(*id).or_default().1 += 1);
+                }
+                if !came.iter().map(|row| &row.id).eq(&planned) {
+                    self.differing_batches += 1;
+                    self.first_difference.get_or_insert_with(|| {
+                        let (epoch, what) = (step.epoch, first_difference(run, came, &planned));
+                        format!("in epoch {epoch}, step {number}, rank {rank} of {}: {what}", life.world)
+                    });
+                }
+            }
+            number += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The first row of a batch that is not the planned one, in words.
+fn first_difference(run: &Run, came: &[Row], planned: &[i64]) -> String {
+    let place = |id: i64| match run.dataset.row(RowId::new(id)) {
+        Some(place) => place.to_string(),
+        None => format!("a row that is not stored, {id}"),
+    };
+    let differs = |at: &usize| came.get(*at).map(|row| row.id) != planned.get(*at).copied();
+    let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
+    match (came.get(at), planned.get(at)) {
+        (Some(row), Some(id)) => {
+            format!("row {at} of the batch is {}, planned was {}", place(row.id), place(*id))
+        }
+        (Some(row), None) => format!("{} came, for which no row was planned", place(row.id)),
+        (None, Some(id)) => format!("{} did not come", place(*id)),
+        (None, None) => String::new(),
+    }
+}
+
+/// All rows of the run as they are stored: their numbers, and hashes of their values.
+fn stored(run: &Run, console: &Console) -> Result<HashMap<i64, u64>> {
+    let LoaderSpec { columns, memory, .. } = run.spec.clone();
+    let spec = LoaderSpec {
+        columns,
+        memory,
+        row_id: true,
+        shuffle: Shuffle::stored(),
+        shard: Shard::default(),
+        epochs: Some(1),
+        ..LoaderSpec::default()
+    };
+    let loader = run.dataset.loader().spec(spec).build()?;
+    let mut progress = console.progress("reading as stored", "steps", loader.len());
+    let mut stored = HashMap::new();
+    for batch in loader.epoch(0) {
+        stored.extend(rank::rows(&batch?)?.into_iter().map(|row| (row.id, row.hash)));
+        progress.advance(1);
+    }
+    Ok(stored)
+}
