@@ -260,7 +260,7 @@ fn a_run_that_is_resumed_on_other_worlds_has_the_steps_of_one_that_was_not() {
     let on = |world: u32, position: Option<&Position>| {
         let start = |rank| {
             let cache = DiskCache::open(cached.path().join("rows"), 1 << 30).unwrap();
-            let builder = loader(&dir).threads(1 + world as usize % 3).shuffle(shuffle.clone());
+            let builder = loader(&dir).threads(1 + world as usize % 3).shuffle(shuffle);
             let builder = if world.is_multiple_of(2) { builder.cache(cache) } else { builder };
             let loader = builder.global_batch_size(GLOBAL).shard(shard(rank, world)).build().unwrap();
             position.inspect(|position| loader.restore(position).unwrap());

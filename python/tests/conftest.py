@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +16,14 @@ import pytest
 import forebay as fb
 
 ROWS = 1_000
+
+
+def pytest_sessionstart() -> None:
+    """Says in a sentence why nothing would be cached, rather than in a dozen failures."""
+    folder = tempfile.gettempdir()
+    disk = shutil.disk_usage(folder)
+    if disk.free < disk.total / 10 + (1 << 30):
+        pytest.exit(f"a cache leaves a tenth of the disk free, and no more is free here: make room in {folder}", 3)
 
 
 @pytest.fixture(scope="session")
