@@ -209,6 +209,11 @@ impl<'a> Compact<'a> {
     }
 
     fn varint(&mut self) -> Option<u64> {
+        // Most are short.
+        if let Some((&byte @ ..0x80, rest)) = self.rest.split_first() {
+            self.rest = rest;
+            return Some(byte.into());
+        }
         let mut value = 0u64;
         for place in 0..LONGEST_VARINT {
             let byte = self.byte()?;

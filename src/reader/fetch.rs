@@ -356,7 +356,10 @@ impl Fetcher {
         let ranges = parts.iter().map(|part| {
             let group = part.group as usize;
             let file = self.catalog.groups[group].file;
-            Ok((&self.catalog.files[file], self.ranges(group, self.pages_of(part))?))
+            let ranges = self.ranges(group, self.pages_of(part))?;
+            // In one piece where no column outlives the others: a column chunk of a small row group is some hundred bytes.
+            let ranges = if self.projection.keeps_bytes() { ranges } else { joined(ranges) };
+            Ok((&self.catalog.files[file], ranges))
         });
         let Ok(ranges) = ranges.collect::<Result<Vec<_>>>() else {
             // One by one it shows which it was.
@@ -388,6 +391,18 @@ impl Fetcher {
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }
+}
+
+/// The same bytes with ranges that follow each other as one.
+fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(1);
+    for range in ranges {
+        match joined.last_mut().filter(|last| last.end == range.start) {
+            Some(last) => last.end = range.end,
+            None => joined.push(range),
+        }
+    }
+    joined
 }
 
 /// Row groups that are fetched in a task of their own, while those before them wait to be decoded. A future that is not

@@ -30,7 +30,8 @@ pub(super) struct FetchedRows<'a> {
     pub(super) group: usize,
     /// Rows outside of it are not decoded; `None` takes all.
     pub(super) selection: Option<&'a RowSelection>,
-    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, or of [`GroupPages::ranges`].
+    /// Exactly the bytes of [`Catalog::byte_ranges`] for the group and the projection, which may be joined, or of
+    /// [`GroupPages::ranges`].
     pub(super) chunks: Vec<(Range<u64>, Bytes)>,
     /// The pages that were fetched, where these are not all. They hold the selection.
     pub(super) pages: Option<&'a GroupPages>,
@@ -250,8 +251,13 @@ impl<'a> RowGroupReader<'a> {
             }
         }
         for (range, bytes) in mended {
-            if let Some(chunk) = self.chunks.iter_mut().find(|(have, _)| *have == range) {
-                chunk.1 = bytes;
+            match self.chunks.iter_mut().find(|(have, _)| *have == range) {
+                Some(chunk) => chunk.1 = bytes,
+                // A part of what was fetched: it is found before that.
+                None => {
+                    let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
+                    self.chunks.insert(after, (range, bytes));
+                }
             }
         }
         // Pages that were put together are under the first of them, and no longer where they were fetched.

@@ -306,7 +306,7 @@ fn levels(runs: &[u8], width: u32, count: usize, out: &mut Vec<u8>) -> Option<()
     Runs::new(runs, width)?.each(count, |run| {
         match run {
             Run::Repeated(level, count) => out.resize(out.len() + count, u8::try_from(level).ok()?),
-            Run::Packed(packed, count) => unpack(packed, width, count, |levels| {
+            Run::Packed(packed, count) => unpack(packed, width, count, |levels: &[u32]| {
                 out.extend(levels.iter().map(|level| *level as u8));
                 Some(())
             })?,

@@ -2,27 +2,76 @@
 //! are stored so ("RLE" in the format's documents, of which bit-packing is a part).
 
 use std::cmp::min;
+use std::marker::PhantomData;
 
 use crate::reader::pages::varint;
 
 /// Numbers in a group of a packed run.
 pub(super) const GROUP: usize = 8;
 
-/// Bytes of the word that packed numbers are read through.
-const WORD: usize = size_of::<u64>();
-
 /// Numbers that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
-/// Bytes in which each number of a group has a word, whatever the width.
-const WINDOW: usize = (GROUP - 1) * WIDEST as usize / 8 + WORD;
-
-/// The widest numbers that fit a word wherever they begin in its first byte.
-pub(super) const WIDEST: u32 = u64::BITS - 8;
-
-macro_rules! widths {
-    ($($width:literal)*) => { [$(groups::<$width>),*] };
+/// The word that packed numbers are read through, and that each becomes. The narrower one is twice as fast where the numbers
+/// fit it.
+pub(super) trait Word: Copy + Default + 'static {
+    /// The widest numbers that fit the word wherever they begin in its first byte.
+    const WIDEST: u32;
+    /// Functions by the width of the numbers: where the compiler knows it, it knows all shifts.
+    const UNPACK: &'static [Unpack<Self>];
 }
+
+/// Unpacks groups of numbers of one width.
+type Unpack<T> = fn(&[u8], &mut [[T; GROUP]]);
+
+/// Bytes of the window in which each number of a group has a word.
+const fn window_bytes(widest: usize, word: usize) -> usize {
+    (GROUP - 1) * widest / 8 + word
+}
+
+/// A word of a type, with a function for each width up to the widest.
+macro_rules! word {
+    ($word:ident, $widest:literal, $($width:literal)*) => {
+        impl Word for $word {
+            const WIDEST: u32 = $widest;
+            const UNPACK: &'static [Unpack<Self>] = &[$(Packed::<$word, $width>::groups),*];
+        }
+
+        impl<const WIDTH: usize> Packed<$word, WIDTH> {
+            fn groups(packed: &[u8], groups: &mut [[$word; GROUP]]) {
+                for (at, numbers) in groups.iter_mut().enumerate() {
+                    let packed = &packed[at * WIDTH..];
+                    match packed.first_chunk() {
+                        Some(window) => Self::group(window, numbers),
+                        None => {
+                            let mut window = [0; window_bytes($widest, size_of::<$word>())];
+                            window[..packed.len()].copy_from_slice(packed);
+                            Self::group(&window, numbers);
+                        }
+                    }
+                }
+            }
+
+            fn group(window: &[u8; window_bytes($widest, size_of::<$word>())], numbers: &mut [$word; GROUP]) {
+                for (at, number) in numbers.iter_mut().enumerate() {
+                    let bit = at * WIDTH;
+                    let word = window[bit / 8..].first_chunk().map_or(0, |word| $word::from_le_bytes(*word));
+                    *number = (word >> (bit % 8)) & ((1 << WIDTH) - 1);
+                }
+            }
+        }
+    };
+}
+
+/// Numbers of a width, in words of a type.
+struct Packed<T, const WIDTH: usize>(PhantomData<T>);
+
+word!(u32, 25, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25);
+word!(
+    u64, 56,
+    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28
+    29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
+);
 
 /// The runs of a stream, until it ends or makes no sense.
 pub(super) struct Runs<'a> {
@@ -83,19 +132,19 @@ impl Run<'_> {
 }
 
 /// Calls `each` for the first `count` numbers of `width` bits, [`STEP`] at a time, until that returns `None`. `None` as well
-/// if there are too few bytes.
-pub(super) fn unpack(
+/// if there are too few bytes, or a word does not hold such a number.
+pub(super) fn unpack<T: Word>(
     packed: &[u8],
     width: u32,
     count: usize,
-    mut each: impl FnMut(&[u64]) -> Option<()>,
+    mut each: impl FnMut(&[T]) -> Option<()>,
 ) -> Option<()> {
-    let unpack = *UNPACK.get(width as usize)?;
+    let unpack = *T::UNPACK.get(width as usize)?;
     // A group takes as many bytes as one of its numbers has bits.
     if count.div_ceil(GROUP).checked_mul(width as usize)? > packed.len() {
         return None;
     }
-    let mut numbers = [[0; GROUP]; STEP / GROUP];
+    let mut numbers = [[T::default(); GROUP]; STEP / GROUP];
     for done in (0..count).step_by(STEP) {
         let wanted = min(STEP, count - done);
         unpack(&packed[done / GROUP * width as usize..], &mut numbers[..wanted.div_ceil(GROUP)]);
@@ -104,52 +153,18 @@ pub(super) fn unpack(
     Some(())
 }
 
-/// Unpacks groups of numbers of one width.
-type Unpack = fn(&[u8], &mut [[u64; GROUP]]);
-
-/// The functions for all widths from 0 on: where the width is known to the compiler, so are all shifts.
-static UNPACK: [Unpack; WIDEST as usize + 1] = widths!(
-    0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28
-    29 30 31 32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56
-);
-
-fn groups<const WIDTH: usize>(packed: &[u8], groups: &mut [[u64; GROUP]]) {
-    for (at, numbers) in groups.iter_mut().enumerate() {
-        let packed = &packed[at * WIDTH..];
-        match packed.first_chunk() {
-            Some(window) => group::<WIDTH>(window, numbers),
-            None => {
-                let mut window = [0; WINDOW];
-                window[..packed.len()].copy_from_slice(packed);
-                group::<WIDTH>(&window, numbers);
-            }
-        }
-    }
-}
-
-fn group<const WIDTH: usize>(window: &[u8; WINDOW], numbers: &mut [u64; GROUP]) {
-    for (at, number) in numbers.iter_mut().enumerate() {
-        let bit = at * WIDTH;
-        *number = (word(window, bit / 8) >> (bit % 8)) & ((1 << WIDTH) - 1);
-    }
-}
-
 /// The 57 bits and more from a bit on.
 pub(super) fn bits(bytes: &[u8], at: usize) -> u64 {
     let tail = bytes.get(at >> 3..).unwrap_or_default();
     let word = match tail.first_chunk() {
         Some(word) => u64::from_le_bytes(*word),
         None => {
-            let mut padded = [0; WORD];
+            let mut padded = [0; size_of::<u64>()];
             padded[..tail.len()].copy_from_slice(tail);
             u64::from_le_bytes(padded)
         }
     };
     word >> (at & 7)
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes[at..].first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 #[cfg(test)]
@@ -167,24 +182,33 @@ mod tests {
         bytes
     }
 
-    #[test]
-    fn numbers_of_every_width_come_out_as_they_went_in() {
-        for width in 0..=WIDEST {
+    /// Unpacks numbers of every width that a word holds.
+    fn check<T: Word>()
+    where
+        u64: From<T>,
+    {
+        for width in 0..=T::WIDEST {
             let mask = (1u64 << width) - 1;
             let numbers: Vec<u64> =
                 (1..=400u64).map(|at| at.wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask).collect();
             let bytes = packed(&numbers, width);
             for count in [1, 7, 8, 9, 41, 128, 136, 399, 400] {
                 let mut found = Vec::new();
-                let whole = unpack(&bytes, width, count, |numbers| {
-                    found.extend(numbers);
+                let whole = unpack(&bytes, width, count, |numbers: &[T]| {
+                    found.extend(numbers.iter().map(|number| u64::from(*number)));
                     Some(())
                 });
                 assert_eq!((whole, &found[..]), (Some(()), &numbers[..count]), "{width} bits");
             }
-            assert_eq!(unpack(&bytes, width, 401, |_| Some(())).is_none(), width > 0);
+            assert_eq!(unpack(&bytes, width, 401, |_: &[T]| Some(())).is_none(), width > 0);
         }
-        assert!(unpack(&[0; 1_000], WIDEST + 1, 8, |_| Some(())).is_none());
+        assert!(unpack(&[0; 1_000], T::WIDEST + 1, 8, |_: &[T]| Some(())).is_none());
+    }
+
+    #[test]
+    fn numbers_of_every_width_come_out_as_they_went_in() {
+        check::<u32>();
+        check::<u64>();
     }
 
     #[test]

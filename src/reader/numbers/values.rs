@@ -1,6 +1,6 @@
 //! The values of a page, in each of the encodings of numbers. `None` is for whatever is unusual about them.
 
-use super::runs::{Run, Runs, unpack};
+use super::runs::{Run, Runs, Word, unpack};
 use super::{Inflater, Memory, Scratch};
 use crate::arrow::datatypes::ArrowNativeType;
 use crate::reader::pages::varint;
@@ -95,19 +95,29 @@ pub(super) fn indexed<T: Value>(
                     (usize::from(most) < dictionary.len()).then_some(())?;
                     out.extend(indices.iter().map(|index| of_bytes[usize::from(*index)]));
                 }
-                None => unpack(packed, width, count, |indices| {
-                    // One look at the largest for all of them.
-                    let most = indices.iter().fold(0, |most, index| most.max(*index));
-                    if most >= dictionary.len() as u64 {
-                        return None;
-                    }
-                    out.extend(indices.iter().map(|index| dictionary[*index as usize]));
-                    Some(())
-                })?,
+                None if width <= u32::WIDEST => {
+                    unpack(packed, width, count, |indices: &[u32]| look_up(indices, dictionary, out))?;
+                }
+                None => unpack(packed, width, count, |indices: &[u64]| look_up(indices, dictionary, out))?,
             },
         }
         Some(())
     })
+}
+
+/// Appends the values of a dictionary at these indices; `None` if it does not have them all.
+fn look_up<T: Value, I: Word + Ord + Into<u64>>(
+    indices: &[I],
+    dictionary: &[T],
+    out: &mut Vec<T>,
+) -> Option<()> {
+    // One look at the largest for all of them.
+    let most = indices.iter().fold(I::default(), |most, index| most.max(*index));
+    if most.into() >= dictionary.len() as u64 {
+        return None;
+    }
+    out.extend(indices.iter().map(|index| dictionary[(*index).into() as usize]));
+    Some(())
 }
 
 /// Appends `count` values whose first bytes lie side by side, then their second ones, and so on (`BYTE_STREAM_SPLIT`).
@@ -152,13 +162,20 @@ pub(super) fn differences<T: Value>(bytes: &[u8], count: usize, out: &mut Vec<T>
             }
             let wanted = left.min(values);
             let (packed, after) = rest.split_at_checked(values.checked_mul(usize::from(width))? / 8)?;
-            unpack(packed, u32::from(width), wanted, |differences| {
-                for difference in differences {
-                    value = value.wrapping_add(least).wrapping_add(*difference);
-                    out.push(T::from_bits(value));
-                }
-                Some(())
-            })?;
+            let mut add = |difference: u64| {
+                value = value.wrapping_add(least).wrapping_add(difference);
+                out.push(T::from_bits(value));
+            };
+            match u32::from(width) {
+                width @ 0..=u32::WIDEST => unpack(packed, width, wanted, |differences: &[u32]| {
+                    differences.iter().for_each(|difference| add(u64::from(*difference)));
+                    Some(())
+                })?,
+                width => unpack(packed, width, wanted, |differences: &[u64]| {
+                    differences.iter().for_each(|difference| add(*difference));
+                    Some(())
+                })?,
+            }
             rest = after;
             left -= wanted;
         }
