@@ -191,6 +191,10 @@ impl Lists {
         if !are_items || self.starts.len() == self.begin.0 {
             return None;
         }
+        if defined.iter().fold(true, |all, level| all & (*level == value)) {
+            self.items.append(true, STEP);
+            return Some(STEP);
+        }
         let valid = (0..STEP).fold(0, |valid, at| valid | u64::from(defined[at] == value) << at);
         self.items.append_run(Run::Packed(&valid.to_le_bytes(), STEP))
     }
