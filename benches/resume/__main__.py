@@ -35,10 +35,11 @@ NEEDS = {
     "transformers": ("transformers", "Transformers Trainer"),
     "keras": ("keras", "Keras fit"),
     "ray": ("ray", "Ray Train"),
+    "spark": ("pyspark", "Spark TorchDistributor"),
 }
 
 #: Trainers that start their own processes.
-STARTERS = ("ray",)
+STARTERS = ("ray", "spark")
 
 #: Keras on PyTorch has no processes of its own.
 WORLDS = {"keras": (1,)}

@@ -350,6 +350,35 @@ def ray(given):
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def spark(given):
+    """As with Ray. Its guide has the loop and the loader of a plain one."""
+    from pyspark.ml.torch.distributor import TorchDistributor
+    from pyspark.sql import SparkSession
+
+    import forebay as fb
+
+    def train_function(given, data):
+        sys.path.append(os.path.dirname(given.loops))
+        from loops import Job, plain
+
+        job = Job(given)
+        job.data = data
+        plain(job)
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    data = given.data
+    if given.source == "forebay":
+        data = fb.spark.dataset(session.read.parquet(data), Path(given.folder, "written"))
+    try:
+        TorchDistributor(num_processes=given.world, local_mode=True, use_gpu=False).run(train_function, given, data)
+    except RuntimeError:
+        if given.resume:
+            raise
+        session.stop()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 TRAINERS = {
     "plain": plain,
     "stateful": stateful,
@@ -358,6 +387,7 @@ TRAINERS = {
     "transformers": transformers,
     "keras": keras,
     "ray": ray,
+    "spark": spark,
 }
 
 if __name__ == "__main__":
@@ -371,4 +401,4 @@ if __name__ == "__main__":
     parser.add_argument("--world", type=int, default=1, help="workers, of a trainer that starts them itself")
     given = parser.parse_args()
     given.loops = os.path.abspath(__file__)
-    TRAINERS[given.trainer](given if given.trainer == "ray" else Job(given))
+    TRAINERS[given.trainer](given if given.trainer in ("ray", "spark") else Job(given))

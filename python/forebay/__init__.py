@@ -5,8 +5,9 @@
 :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
 :func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
 
-``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.keras``,
-``forebay.tf`` and ``forebay.jax`` are imported when they are first used, and need the framework that they are named for.
+``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
+``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are first
+used, and need the framework that they are named for.
 ``forebay.adapters`` is for other frameworks, ``forebay.errors`` has the exceptions, ``forebay.types`` the types for
 annotations.
 
@@ -163,7 +164,7 @@ for _class in (
     _class.__module__ = "forebay"
 Hash.__module__ = Vocabulary.__module__ = rng.__module__ = "forebay"
 
-_FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "tf", "torch")
+_FRAMEWORKS = ("accelerate", "hf", "jax", "keras", "lightning", "ray", "rich", "spark", "tf", "torch", "tqdm")
 
 
 def __getattr__(name: str) -> Any:

@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .adapters import Batches, columns
+from .adapters import Batches, check_loader, columns
 from .errors import InvalidError
 from .frameworks import missing
+from .shard import Ranges, Shard, place_of
+from .values import whole
 
 try:
     import jax
@@ -31,14 +33,12 @@ if TYPE_CHECKING:
 
 __all__ = ["batches"]
 
-#: Batches sent to the device before the training step asks for them.
-AHEAD = 1
-
-
-def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batches[dict[str, Any]]:
+def batches(
+    train: Loader, *, device: Any = None, sharding: Any = None, ahead: int = 1
+) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of ``jax.Array``, one epoch per iteration.
 
-    Copies to an accelerator begin one batch ahead of the training step; on the CPU, JAX shares the batch's memory where
+    Copies to an accelerator begin ahead of the training step; on the CPU, JAX shares the batch's memory where
     its alignment allows. As always in JAX, 64-bit numbers become 32-bit ones unless ``jax_enable_x64`` is set. Types
     that JAX does not have stay as they are: text and bytes are arrays of objects, times are numpy arrays, lists of
     differing lengths are :class:`forebay.Ragged`.
@@ -50,8 +50,10 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
     device : jax.Device, optional
         Device to place the arrays on. Default: JAX's own choice.
     sharding : jax.sharding.Sharding, optional
-        With several processes, the sharding of the global batch, of which each loader has its part. Not with
-        ``device``.
+        With several processes, the sharding of the global batch, of which each loader has its part: that of
+        :meth:`forebay.Shard.from_sharding`. Not with ``device``.
+    ahead : int, default 1
+        Batches to copy to the device before the training step asks for them. Without effect on the CPU.
 
     Returns
     -------
@@ -61,8 +63,8 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
     Raises
     ------
     InvalidError
-        ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is something else than JAX's, or both are
-        given.
+        ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is something else than JAX's, both are
+        given, the shard of ``train`` is not one of ``sharding``, or ``ahead`` is not an int of at least 0.
 
     Examples
     --------
@@ -75,8 +77,9 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
         raise InvalidError("device and sharding were both given (pass one of them)")
     if not (device is None or isinstance(device, jax.Device)):
         raise InvalidError(f"device must be a jax.Device, got {device!r} (pass one of jax.devices())")
-    if not (sharding is None or isinstance(sharding, jax.sharding.Sharding)):
-        raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
+    whole(ahead, "ahead", 0)
+    if sharding is not None:
+        _check_sharding(check_loader(train), sharding)
 
     def convert(batch: Mapping[str, Any]) -> dict[str, Any]:
         return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}
@@ -84,7 +87,42 @@ def batches(train: Loader, *, device: Any = None, sharding: Any = None) -> Batch
     on_host = sharding is None and (device or jax.devices()[0]).platform == "cpu"
     if on_host:
         return Batches(train, convert)
-    return Batches(train, convert, ahead=AHEAD, copied=_bytes)
+    return Batches(train, convert, ahead=ahead, copied=_bytes)
+
+
+def rows_of_processes(sharding: Any) -> tuple[int, dict[int, Ranges]]:
+    """The number of this process, and the rows of a batch that the devices of each process of a sharding hold."""
+    _check_kind(sharding)
+    if isinstance(sharding, jax.sharding.NamedSharding):
+        # That of the rows alone: other dimensions have their own sizes.
+        first = sharding.spec[0] if len(sharding.spec) else None
+        sharding = jax.sharding.NamedSharding(sharding.mesh, jax.sharding.PartitionSpec(first))
+    # As many as any sharding of these devices divides.
+    total = len(sharding.device_set)
+    rows: dict[int, set[tuple[int, int]]] = {}
+    for device, (of_device, *_) in sharding.devices_indices_map((total,)).items():
+        start, stop, _ = of_device.indices(total)
+        rows.setdefault(device.process_index, set()).add((start, stop))
+    return jax.process_index(), {process: frozenset(ranges) for process, ranges in rows.items()}
+
+
+def _check_kind(sharding: Any) -> None:
+    if not isinstance(sharding, jax.sharding.Sharding):
+        raise InvalidError(f"sharding must be a jax.sharding.Sharding, got {sharding!r}")
+
+
+def _check_sharding(train: Loader, sharding: Any) -> None:
+    """Refuses a shard with which the parts of a global batch are not the parts that the sharding has."""
+    process, rows = rows_of_processes(sharding)
+    wanted = Shard(**place_of(process, rows))
+    given = train._arguments["shard"] or Shard(rank=0, world=1)
+    # A sharding of this process alone says nothing of the others. Where no two have the same rows, any order of the ranks
+    # is one.
+    if len(rows) > 1 and (given.world != wanted.world or (wanted.world < len(rows) and given.rank != wanted.rank)):
+        raise InvalidError(
+            f"the loader has {given!r}, and this sharding makes this process {wanted!r} (pass "
+            "shard=forebay.Shard.from_sharding(sharding))"
+        )
 
 
 def _bytes(batch: Mapping[str, Any]) -> int:

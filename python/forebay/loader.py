@@ -7,7 +7,7 @@ import json
 import os
 import warnings
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from . import _forebay
@@ -553,6 +553,48 @@ class Loader:
         state = self.state_dict()
         position = {f"{prefix}epoch": float(state["epoch"]), f"{prefix}row": float(state["row"])}
         return position | dict(numbers(self.stats().to_dict(), prefix))
+
+    def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
+        """Fills the cache before it is needed. Ends the epoch that is under way.
+
+        Row groups that are in the cache already are not fetched again, and those that do not fit are left out.
+
+        Parameters
+        ----------
+        share : bool, default False
+            Fill it with the row groups that this rank reads in the epoch that is under way or comes next, instead of
+            all. With a window, a rank reads other row groups in each epoch.
+        report : callable, optional
+            Called with the number of row groups that are done and of all, when it changes. :func:`forebay.tqdm.warm` and
+            :func:`forebay.rich.warm` show it.
+
+        Returns
+        -------
+        dict
+            What :meth:`stats` says of the cache: ``hits`` were there, ``misses`` were fetched, ``written`` were kept.
+
+        Raises
+        ------
+        InvalidError
+            The loader has no cache, ``share`` is not a bool, or ``report`` is not callable.
+        ForebayError
+            A row group cannot be read.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> train = fb.Loader("data/train/", cache=fb.DiskCache("cache/", max_bytes="1GB"))
+        >>> train.warm()["misses"]
+        8
+        >>> train.warm()["hits"]
+        8
+        """
+        if not isinstance(share, bool):
+            raise InvalidError(f"share must be True or False, got {share!r}")
+        if report is not None and not callable(report):
+            raise InvalidError(f"report must be callable, got {type(report).__qualname__}")
+        result: dict[str, Any] = json.loads(self._native.warm(share, report))
+        return result
 
     # State
 

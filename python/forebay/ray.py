@@ -1,4 +1,4 @@
-"""Ray Train: the share of a worker, and the position in its checkpoints.
+"""Ray Train: the share of a worker, the position in its checkpoints, and the caches of the nodes.
 
 A training function that is stopped, fails, or loses its machine begins again from the last checkpoint, on as many
 workers as there are then. Its loader resumes at the batch after the last one that was trained before that checkpoint.
@@ -32,14 +32,16 @@ from .loader import Loader
 from .shard import Shard
 
 try:
+    import ray
     import ray.train
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ImportError as error:
     raise missing("ray", "Ray Train", "ray", error) from error
 
 if TYPE_CHECKING:
     from .types import StateDict
 
-__all__ = ["report", "resume", "shard"]
+__all__ = ["report", "resume", "shard", "warm"]
 
 #: The file of a checkpoint that holds the position.
 POSITION = "forebay.json"
@@ -159,6 +161,73 @@ def report(
         with open(os.path.join(folder, POSITION), "w", encoding="utf-8") as file:
             json.dump(state, file)
         ray.train.report(dict(metrics), checkpoint=ray.train.Checkpoint.from_directory(folder))
+
+
+def warm(build: Callable[[], Loader]) -> list[dict[str, Any]]:
+    """Fills the caches of all nodes of the cluster at the same time, before they train.
+
+    Each node that has processors puts all rows of the data set into its own cache, as far as they fit: with a window, its
+    workers read other row groups in each epoch. Where the data set is larger than the disk of a node,
+    ``train.warm(share=True)`` in the training function fills the cache with what that worker reads in its next epoch.
+
+    Parameters
+    ----------
+    build : callable
+        Returns a loader with a cache, with the columns and images of training. It is called on each node, without a
+        shard.
+
+    Returns
+    -------
+    list of dict
+        For each node its ``node_id``, its ``address``, and what :meth:`forebay.Loader.warm` returned.
+
+    Raises
+    ------
+    InvalidError
+        ``build`` is not callable, does not return a loader, or the loader has no cache.
+    ForebayError
+        A row group cannot be read.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> def build():
+    ...     return fb.Loader("s3://acme/train/", cache=fb.DiskCache("/nvme/forebay", max_bytes="200GB"))
+    >>> def main():
+    ...     for node in fb.ray.warm(build):
+    ...         print(node["address"], node["written_bytes"])
+    """
+    if not callable(build):
+        raise InvalidError(
+            f"build must be a function that returns a loader, got {type(build).__qualname__} (pass lambda: "
+            "forebay.Loader(..., cache=...))"
+        )
+    if not ray.is_initialized():
+        ray.init()
+    nodes = [node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")]
+    tasks = [_fill.options(scheduling_strategy=_on(node)).remote(build) for node in nodes]
+    try:
+        filled = ray.get(tasks)
+    except BaseException:
+        # After an error or Ctrl-C, the others end too.
+        for task in tasks:
+            ray.cancel(task, force=True)
+        raise
+    return [
+        {"node_id": node["NodeID"], "address": node["NodeManagerAddress"], **stats}
+        for node, stats in zip(nodes, filled, strict=True)
+    ]
+
+
+def _on(node: dict[str, Any]) -> Any:
+    return NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+
+
+# Without a processor of its own: those of the node may all be taken, and the loader has threads.
+@ray.remote(num_cpus=0, max_retries=0)  # type: ignore[untyped-decorator]
+def _fill(build: Callable[[], Loader]) -> dict[str, Any]:
+    with check_loader(build()) as loader:
+        return loader.warm()
 
 
 def _context() -> Any:

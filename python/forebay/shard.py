@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from .errors import InvalidError
 from .values import whole
@@ -119,6 +120,42 @@ class Shard:
         _LOG.info("rank %d of %d, from %s (%s)", shard.rank, shard.world, said, launcher)
         return shard
 
+    @classmethod
+    def from_sharding(cls, sharding: Any) -> Shard:
+        """The share of this process of JAX, for global batches with this sharding.
+
+        Processes whose devices hold the same rows of a batch, such as those of one replica of a model that is split over
+        them, have the same rank and read the same rows.
+
+        Parameters
+        ----------
+        sharding : jax.sharding.Sharding
+            The sharding of a global batch. Its first dimension is that of the rows.
+
+        Returns
+        -------
+        Shard
+            The place of this process's rows in a batch, and how many such places there are.
+
+        Raises
+        ------
+        InvalidError
+            ``sharding`` is not a sharding of JAX, has no device of this process, or divides the rows so that two
+            processes share some of them and not all, or have different numbers of them.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import jax
+        >>> sharding = jax.sharding.NamedSharding(jax.make_mesh((1,), ("data",)), jax.sharding.PartitionSpec("data"))
+        >>> fb.Shard.from_sharding(sharding)
+        forebay.Shard(rank=0, world=1)
+        """
+        from .jax import rows_of_processes
+
+        process, rows = rows_of_processes(sharding)
+        return cls(**place_of(process, rows))
+
     def __repr__(self) -> str:
         return f"forebay.Shard(rank={self.rank}, world={self.world})"
 
@@ -128,3 +165,39 @@ def _nested(inner: Shard, outer: Shard) -> bool:
     if inner.world % outer.world:
         return False
     return inner.rank // (inner.world // outer.world) == outer.rank
+
+
+#: Rows of a batch, as ranges.
+Ranges = frozenset[tuple[int, int]]
+
+
+def place_of(process: int, rows: Mapping[int, Ranges]) -> dict[str, int]:
+    """Rank and world of a process, from the rows of a batch that each process has.
+
+    Raises
+    ------
+    InvalidError
+        Processes share some of their rows and not all, or have different numbers of rows.
+    """
+    if process not in rows:
+        raise InvalidError(
+            f"the sharding has no device of this process, {process} (make its mesh of devices of all processes)"
+        )
+    places = sorted(set(rows.values()), key=sorted)
+    owners: dict[tuple[int, int], int] = {}
+    for place, ranges in enumerate(places):
+        for one in ranges:
+            if owners.setdefault(one, place) != place:
+                first = min(at for at, has in rows.items() if has == places[owners[one]])
+                second = min(at for at, has in rows.items() if has == places[place])
+                raise InvalidError(
+                    f"processes {first} and {second} share some rows of a batch, and each has others (divide the rows "
+                    "so that two processes have the same rows or none in common)"
+                )
+    sizes = {sum(stop - start for start, stop in ranges) for ranges in places}
+    if len(sizes) > 1:
+        raise InvalidError(
+            f"the sharding gives processes from {min(sizes)} to {max(sizes)} parts of the rows of a batch (give each "
+            "as many)"
+        )
+    return {"rank": places.index(rows[process]), "world": len(places)}

@@ -11,13 +11,14 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .adapters import Batches, check_loader, pick
-from .errors import InvalidError, UnsupportedError
+from .errors import ClosedError, InvalidError, UnsupportedError
 from .frameworks import missing
 from .ragged import Ragged
 
@@ -29,7 +30,53 @@ except ImportError as error:
 if TYPE_CHECKING:
     from .loader import Loader
 
-__all__ = ["dataset"]
+__all__ = ["batches", "dataset"]
+
+
+def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
+    """The loader's batches as tensors, one epoch per iteration, for a training loop of one's own.
+
+    Each batch is one conversion without ``tf.data``, and the loader's state counts those that the training step received:
+    a run that is interrupted resumes at the next row.
+
+    Parameters
+    ----------
+    train : Loader
+        The loader.
+    x : str, list or dict, optional
+        Input columns: a name, or a list or dict of names. Default: a batch is a dict of all columns.
+    y : str, list or dict, optional
+        Target columns, likewise. Default: no target.
+
+    Returns
+    -------
+    Batches
+        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a :class:`forebay.Loader`, or ``y`` is given without ``x``.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label", "id"], batch_size=64)
+    >>> for x, y in fb.tf.batches(train, x="id", y="label"):
+    ...     print(x.shape, y.shape, train.state_dict()["row"])
+    (64,) (64,) 64
+    (64,) (64,) 128
+    (64,) (64,) 192
+    (64,) (64,) 0
+    """
+    check_loader(train)
+    if x is None and y is not None:
+        raise InvalidError("y was given without x (say which columns are the input)")
+
+    def convert(batch: Mapping[str, Any]) -> Any:
+        return tf.nest.map_structure(_tensor, _element({name: _value(batch[name]) for name in batch}, x, y))
+
+    return Batches(train, convert)
 
 
 def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: Any = None) -> Any:
@@ -38,7 +85,8 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of differing lengths
     are ragged tensors, text and bytes are strings, times are ``int64`` in the column's unit.
 
-    The loader's state counts what TensorFlow took, which may be a few batches more than the model got.
+    The loader's state counts what TensorFlow took, which may be a few batches more than the model got. :func:`batches`
+    counts exactly.
 
     Parameters
     ----------
@@ -82,7 +130,18 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
         return _element({name: _value(batch[name]) for name in batch}, x, y)
 
     batches: Batches[Any] = Batches(train, convert)
-    return tf.data.Dataset.from_generator(lambda: iter(batches), output_signature=output_signature)
+    known = weakref.ref(batches)
+
+    def generate() -> Iterator[Any]:
+        found = known()
+        if found is None:
+            raise ClosedError("the tf.data.Dataset of this iterator is gone (keep it while you iterate)")
+        return iter(found)
+
+    made = tf.data.Dataset.from_generator(generate, output_signature=output_signature)
+    # TensorFlow never forgets the function. The data set, and those that are made of it, keep the loader instead.
+    made._forebay_batches = batches
+    return made
 
 
 def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:
@@ -91,6 +150,10 @@ def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:
     # TensorFlow would stack the members of a list.
     x, y = (tuple(what) if isinstance(what, list) else what for what in (x, y))
     return pick(batch, x) if y is None else (pick(batch, x), pick(batch, y))
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
 
 
 def _value(value: Any) -> Any:

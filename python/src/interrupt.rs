@@ -1,5 +1,8 @@
 //! Long work of the library that Ctrl-C can interrupt.
 
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -27,5 +30,60 @@ pub(crate) fn interruptible<T: Send + 'static>(
             Err(RecvTimeoutError::Disconnected) => return Err(internal("opening ended without a result")),
         }
         receive = back;
+    }
+}
+
+/// How far long work is, and whether it is still wanted.
+#[derive(Debug, Default)]
+pub(crate) struct Advance {
+    done: AtomicU64,
+    of: AtomicU64,
+    is_unwanted: AtomicBool,
+}
+
+impl Advance {
+    /// Notes how far the work is; it breaks off if nobody waits for it.
+    pub(crate) fn note(&self, done: u64, of: u64) -> ControlFlow<()> {
+        self.done.store(done, Relaxed);
+        self.of.store(of, Relaxed);
+        if self.is_unwanted.load(Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+/// As [`interruptible`], for work that says how far it is: `report` is called with that whenever it changes. Ctrl-C, and an
+/// exception that `report` raises, end the work too.
+pub(crate) fn reported<T: Send + 'static>(
+    py: Python<'_>,
+    report: Option<&Bound<'_, PyAny>>,
+    work: impl FnOnce(&Advance) -> forebay::Result<T> + Send + 'static,
+) -> PyResult<T> {
+    let advance = Arc::new(Advance::default());
+    let its = advance.clone();
+    let (send, mut receive) = channel();
+    std::thread::Builder::new().name("forebay-warm".into()).spawn(move || send.send(work(&its)))?;
+    let mut told = (0, 0);
+    loop {
+        let (waited, back) = py.detach(move || (receive.recv_timeout(SLICE), receive));
+        receive = back;
+        let now = (advance.done.load(Relaxed), advance.of.load(Relaxed));
+        let mut goes_on = py.check_signals();
+        if let Some(report) = report
+            && goes_on.is_ok()
+            && now != told
+        {
+            told = now;
+            goes_on = report.call1(now).map(|_| ());
+        }
+        if let Err(raised) = goes_on {
+            advance.is_unwanted.store(true, Relaxed);
+            // It ends at the next check; its threads are not left behind.
+            py.detach(move || drop(receive.recv()));
+            return Err(raised);
+        }
+        match waited {
+            Ok(result) => return result.or_raise(py),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(internal("the work ended without a result")),
+        }
     }
 }

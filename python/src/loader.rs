@@ -10,7 +10,7 @@ use crate::dataset::opened;
 use crate::epoch::{Epoch, Step};
 use crate::errors::IntoPython;
 use crate::home::Home;
-use crate::interrupt::interruptible;
+use crate::interrupt::{interruptible, reported};
 use crate::options;
 use crate::schema::Schema;
 
@@ -151,6 +151,16 @@ impl Loader {
     /// The position of the training loop, as JSON.
     fn position(&self, py: Python<'_>) -> PyResult<String> {
         json(&self.loader.get(py)?.position()).or_raise(py)
+    }
+
+    /// Fills the cache, for all ranks or for this rank's `share` of the epoch that is under way or comes next; `report` is
+    /// called with the number of finished row groups and of all. Returns the statistics of the cache as JSON.
+    #[pyo3(signature = (share=false, report=None))]
+    fn warm(&self, py: Python<'_>, share: bool, report: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
+        let loader = self.loader.get(py)?.clone();
+        let stats =
+            reported(py, report, move |advance| loader.warm_until(share, |done, of| advance.note(done, of)))?;
+        json(&stats).or_raise(py)
     }
 
     /// Moves to a saved position.

@@ -127,8 +127,9 @@ def small(where: Path, **arguments: object) -> fb.Loader:
 
 @pytest.fixture(scope="session")
 def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with ``photos`` and ``held-out``, as the README and the examples want them."""
+    """A folder with ``photos``, ``held-out`` and ``clicks``, as the README and the examples want them."""
     folder = tmp_path_factory.mktemp("drawn")
     for name, rows, seed in (("photos", 400, 0), ("held-out", 100, 1)):
         assert fb.main(["synth", str(folder / name), "--rows", str(rows), "--seed", str(seed)]) == 0
+    assert fb.main(["synth", str(folder / "clicks"), "--rows", "4000", "--table"]) == 0
     return folder

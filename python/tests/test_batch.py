@@ -267,3 +267,21 @@ def test_batches_have_the_rows_that_were_written(plain: Path, table: pa.Table) -
             assert batch["name"].tolist() == [f"row {i}" for i in rows]
             assert (batch["f64"] == table["f64"].to_numpy()[rows]).all()
             assert [list(words) for words in batch["words"]] == [list(range(i % 5)) for i in rows]
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "duckdb"])
+def test_other_libraries_take_a_batch_by_the_capsule(plain: Path, library: str) -> None:
+    module = pytest.importorskip(library)
+    with small(plain, columns=["id", "name", "words", "vector"]) as train:
+        batch = next(iter(train))
+    want = pa.record_batch(batch).to_pylist()
+    if library == "pandas":
+        if not hasattr(module.DataFrame, "from_arrow"):
+            pytest.skip("pandas before 3.0")
+        rows = module.DataFrame.from_arrow(batch).to_dict("records")
+    elif library == "polars":
+        rows = module.from_arrow(batch.to_arrow()).to_dicts()
+    else:
+        relation = module.from_arrow(batch)
+        rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    assert [{**row, "words": list(row["words"]), "vector": list(row["vector"])} for row in rows] == want

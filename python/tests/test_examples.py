@@ -81,13 +81,17 @@ def test_keras_fits(drawn: Path) -> None:
         ("resume_accelerate.py", "accelerate", "trained to step 25, which is row 200 of epoch 2"),
         ("resume_transformers.py", "transformers", "trained to step 25, which is row 200 of epoch 2"),
         ("resume_ray.py", "ray", "trained to step 25, which is row 200 of its epoch"),
+        ("resume_jax.py", "jax", "trained to step 25, which is row 200 of epoch 2"),
+        ("resume_tensorflow.py", "tensorflow", "trained to step 25, which is row 200 of epoch 2"),
+        ("resume_spark.py", "pyspark", "trained to step 25, which is row 2000 of epoch 2"),
     ],
 )
 def test_a_trainer_resumes_where_it_stopped(
     drawn: Path, tmp_path: Path, example: str, framework: str, said: str
 ) -> None:
+    data = "clicks" if framework == "pyspark" else "photos"
     for steps in ("15", "25"):
-        text = run(example, str(drawn / "photos"), steps, cwd=tmp_path, framework=framework)
+        text = run(example, str(drawn / data), steps, cwd=tmp_path, framework=framework)
     assert said in text
 
 

@@ -229,6 +229,56 @@ def test_keras_learns(photos: Path, backend: str) -> None:
     assert done.stdout.strip() == f"learned {backend}"
 
 
+WEIGHTS = """
+    import sys
+    import numpy as np
+    import forebay as fb
+    import keras
+
+    weights = np.array([0.0, 1.0, 2.0, 5.0], "float32")
+    train = fb.Loader(sys.argv[1], columns=["label"], batch_size=32)
+    inputs = keras.layers.Input((1,))
+    model = keras.Model(inputs, keras.layers.Dense(4, kernel_initializer="zeros")(inputs))
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(keras.optimizers.SGD(0.0), loss)
+
+    def x(batch):
+        return batch["label"][:, None].astype("float32")
+
+    def fit(sample_weight=None, **more):
+        batches = fb.keras.batches(train, x=x, sample_weight=sample_weight)
+        return model.fit(batches, epochs=1, verbose=0, **more).history["loss"][0]
+
+    each = np.log(4.0)
+    found = {
+        "plain": fit(),
+        "sample": fit(lambda batch: weights[batch["label"]]),
+        "class": fit(class_weight=dict(enumerate(weights.tolist()))),
+        "other": fit(lambda batch: np.ones(len(batch["label"]), "float32")),
+    }
+    assert np.isclose(found["plain"], each) and np.isclose(found["other"], each), found
+    # A quarter of the rows each: on average 2, if Keras divides by the rows, as it does for both kinds of weights.
+    assert np.isclose(found["sample"], found["class"]) and not np.isclose(found["class"], each), found
+    print("weighed", keras.backend.backend())
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
+def test_keras_weighs_rows_and_classes(photos: Path, backend: str) -> None:
+    pytest.importorskip("keras")
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(WEIGHTS), str(photos)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == f"weighed {backend}"
+
+
 def test_jax_gets_arrays(plain: Path, photos: Path) -> None:
     jax = pytest.importorskip("jax")
     with small(plain) as train, small(plain) as again:
@@ -260,11 +310,30 @@ def test_tensorflow_gets_a_dataset(plain: Path) -> None:
             assert y.dtype == tf.int64
 
 
+def test_tensorflow_counts_what_the_step_got(plain: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    with small(plain) as train, small(plain) as again:
+        for batch, tensors in zip(again, fb.tf.batches(train), strict=True):
+            for name in ("id", "u8", "f16", "f32", "f64", "flag", "vector", "cell"):
+                assert isinstance(tensors[name], tf.Tensor)
+                assert tensors[name].numpy().tolist() == batch[name].tolist(), name
+            assert tensors["name"].numpy().tolist() == [name.encode() for name in batch["name"]]
+            assert tensors["words"].to_list() == [list(row) for row in batch["words"]]
+            assert tensors["when"].dtype == tf.int64
+            assert train.state_dict() == again.state_dict()
+        kept = [y for _, y in fb.tf.batches(train, x=["f32"], y="id")]
+        # They stay as they are when their batches are gone.
+        assert sorted(row for y in kept for row in y.numpy().tolist()) == list(range(1000))
+        with pytest.raises(fb.InvalidError, match="y was given without x"):
+            fb.tf.batches(train, y="id")
+
+
 @pytest.mark.parametrize(
-    "framework", ["torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers"]
+    "framework",
+    ["torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark", "tqdm", "rich"],
 )
 def test_a_missing_framework_is_named(framework: str) -> None:
-    module = {"tensorflow": "tf", "transformers": "hf"}.get(framework, framework)
+    module = {"tensorflow": "tf", "transformers": "hf", "pyspark": "spark"}.get(framework, framework)
     script = (
         f"import sys; sys.modules[{framework!r}] = None\n"
         "import forebay as fb\n"
@@ -298,7 +367,8 @@ def test_keras_without_its_backend_says_how_to_choose_another(tmp_path: Path, ba
 
 
 def test_importing_the_package_imports_no_framework() -> None:
-    frameworks = {"torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers"}
+    frameworks = {"torch", "keras", "jax", "tensorflow", "lightning", "accelerate", "transformers", "ray", "pyspark"}
+    frameworks |= {"tqdm", "rich"}
     script = f"import sys, forebay; print({frameworks} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout.strip() == "set()"

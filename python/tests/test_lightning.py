@@ -161,3 +161,49 @@ def test_positions_outlive_a_fit_and_loaders_do_not(plain: Path, tmp_path: Path)
     assert data.state_dict()["train"]["epoch"] == 3
     data.setup("fit")
     assert data.loaders["train"].state_dict()["epoch"] == 3
+
+
+@pytest.mark.parametrize("mode", ["min_size", "max_size_cycle", "sequential"])
+def test_loaders_are_combined_as_lightning_combines(plain: Path, tmp_path: Path, mode: str) -> None:
+    from lightning.pytorch.utilities import CombinedLoader
+
+    with small(plain, columns=["id"]) as long, small(plain, columns=["id"], batch_size=200) as short:
+        batches = {"long": fb.torch.batches(long), "short": fb.torch.batches(short)}
+        combined = CombinedLoader(batches, mode)
+        got = [batch for batch, _, _ in combined]
+        assert len(got) == {"min_size": 5, "max_size_cycle": 16, "sequential": 21}[mode]
+        if mode == "sequential":
+            rows = [row for batch in got[:16] for row in batch["id"].tolist()]
+            assert sorted(rows) == list(range(1000))
+        else:
+            rows = [row for batch in got[:5] for row in batch["short"]["id"].tolist()]
+            assert sorted(rows) == list(range(1000))
+        if mode != "sequential":
+            assert run(CombinedLoader(batches, mode), tmp_path)
+
+
+def test_fabric_carries_the_position_in_its_checkpoints(plain: Path, tmp_path: Path) -> None:
+    def loop(stop: int | None, resume: bool = False) -> list[list[int]]:
+        fabric = lightning.Fabric(accelerator="cpu", devices=1)
+        fabric.launch()
+        shard = fb.Shard(rank=fabric.global_rank, world=fabric.world_size)
+        train = small(plain, columns=["id"], shard=shard)
+        layer = torch.nn.Linear(1, 1)
+        model, optimizer = fabric.setup(layer, torch.optim.SGD(layer.parameters(), lr=0.0))
+        state = {"model": model, "optimizer": optimizer, "loader": train}
+        if resume:
+            fabric.load(tmp_path / "run.ckpt", state)
+        steps = []
+        with train:
+            while train.state_dict()["epoch"] < 2:
+                for batch in fb.torch.batches(train, device=fabric.device):
+                    fabric.backward(model(batch["id"][:, None].float()).mean())
+                    steps.append(batch["id"].tolist())
+                    if len(steps) == stop:
+                        fabric.save(tmp_path / "run.ckpt", state)
+                        return steps
+        return steps
+
+    want = loop(None)
+    for stop in (5, 16, 20):
+        assert loop(stop) + loop(None, resume=True) == want, stop

@@ -80,3 +80,32 @@ def test_a_worker_that_is_killed_is_replaced_and_resumes(tmp_path: Path, cluster
         after = (tmp_path / f"second-{rank}").read_text().splitlines()
         rows += " ".join(before[:5] + after).split()
     assert sorted(map(int, rows)) == list(range(240))
+
+
+def test_each_node_fills_its_own_cache(tmp_path: Path, cluster: Any) -> None:
+    pq.write_table(pa.table({"id": pa.array(range(240), pa.int64())}), tmp_path / "rows.parquet", row_group_size=20)
+
+    def build() -> fb.Loader:
+        import forebay as fb
+
+        cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GB")
+        return fb.Loader(tmp_path / "rows.parquet", cache=cache, threads=1)
+
+    (node,) = fb.ray.warm(build)
+    assert (node["misses"], node["written"]) == (12, 12)
+    assert node["node_id"] == ray.nodes()[0]["NodeID"]
+    (node,) = fb.ray.warm(build)
+    assert (node["hits"], node["misses"]) == (12, 0)
+    with build() as train:
+        assert sum(len(batch["id"]) for batch in train) == 240
+        assert train.stats().to_dict()["cache"]["misses"] == 0
+
+
+def test_a_cache_that_cannot_be_warmed_says_why(tmp_path: Path, cluster: Any) -> None:
+    pq.write_table(pa.table({"id": range(10)}), tmp_path / "0.parquet")
+    with pytest.raises(fb.InvalidError, match="build must be a function that returns a loader, got str"):
+        fb.ray.warm("train/")  # type: ignore[arg-type]
+    with pytest.raises(fb.InvalidError, match="there is no cache to warm"):
+        fb.ray.warm(lambda: fb.Loader(tmp_path))
+    with pytest.raises(fb.NotFoundError):
+        fb.ray.warm(lambda: fb.Loader(tmp_path / "nothing"))

@@ -23,16 +23,19 @@ PACKAGES = {
     "transformers": ["transformers", "accelerate"],
     "keras": ["keras", "torch"],
     "ray": ["ray", "torch"],
+    # Large, and not among what the tests install.
+    "spark": ["pyspark", "torch"],
 }
 
 CASES = [
-    *((trainer, 1, "middle") for trainer in PACKAGES),
+    *((trainer, 1, "middle") for trainer in PACKAGES if trainer != "spark"),
     ("plain", 2, "border"),
     ("stateful", 2, "middle"),
     ("lightning", 2, "border"),
     ("accelerate", 2, "middle"),
     ("transformers", 2, "middle"),
     ("ray", 2, "middle"),
+    ("spark", 2, "middle"),
 ]
 
 

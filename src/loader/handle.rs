@@ -349,7 +349,7 @@ impl Loader {
         self.inner.engine.check_usable()
     }
 
-    fn order(&self) -> OrderSpec {
+    pub(super) fn order(&self) -> OrderSpec {
         self.inner.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -357,7 +357,7 @@ impl Loader {
         OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone(), self.inner.denied.clone())
     }
 
-    fn split(&self, order: &OrderSpec) -> Split {
+    pub(super) fn split(&self, order: &OrderSpec) -> Split {
         let Inner { rows, spec, .. } = &*self.inner;
         Split {
             rows: *rows,

@@ -1,5 +1,7 @@
 //! Filling the cache before it is needed.
 
+use std::collections::HashSet;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +24,41 @@ impl Loader {
     ///
     /// # Errors
     /// There is no cache; a row group cannot be read; the loader was closed.
-    pub fn warm(&self, mut done: impl FnMut(u64, u64)) -> Result<CacheStats> {
+    pub fn warm(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
+        self.warm_until(false, whenever_one_ends(done))
+    }
+
+    /// As [`warm`](Self::warm), but for the row groups that this rank reads in the epoch that is under way or comes next. A
+    /// windowed shuffle gives it others in each epoch.
+    ///
+    /// # Errors
+    /// As [`warm`](Self::warm).
+    pub fn warm_share(&self, done: impl FnMut(u64, u64)) -> Result<CacheStats> {
+        self.warm_until(true, whenever_one_ends(done))
+    }
+
+    /// Warms all row groups, or those of this rank's share, until `done` breaks off. It is also called while a row group is
+    /// on its way, and once before the first.
+    ///
+    /// # Errors
+    /// As [`warm`](Self::warm).
+    #[doc(hidden)]
+    pub fn warm_until(
+        &self,
+        share: bool,
+        mut done: impl FnMut(u64, u64) -> ControlFlow<()>,
+    ) -> Result<CacheStats> {
         self.check_usable()?;
         let inner = &*self.inner;
         let row_cache = inner.fetcher.row_cache.as_ref();
         let row_cache = row_cache
             .ok_or_else(|| Error::invalid("there is no cache to warm").hint("give the loader one"))?;
         inner.engine.warmed();
-        let is_kept = |group: usize| inner.fetcher.pieces.of_group(group).is_none();
+        let share = share.then(|| self.share());
+        let is_kept = |group: usize| {
+            share.as_ref().is_none_or(|share| share.contains(&group))
+                && inner.fetcher.pieces.of_group(group).is_none()
+        };
         let counts = inner.selected.counts.iter().enumerate();
         let counts: Arc<[u32]> = counts.map(|(group, &rows)| if is_kept(group) { rows } else { 0 }).collect();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
@@ -47,7 +76,7 @@ impl Loader {
         let _ended_with_this = prefetch.control.cancel_on_drop();
         prefetch.control.fetch_all();
         let mut passed = 0;
-        while passed < total {
+        while done(passed, total).is_continue() && passed < total {
             self.check_usable()?;
             let arrived = match prefetch.arriving.next(CLOSED_CHECK_INTERVAL) {
                 Ok(arrived) => arrived?,
@@ -57,8 +86,28 @@ impl Loader {
             arrived.wait()?;
             watch.admits();
             passed += 1;
-            done(passed, total);
         }
         Ok(row_cache.cache().stats())
+    }
+
+    /// The row groups that this rank reads in the epoch that is under way or comes next.
+    fn share(&self) -> HashSet<usize> {
+        let (epoch, _) = self.inner.progress.get();
+        let spec = self.order();
+        let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
+        let entering = Walk::scout(&order, self.split(&spec), 0).flat_map(|step| step.entering);
+        entering.map(|part| part.group as usize).collect()
+    }
+}
+
+/// Calls `done` when the number of finished row groups has risen.
+fn whenever_one_ends(mut done: impl FnMut(u64, u64)) -> impl FnMut(u64, u64) -> ControlFlow<()> {
+    let mut before = 0;
+    move |passed, total| {
+        if passed > before {
+            done(passed, total);
+            before = passed;
+        }
+        ControlFlow::Continue(())
     }
 }

@@ -1,0 +1,181 @@
+"""Progress bars of rich.
+
+Examples
+--------
+>>> import forebay as fb
+>>> from rich.console import Console
+>>> from rich.progress import Progress
+>>> train = fb.Loader("data/train/", columns=["label"], batch_size=128)
+>>> with Progress(console=Console(quiet=True)) as progress:
+...     for batch in fb.rich.bar(train, progress=progress):
+...         print(batch["label"].shape)
+(128,)
+(128,)
+"""
+
+from __future__ import annotations
+
+import atexit
+import time
+import weakref
+from collections.abc import Generator, Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from .errors import InvalidError
+from .frameworks import missing
+from .progress import TICK, Watched
+
+try:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.text import Text
+except ImportError as error:
+    raise missing("rich", "rich", "rich", error) from error
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["StatsColumn", "bar", "warm"]
+
+# Bars of epochs that are not over when the interpreter exits. rich draws each once more when it ends, and cannot do that
+# any later.
+_SHOWN: weakref.WeakSet[Generator[Any, None, None]] = weakref.WeakSet()
+
+
+class StatsColumn(ProgressColumn):  # type: ignore[misc]
+    """A column for a ``rich.progress.Progress`` of your own: what :func:`bar` says beside its bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[Any, tuple[float, str]] = {}
+
+    def render(self, task: Any) -> Text:
+        """What the loader of a task does.
+
+        Parameters
+        ----------
+        task : rich.progress.Task
+            The task.
+
+        Returns
+        -------
+        rich.text.Text
+            Nothing for a task that is not of :func:`bar`.
+        """
+        watched = task.fields.get("watched")
+        if watched is None:
+            return Text("")
+        at, said = self._said.get(task.id, (0.0, ""))
+        if time.monotonic() - at >= TICK:
+            said = watched.text()
+            self._said[task.id] = (time.monotonic(), said)
+        return Text(said, style="progress.remaining")
+
+
+def bar(
+    batches: Any, *, loader: Loader | None = None, progress: Progress | None = None, description: str = ""
+) -> Iterator[Any]:
+    """The batches of one epoch behind a bar: as :func:`forebay.tqdm.bar`, by rich.
+
+    Parameters
+    ----------
+    batches : Loader, Batches or iterable
+        A loader, or what ``forebay.torch.batches`` and its like return.
+    loader : Loader, optional
+        The loader behind ``batches``, if they are something else.
+    progress : rich.progress.Progress, optional
+        Where to add the bar; give it a :class:`StatsColumn`. Default: a display of its own.
+    description : str, default ""
+        What to write before the bar.
+
+    Returns
+    -------
+    iterator
+        The batches.
+
+    Raises
+    ------
+    InvalidError
+        The loader behind ``batches`` is not known, or ``progress`` is not a ``Progress``.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> from rich.console import Console
+    >>> from rich.progress import Progress
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=128)
+    >>> with Progress(fb.rich.StatsColumn(), console=Console(quiet=True)) as progress:
+    ...     rows = [len(batch["label"]) for batch in fb.rich.bar(train, progress=progress)]
+    >>> rows
+    [128, 128]
+    """
+    _check(progress)
+    shown = _bar(Watched(batches, loader), progress, description)
+    _SHOWN.add(shown)
+    return shown
+
+
+def _bar(watched: Watched, given: Progress | None, description: str) -> Generator[Any, None, None]:
+    with _display(given) as progress:
+        task = progress.add_task(description, total=watched.total, watched=watched)
+        for batch in watched:
+            progress.update(task, completed=watched.done)
+            yield batch
+
+
+def warm(train: Loader, *, share: bool = False, progress: Progress | None = None) -> dict[str, Any]:
+    """Fills the cache of a loader behind a bar: :meth:`forebay.Loader.warm`.
+
+    Parameters
+    ----------
+    train : Loader
+        A loader with a cache.
+    share : bool, default False
+        Fill it for this rank and one epoch; see :meth:`forebay.Loader.warm`.
+    progress : rich.progress.Progress, optional
+        Where to add the bar. Default: a display of its own.
+
+    Returns
+    -------
+    dict
+        What the statistics say of the cache.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a loader, or has no cache.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> from rich.console import Console
+    >>> from rich.progress import Progress
+    >>> train = fb.Loader("data/train/", cache=fb.DiskCache("warm/", max_bytes="1GB"))
+    >>> with Progress(console=Console(quiet=True)) as progress:
+    ...     fb.rich.warm(train, progress=progress)["written"]
+    8
+    """
+    _check(progress)
+    loader = Watched(train, None).loader
+    with _display(progress) as shown:
+        task = shown.add_task("warming", total=None)
+        return loader.warm(share=share, report=lambda done, of: shown.update(task, completed=done, total=of))
+
+
+def _check(progress: Any) -> None:
+    if progress is not None and not isinstance(progress, Progress):
+        raise InvalidError(f"progress must be a rich.progress.Progress, got {type(progress).__qualname__}")
+
+
+def _display(given: Progress | None) -> Any:
+    """The user's display, which the user ends; or one that ends with the epoch."""
+    if given is not None:
+        return nullcontext(given)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), StatsColumn())
+    return Progress(*columns)
+
+
+@atexit.register
+def _close_all() -> None:
+    for shown in list(_SHOWN):
+        shown.close()

@@ -1,0 +1,133 @@
+"""Progress bars of tqdm, in a terminal or a notebook.
+
+Examples
+--------
+>>> import forebay as fb
+>>> train = fb.Loader("data/train/", columns=["label"], batch_size=64)
+>>> for batch in fb.tqdm.bar(train, disable=True):
+...     print(batch["label"].shape)
+(64,)
+(64,)
+(64,)
+(64,)
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from .frameworks import missing
+from .progress import TICK, Watched
+
+try:
+    from tqdm.auto import tqdm
+except ImportError as error:
+    raise missing("tqdm", "tqdm", "tqdm", error) from error
+
+if TYPE_CHECKING:
+    from .loader import Loader
+
+__all__ = ["bar", "warm"]
+
+
+def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterator[Any]:
+    """The batches of one epoch behind a bar: steps, rows a second, and the share of its time that the loop waited.
+
+    The bar begins where a resumed epoch does, and counts the batches that the training loop took. Beside it is the stage
+    that the loop waited for most in the last ten seconds, as in :meth:`forebay.Loader.stats`; and while the epoch fills
+    a cache, how many of its row groups are there. It is brought up to date while the loop waits too.
+
+    Parameters
+    ----------
+    batches : Loader, Batches or iterable
+        A loader, or what ``forebay.torch.batches`` and its like return.
+    loader : Loader, optional
+        The loader behind ``batches``, if they are something else.
+    **options
+        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``.
+
+    Returns
+    -------
+    iterator
+        The batches.
+
+    Raises
+    ------
+    InvalidError
+        The loader behind ``batches`` is not known.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", columns=["label"], batch_size=128)
+    >>> for epoch in range(2):
+    ...     for batch in fb.tqdm.bar(train, desc=f"epoch {epoch}", disable=True):
+    ...         pass
+    """
+    return _bar(Watched(batches, loader), {"unit": "step", **options})
+
+
+def _bar(watched: Watched, options: dict[str, Any]) -> Iterator[Any]:
+    shown = tqdm(total=watched.total, **options)
+    ended = threading.Event()
+    # The text changes while the loop waits for a batch, too.
+    ticker = threading.Thread(target=_tick, args=(shown, watched, ended), name="forebay-bar", daemon=True)
+    if not shown.disable:
+        ticker.start()
+    try:
+        for batch in watched:
+            shown.update(watched.done - shown.n)
+            yield batch
+    finally:
+        ended.set()
+        if ticker.is_alive():
+            ticker.join()
+        if not shown.disable:
+            shown.set_postfix_str(watched.text(), refresh=False)
+        shown.close()
+
+
+def _tick(shown: Any, watched: Watched, ended: threading.Event) -> None:
+    while not ended.wait(TICK):
+        shown.set_postfix_str(watched.text())
+
+
+def warm(train: Loader, *, share: bool = False, **options: Any) -> dict[str, Any]:
+    """Fills the cache of a loader behind a bar: :meth:`forebay.Loader.warm`.
+
+    Parameters
+    ----------
+    train : Loader
+        A loader with a cache.
+    share : bool, default False
+        Fill it for this rank and one epoch; see :meth:`forebay.Loader.warm`.
+    **options
+        Options of ``tqdm``.
+
+    Returns
+    -------
+    dict
+        What the statistics say of the cache.
+
+    Raises
+    ------
+    InvalidError
+        ``train`` is not a loader, or has no cache.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> train = fb.Loader("data/train/", cache=fb.DiskCache("warmed/", max_bytes="1GB"))
+    >>> fb.tqdm.warm(train, disable=True)["written"]
+    8
+    """
+    loader = Watched(train, None).loader
+    with tqdm(**{"unit": "row group", "desc": "warming", **options}) as shown:
+
+        def report(done: int, of: int) -> None:
+            shown.total = of
+            shown.update(done - shown.n)
+
+        return loader.warm(share=share, report=report)
