@@ -177,6 +177,7 @@ pub use loader::{
     OpenOptions, RankPlan, Receipt, Rewind, Stats, Step, Wait,
 };
 pub use reader::Filter;
+pub use samples::{Bucket, Gap, Pack, Samples, Window};
 pub use shard::{Position, SavedSplit, Shard, Shuffle};
 
 pub mod filter {

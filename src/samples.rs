@@ -1,15 +1,24 @@
 //! The index of samples: how many samples each row group gives, and the stored rows that a sample is made of.
 //!
 //! Composed before anything is planned, and pure. First the rows of each row group are chosen as a [`RowSet`]: without
-//! those that a table has deleted, then those of them that a filter selects. A [`SampleKind`] then defines one sample.
-//! The plan permutes counts of samples and depends on neither, so order, exact lengths, equal steps and resuming on
-//! another world hold for any kind.
+//! those that a table has deleted, then those of them that a filter selects. A [`SampleKind`] then defines one sample; without
+//! one, a sample is a row. The plan permutes counts of samples and depends on nothing else, so order, exact lengths, equal steps
+//! and resuming on another world hold for any kind.
 //!
 //! ```text
 //! stored rows ─ deleted ─► live rows ─ filter ─► selected rows ─ kind ─► samples ─► counts, to be planned
-//!      0 1 2 3 4 5 6          0 2 3 4 6             0 2 4 6       pairs    2
-//! part of the plan: samples 1..2 of the row group ─► selected rows 2..4 ─► stored rows 4, 6
+//!      0 1 2 3 4 5 6          0 2 3 4 6             0 2 4 6       pairs    3
+//! part of the plan: samples 1..3 of the row group ─► selected rows 1 2, 2 3 ─► stored rows 2 4, 4 6
 //! ```
+//!
+//! Rows of a part are decoded as they are needed; samples of any other kind may share rows, and take them from anywhere in
+//! their row group, so all selected rows of it are decoded for each of its parts.
+
+mod bucket;
+mod lengths;
+mod pack;
+mod stretches;
+mod window;
 
 #[cfg(test)]
 mod tests;
@@ -19,55 +28,134 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parquet::arrow::arrow_reader::RowSelection;
+use serde::{Deserialize, Serialize};
 
+use crate::error::Result;
 use crate::row_set::RowSet;
 use crate::shard::Part;
 
-/// Defines a sample: the selected rows of one row group that it is made of.
+pub use bucket::Bucket;
+pub(crate) use bucket::Buckets;
+pub(crate) use lengths::lengths;
+pub use pack::Pack;
+pub(crate) use pack::Packs;
+pub(crate) use stretches::Stretches;
+pub(crate) use window::Windows;
+pub use window::{Gap, Window};
+
+/// What one sample of a loader is.
 ///
-/// Samples ascend: neither the first nor the last row of one is before that of the previous sample.
-pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
-    /// Samples that `rows` selected rows of a row group give: at most one for each.
-    fn count(&self, group: usize, rows: u32) -> u32;
+/// ```
+/// use forebay::{Samples, Window};
+///
+/// assert_eq!(Samples::default(), Samples::Rows);
+/// let windows = Samples::from(Window::rows(16));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Samples {
+    /// A row.
+    #[default]
+    Rows,
+    /// So many consecutive rows.
+    Windows(Window),
+    /// Several lists, such as the tokens of documents, in a row of one length.
+    Packs(Pack),
+    /// Several rows of similar length.
+    Buckets(Bucket),
+}
 
-    /// The selected rows of a sample, by ordinal; at least one.
-    fn rows(&self, group: usize, sample: u32) -> Range<u32>;
+impl Samples {
+    pub(crate) fn are_rows(&self) -> bool {
+        matches!(self, Samples::Rows)
+    }
 
-    /// The selected rows of consecutive samples, each row once, as ranges that ascend and do not touch.
-    fn runs(&self, group: usize, samples: Range<u32>) -> Vec<Range<u32>> {
-        let mut runs: Vec<Range<u32>> = Vec::new();
-        for rows in samples.map(|sample| self.rows(group, sample)) {
-            match runs.last_mut().filter(|last| rows.start <= last.end) {
-                Some(last) => last.end = last.end.max(rows.end),
-                None => runs.push(rows),
-            }
+    /// What of it decides the order, as a text that a position has; `None` for rows. `stored` is the stored name of a column.
+    pub(crate) fn canonical(&self, stored: impl Fn(&str) -> String) -> Option<String> {
+        let deciding = match self {
+            Samples::Rows => return None,
+            Samples::Windows(window) => Samples::Windows(window.deciding_alone()),
+            Samples::Packs(pack) => Samples::Packs(pack.deciding_alone(stored)),
+            Samples::Buckets(_) => self.clone(),
+        };
+        // Numbers are finite and names are texts, so this cannot fail.
+        Some(serde_json::to_string(&deciding).unwrap_or_default())
+    }
+
+    /// Rows that each has, where all have as many.
+    pub(crate) fn rows_of_each(&self) -> u64 {
+        match self {
+            Samples::Windows(window) => window.length().into(),
+            Samples::Rows | Samples::Packs(_) | Samples::Buckets(_) => 1,
         }
-        runs
+    }
+
+    /// Refuses what can never work.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self {
+            Samples::Rows => Ok(()),
+            Samples::Windows(window) => window.check(),
+            Samples::Packs(pack) => pack.check(),
+            Samples::Buckets(bucket) => bucket.check(),
+        }
     }
 }
 
-/// One sample is one row.
-#[derive(Debug)]
-pub(crate) struct SingleRows;
-
-impl SampleKind for SingleRows {
-    fn count(&self, _: usize, rows: u32) -> u32 {
-        rows
+impl From<Window> for Samples {
+    fn from(window: Window) -> Self {
+        Samples::Windows(window)
     }
+}
 
-    fn rows(&self, _: usize, sample: u32) -> Range<u32> {
-        sample..sample + 1
+impl From<Pack> for Samples {
+    fn from(pack: Pack) -> Self {
+        Samples::Packs(pack)
     }
+}
 
-    fn runs(&self, _: usize, samples: Range<u32>) -> Vec<Range<u32>> {
-        vec![samples]
+impl From<Bucket> for Samples {
+    fn from(bucket: Bucket) -> Self {
+        Samples::Buckets(bucket)
+    }
+}
+
+/// Defines a sample: the selected rows of one row group that it is made of.
+pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
+    /// Samples that a row group gives.
+    fn count(&self, group: usize) -> u32;
+
+    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group.
+    fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows);
+
+    /// Memory that it takes.
+    fn bytes(&self) -> u64;
+}
+
+/// The rows of a sample.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SampleRows {
+    pub(crate) rows: Vec<u32>,
+    /// Of each row how long its list is, where that was planned with.
+    pub(crate) lengths: Vec<u32>,
+    /// How much of the first list belongs to samples before.
+    pub(crate) skipped: u32,
+}
+
+impl SampleRows {
+    /// Without rows, to be used for another sample.
+    pub(crate) fn clear(&mut self) {
+        self.rows.clear();
+        self.lengths.clear();
+        self.skipped = 0;
     }
 }
 
 /// The samples of a data set, by row group.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
-    kind: Arc<dyn SampleKind>,
+    /// `None` where a sample is a row.
+    kind: Option<Arc<dyn SampleKind>>,
     /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
     /// The selected rows of each row group.
@@ -75,10 +163,15 @@ pub(crate) struct SampleIndex {
 }
 
 impl SampleIndex {
+    /// Each of the selected rows is a sample.
+    pub(crate) fn of_rows(rows: Vec<RowSet>) -> Self {
+        SampleIndex { kind: None, counts: rows.iter().map(RowSet::count).collect(), rows: rows.into() }
+    }
+
     /// Samples of one kind over the selected rows of each row group.
-    pub(crate) fn new(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
-        let counts = rows.iter().enumerate().map(|(group, rows)| kind.count(group, rows.count()));
-        SampleIndex { counts: counts.collect(), kind, rows: rows.into() }
+    pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
+        let counts = (0..rows.len()).map(|group| kind.count(group)).collect();
+        SampleIndex { kind: Some(kind), counts, rows: rows.into() }
     }
 
     /// The selected rows of a row group.
@@ -86,37 +179,41 @@ impl SampleIndex {
         &self.rows[group]
     }
 
-    /// Memory that the sets of rows take.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.rows.iter().map(RowSet::bytes).sum()
+    /// Of each row group the number of selected rows, or 0 where it gives no sample.
+    pub(crate) fn row_counts(&self) -> Arc<[u32]> {
+        let rows = self.rows.iter().zip(&*self.counts);
+        rows.map(|(rows, samples)| if *samples > 0 { rows.count() } else { 0 }).collect()
     }
 
-    /// The stored rows that the samples of a part are made of.
-    pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
-        let group = part.group as usize;
-        let set = &self.rows[group];
-        let runs = self.kind.runs(group, part.start..part.start + part.rows);
-        match &*runs {
-            [run] => PartRows { set: set.clone(), ordinals: run.clone() },
-            _ => {
-                let set = set.compose(&RowSet::from_runs(set.count(), runs));
-                PartRows { ordinals: 0..set.count(), set }
-            }
+    /// Whether a sample is a row.
+    pub(crate) fn are_rows(&self) -> bool {
+        self.kind.is_none()
+    }
+
+    /// Memory that the sets of rows and the kind take.
+    pub(crate) fn bytes(&self) -> u64 {
+        let of_kind = self.kind.as_ref().map_or(0, |kind| kind.bytes());
+        self.rows.iter().map(RowSet::bytes).sum::<u64>() + of_kind
+    }
+
+    /// What is decoded for a part of the plan, counted in selected rows.
+    pub(crate) fn decoded(&self, part: &Part) -> Part {
+        match self.kind {
+            None => *part,
+            Some(_) => Part { group: part.group, start: 0, rows: self.rows[part.group as usize].count() },
         }
     }
 
-    /// The rows of a part's sample among those that the part is decoded to.
-    #[cfg_attr(not(test), expect(dead_code, reason = "a sample of a loader is one row"))]
-    pub(crate) fn decoded_rows_of(&self, part: &Part, sample: u32) -> Range<u32> {
-        let group = part.group as usize;
-        let rows = self.kind.rows(group, part.start + sample);
-        let before: u32 = self
-            .kind
-            .runs(group, part.start..part.start + part.rows)
-            .iter()
-            .map(|run| rows.start.clamp(run.start, run.end) - run.start)
-            .sum();
-        before..before + (rows.end - rows.start)
+    /// The stored rows that a part is decoded to.
+    pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
+        let Part { group, start, rows } = self.decoded(part);
+        PartRows { set: self.rows[group as usize].clone(), ordinals: start..start + rows }
+    }
+
+    /// The samples of a part, where one is not a row.
+    pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
+        let selected = self.rows[part.group as usize].clone();
+        Some(PartSamples { kind: self.kind.clone()?, part: *part, selected })
     }
 }
 
@@ -136,5 +233,20 @@ impl PartRows {
     /// The part of the row group to decode; `None` for all of it.
     pub(crate) fn selection(&self) -> Option<RowSelection> {
         self.set.selection(self.ordinals.clone())
+    }
+}
+
+/// The samples of a part of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PartSamples {
+    kind: Arc<dyn SampleKind>,
+    part: Part,
+    selected: RowSet,
+}
+
+impl PartSamples {
+    /// Appends the rows of a sample of the part, among those that the part is decoded to.
+    pub(crate) fn rows(&self, sample: u32, rows: &mut SampleRows) {
+        self.kind.rows(self.part.group as usize, self.part.start + sample, &self.selected, rows);
     }
 }

@@ -17,7 +17,7 @@ pub(super) const TENSOR: &str = "arrow.fixed_shape_tensor";
 ///
 /// # Errors
 /// A row has more values than a list can hold.
-pub(super) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Result<Field> {
+pub(crate) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Result<Field> {
     let values = shape.iter().try_fold(1usize, |values, side| values.checked_mul(*side));
     let values = values.and_then(|values| i32::try_from(values).ok());
     let values = values

@@ -10,8 +10,8 @@ use rayon::ThreadPool;
 
 use super::admission::Admission;
 use super::arrivals::{Arrivals, Interrupt};
-use super::batch_group::{BatchGroup, GroupedBatch, StepRows};
-use super::collate::{BatchRows, Collated, Collator};
+use super::batch_group::{BatchGroup, GroupedBatch, Made, PackRows, StepRows};
+use super::collate::{BatchRows, Collated, Collator, SampleForm};
 use super::hand_over::{HandOver, PendingBatch};
 use super::lifecycle::{EpochId, Event};
 use super::prefetch::PrefetchKey;
@@ -20,6 +20,7 @@ use super::row_groups::Source;
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
+use crate::samples::SampleRows;
 use crate::shard::{Part, PlannedStep, Walk};
 use crate::shuffle::Window;
 
@@ -48,15 +49,16 @@ impl BatchMaker {
         &self,
         sources: Vec<Arc<Resident>>,
         picks: Vec<(u32, u32)>,
-        repeated: usize,
+        (repeated, packs): (usize, Option<Arc<PackRows>>),
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
         let rows = BatchRows {
             collator: self.collator.clone(),
             sources,
-            picks,
+            picks: Arc::new(picks),
             repeated,
+            packs,
             epoch: self.epoch,
             cancelled: self.admission.stopped(),
             watch: self.watch.clone(),
@@ -150,17 +152,18 @@ impl Assembly {
         if batches.is_empty() {
             return Ok(());
         }
-        // A row is repeated in the last step of an epoch alone.
-        let repeated = batches.last().map_or(0, |last| last.padded) as usize;
+        // A row is repeated in the last step of an epoch alone; packs are made one batch at a time.
+        let last = batches.last().map(|last| last.made_of.clone());
+        let (repeated, packs) = last.map_or((0, None), |last| (last.repeated, last.packs));
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
             .into_iter()
-            .map(|GroupedBatch { rows, end, padded }| {
+            .map(|GroupedBatch { made_of, end, padded }| {
                 let (send, pending) = PendingBatch::new(end, padded);
-                ((rows, send), PendingBatch { memory: memory.take(), ..pending })
+                ((made_of.samples, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, picks, repeated, sends);
+        self.maker.start(sources, picks, (repeated, packs), sends);
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }
@@ -197,9 +200,45 @@ impl Assembly {
         }
         let sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
+        let mut made_of = Made { samples: picks.len(), repeated: padded as usize, packs: None };
+        if sources.iter().any(|source| source.has_samples()) {
+            (picks, made_of) = self.rows_of_samples(&sources, &picks, padded as usize);
+        }
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let bytes = self.maker.collator.lengths.weigh(permits, longest, &sources, &picks)?;
-        Ok(StepRows { sources, picks, bytes, end, padded })
+        Ok(StepRows { sources, picks, made_of, bytes, end, padded })
+    }
+
+    /// The rows of samples, one sample after the other, of which the last ones are repeated.
+    fn rows_of_samples(
+        &self,
+        sources: &[Arc<Resident>],
+        samples: &[(u32, u32)],
+        repeated: usize,
+    ) -> (Vec<(u32, u32)>, Made) {
+        let (mut picks, mut rows, mut packs) = (Vec::new(), SampleRows::default(), PackRows::default());
+        let mut last = 0;
+        for (at, &(source, sample)) in samples.iter().enumerate() {
+            if at == samples.len() - repeated {
+                last = picks.len();
+            }
+            rows.clear();
+            sources[source as usize].rows_of_sample(sample, &mut rows);
+            picks.extend(rows.rows.iter().map(|row| (source, *row)));
+            packs.ends.push(picks.len() as u32);
+            packs.skipped.push(rows.skipped);
+            packs.lengths.append(&mut rows.lengths);
+        }
+        let made_of = match self.maker.collator.form {
+            SampleForm::Packs(_) => Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)) },
+            SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None },
+            // Rows are delivered, however many a sample has.
+            SampleForm::Rows => {
+                let repeated = if repeated > 0 { picks.len() - last } else { 0 };
+                Made { samples: picks.len(), repeated, packs: None }
+            }
+        };
+        (picks, made_of)
     }
 
     /// Copies the few rows that this step takes of parts that leave after it, and releases the parts early. This is
@@ -228,7 +267,11 @@ impl Assembly {
                 rows.push(pick.1);
                 pick.1 = rows.len() as u32 - 1;
             }
-            sources[source] = Some(Arc::new(resident.detach(&rows)?));
+            let detached = match resident.has_samples() {
+                true => resident.detach_samples(&rows)?,
+                false => resident.detach(&rows)?,
+            };
+            sources[source] = Some(Arc::new(detached));
         }
         Ok(())
     }

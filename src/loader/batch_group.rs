@@ -10,13 +10,35 @@ const SOURCES_REMEMBERED: usize = 8;
 /// The rows of a step.
 pub(super) struct StepRows {
     pub(super) sources: Vec<Arc<Resident>>,
-    /// Source and place in its deal.
+    /// Source and place in its deal; of samples of several rows, those rows.
     pub(super) picks: Vec<(u32, u32)>,
+    pub(super) made_of: Made,
     /// Bytes that the batch will take; 0 where all rows take the same.
     pub(super) bytes: u64,
     /// The global row after it.
     pub(super) end: u64,
     pub(super) padded: u64,
+}
+
+/// What the rows of a batch make.
+#[derive(Clone, Debug)]
+pub(super) struct Made {
+    /// What is delivered or left out as a whole: rows, windows or packs.
+    pub(super) samples: usize,
+    /// The last of them, which another rank has as well.
+    pub(super) repeated: usize,
+    pub(super) packs: Option<Arc<PackRows>>,
+}
+
+/// The rows of some packs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PackRows {
+    /// Of each pack where its rows end among those of the batch.
+    pub(crate) ends: Vec<u32>,
+    /// Of each pack how much of its first list belongs to packs before.
+    pub(crate) skipped: Vec<u32>,
+    /// Of each row how long its list is.
+    pub(crate) lengths: Vec<u32>,
 }
 
 /// Rows of several steps, with the sources that they share.
@@ -31,16 +53,16 @@ pub(super) struct BatchGroup {
 
 /// One batch of a group.
 pub(super) struct GroupedBatch {
-    pub(super) rows: usize,
+    pub(super) made_of: Made,
     /// The global row after it.
     pub(super) end: u64,
     pub(super) padded: u64,
 }
 
 impl BatchGroup {
-    pub(super) fn add(&mut self, StepRows { sources, picks, bytes, end, padded }: StepRows) {
+    pub(super) fn add(&mut self, StepRows { sources, picks, made_of, bytes, end, padded }: StepRows) {
         self.bytes += bytes;
-        self.batches.push(GroupedBatch { rows: picks.len(), end, padded });
+        self.batches.push(GroupedBatch { made_of, end, padded });
         let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();
         self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }

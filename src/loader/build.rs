@@ -7,6 +7,7 @@ mod null_masks;
 mod projection;
 mod renames;
 mod rewind;
+mod samples;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -15,7 +16,7 @@ use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
 
 use super::bad_rows::OnBadRow;
 use super::buffer_pool::BufferPool;
-use super::collate::Collator;
+use super::collate::{Collator, SampleForm};
 use super::dataset::Dataset;
 use super::deny::{Deny, sets_of};
 use super::handle::{Inner, Loader, Open};
@@ -41,7 +42,7 @@ use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::row_set::RowSet;
-use crate::samples::{SampleIndex, SingleRows};
+use crate::samples::{SampleIndex, Samples};
 use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, SkippedRows, Split};
 use crate::source::{Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
@@ -92,6 +93,8 @@ pub struct LoaderBuilder {
     numbered: bool,
     /// The rows to read, and no others.
     only: Option<Vec<RowId>>,
+    /// Whether nothing will be read, so that it does not matter what is delivered.
+    plan_only: bool,
 }
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
@@ -112,6 +115,7 @@ struct Settled {
     sizing: Sizing,
     needs_deals: bool,
     lengths: RowBytes,
+    form: SampleForm,
     /// A hash of the rows that are denied.
     denied: Option<String>,
     warning: Option<String>,
@@ -134,6 +138,7 @@ impl LoaderBuilder {
             tier: Tier::default(),
             numbered: false,
             only: None,
+            plan_only: false,
         }
     }
 
@@ -318,6 +323,14 @@ impl LoaderBuilder {
         self
     }
 
+    /// What one sample is: a row, or several of them, such as a [`Window`](crate::Window), a [`Pack`](crate::Pack) or a
+    /// [`Bucket`](crate::Bucket). Batches, plans and positions count samples; the window of a shuffle counts rows. Default: a
+    /// row.
+    pub fn samples(mut self, samples: impl Into<Samples>) -> Self {
+        self.spec.samples = samples.into();
+        self
+    }
+
     /// The share of this process. Default: everything.
     pub fn shard(mut self, shard: Shard) -> Self {
         self.spec.shard = shard;
@@ -417,6 +430,12 @@ impl LoaderBuilder {
         self
     }
 
+    /// For what the plan says alone: nothing will be read, and it does not matter which columns would be.
+    pub(crate) fn plan_only(mut self) -> Self {
+        self.plan_only = true;
+        self
+    }
+
     /// Reads these rows and no others.
     pub(crate) fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
         self.only = Some(ids.into_iter().collect());
@@ -442,7 +461,7 @@ impl LoaderBuilder {
         let this = self.of_folders()?;
         let (io, store) = this.dataset.here()?;
         let settled = this.settle(&io, store)?;
-        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, .. } = settled;
+        let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
         let trace = spec.trace.as_ref().map(paths::local).transpose()?;
         let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
         let engine = Engine::start(io, threads, fetcher.row_cache.clone())?;
@@ -458,6 +477,7 @@ impl LoaderBuilder {
             catalog: this.dataset.catalog.clone(),
             codecs,
             schema: settled.schema,
+            form,
             group: sizing.group,
             on_bad_row: spec.on_bad_row,
             needs_deals: settled.needs_deals,
@@ -474,6 +494,7 @@ impl LoaderBuilder {
                 to_longest: lengths.to_longest,
                 others: lengths.others,
                 largest: sizing.largest_batch(),
+                of_a_sample: spec.samples.rows_of_each(),
             },
         };
         let inner = Inner {
@@ -522,6 +543,8 @@ impl LoaderBuilder {
                 self.dataset.catalog = Arc::new(kept);
             }
         }
+        self.spec.samples.check()?;
+        self.columns_of_samples()?;
         Ok(self)
     }
 
@@ -540,13 +563,18 @@ impl LoaderBuilder {
         let denied = spec.deny.digest();
         let projection = Arc::new(self.projection()?);
         let (codecs, schema) = self.codecs(&projection)?;
+        let (schema, form) = self.form(&projection, schema)?;
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.columns = Some(projection.names(&catalog.schema));
         let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
-        let batch_bytes = spec.batch_size.saturating_mul(self.batch_row_bytes(&codecs, &projection)?);
+        let row_bytes = self.batch_row_bytes(&codecs, &projection)?;
+        let batch_bytes = spec.batch_size.saturating_mul(self.sample_bytes(&form, row_bytes));
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
-        let lengths = self.lengths(&codecs, &projection)?;
+        let mut lengths = self.lengths(&codecs, &projection)?;
+        if let SampleForm::Packs(packs) = &form {
+            lengths = lengths.all_alike(packs.bytes());
+        }
         let with_keys = |fields: &Fields, takes: fn(&DataType) -> bool| {
             let keys = lengths.keys.iter().copied().chain(std::iter::repeat(false));
             fields.iter().zip(keys).all(|(field, is_key)| is_key || takes(field.data_type()))
@@ -554,6 +582,7 @@ impl LoaderBuilder {
         let all_flat = with_keys(schema.fields(), is_flat);
         let grouping = match all_flat && decoded == 0 && lengths.columns.is_empty() {
             false => Grouping::Alone,
+            true if !spec.samples.are_rows() => Grouping::Alone,
             true if spec.shuffle.mixing == Mixing::Window && spec.cache.is_none() => Grouping::Dealt,
             true => Grouping::Scattered,
         };
@@ -567,6 +596,7 @@ impl LoaderBuilder {
             || !spec.texts.is_empty()
             || !spec.cast.is_empty()
             || self.numbered
+            || !spec.samples.are_rows()
             || spec.row_id
             || spec.row_mask
             || !matches!(spec.on_bad_row, OnBadRow::Raise);
@@ -583,23 +613,27 @@ impl LoaderBuilder {
             pages: None,
             pieces: Arc::default(),
         };
-        let (selected, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
+        let (selected, largest, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
+        let sizing = match largest {
+            Some(rows) => {
+                let bytes = batch_bytes.saturating_mul(rows);
+                Sizing::new(memory, spec.batch_size, bytes, grouping, uses_workspace)?.with_deals(needs_deals)
+            }
+            None => sizing,
+        };
+        // A window of the shuffle is a matter of rows, whatever samples are made of them.
+        let row_counts = selected.row_counts();
+        let sizing = sizing.with_rows(&row_counts);
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
         let sizing = sizing.beside(selected.bytes().saturating_add(counted));
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
-        let order = OrderSpec::new(&spec.shuffle, &selected.counts, spec.shard.world(), default_window);
+        let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
         let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
         let filter = spec.filter.as_ref().map(Filter::canonical);
         fetcher.row_cache = self.open_cache()?.map(|cache| {
-            RowCache::new(
-                cache,
-                filter.as_deref(),
-                denied.as_deref(),
-                selected.counts.clone(),
-                sizing.row_groups,
-            )
+            RowCache::new(cache, filter.as_deref(), denied.as_deref(), row_counts, sizing.row_groups)
         });
         let split = Split {
             rows,
@@ -625,6 +659,7 @@ impl LoaderBuilder {
             sizing,
             needs_deals,
             lengths,
+            form,
             denied,
             warning,
         })
@@ -640,7 +675,7 @@ impl LoaderBuilder {
         order: OrderSpec,
         memory: u64,
     ) -> Result<OrderSpec> {
-        if self.spec.shuffle.mixing != Mixing::Stored {
+        if self.spec.shuffle.mixing != Mixing::Stored || !selected.are_rows() {
             return Ok(order);
         }
         let largest = Budget::new(memory).largest();
@@ -696,6 +731,14 @@ impl LoaderBuilder {
     }
 
     fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
+        if let (0, Samples::Windows(window)) = (rows, &self.spec.samples) {
+            let cause = format!("no row group has {} rows that make a window", window.length());
+            return Err(Error::invalid(cause)
+                .hint("use shorter windows, a larger `gap`, or a `within` that more rows share"));
+        }
+        if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
+            return Err(Error::invalid("all lists are empty, so that there is no pack"));
+        }
         if rows == 0 {
             let error = Error::invalid("no row is selected");
             return Err(match self.spec.filter {
@@ -721,7 +764,7 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The rows that are read, and a warning about numbers of rows that there are not. Of row groups with few of the rows
+    /// The samples, the most rows of one where that follows from lengths, and a warning about numbers of rows that there are not. Of row groups with few of the rows
     /// `fetcher` reads the pages that hold these from then on.
     fn select(
         &self,
@@ -729,7 +772,7 @@ impl LoaderBuilder {
         fetcher: &mut Fetcher,
         deny: &Deny,
         limit: u64,
-    ) -> Result<(SampleIndex, Option<String>)> {
+    ) -> Result<(SampleIndex, Option<u64>, Option<String>)> {
         let catalog = fetcher.catalog.clone();
         let mut selected = select::live_rows(&catalog)?;
         for filter in deny.filter().into_iter().chain(self.spec.filter.clone()) {
@@ -763,6 +806,7 @@ impl LoaderBuilder {
         let warning = (unknown > 0).then(|| {
             format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
         });
-        Ok((SampleIndex::new(Arc::new(SingleRows), selected), warning))
+        let (samples, largest) = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        Ok((samples, largest, warning))
     }
 }

@@ -1,17 +1,21 @@
 //! One batch: columns gathered, or decoded cell by cell into the batch's own slots.
 
 mod following;
+mod packs;
+mod views;
+mod windows;
 
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::BytesMut;
 use rayon::ThreadPool;
 
 use super::bad_rows::{BadRow, OnBadRow};
+use super::batch_group::PackRows;
 use super::buffer_pool::{BufferPool, PooledBuffer};
 use super::lengths::Lengths;
 use super::queue::Sender;
@@ -20,7 +24,7 @@ use crate::arrow::array::{
 };
 use crate::arrow::buffer::BooleanBuffer;
 use crate::arrow::compute::{concat, filter};
-use crate::arrow::datatypes::{DataType, SchemaRef};
+use crate::arrow::datatypes::{DataType, Field, SchemaRef};
 use crate::batch::{Selection, gather, is_narrow, needs_values, null_rows};
 use crate::catalog::{Catalog, RowId};
 use crate::column::{Cell, Cells, ColumnCodec, Slot, images, tensor};
@@ -29,6 +33,9 @@ use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
 use crate::shard::row_key;
+pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
+use views::{Picks, View};
+pub(super) use windows::WindowShape;
 
 /// How the batches of a loader are made.
 #[derive(Debug)]
@@ -37,6 +44,7 @@ pub(crate) struct Collator {
     /// One for each column of the projection.
     pub(crate) codecs: Vec<Arc<dyn ColumnCodec>>,
     pub(crate) schema: SchemaRef,
+    pub(crate) form: SampleForm,
     /// How many batches may be made together. A row group's column is then read while it is in the processor's cache,
     /// instead of once for each batch.
     pub(crate) group: usize,
@@ -60,16 +68,28 @@ pub(crate) struct Collator {
     pub(crate) lengths: Lengths,
 }
 
+/// What the rows of a batch make.
+#[derive(Debug)]
+pub(crate) enum SampleForm {
+    /// Rows.
+    Rows,
+    /// Windows, each with so many rows.
+    Windows(WindowShape),
+    /// Packs of lists.
+    Packs(PackShape),
+}
+
 /// The rows of one batch, or of several that are collated together.
 #[derive(Clone)]
 pub(crate) struct BatchRows {
     pub(crate) collator: Arc<Collator>,
     /// The parts that rows come from; each keeps its memory permit until the batch is made.
     pub(crate) sources: Vec<Arc<Resident>>,
-    /// Source and place in its deal.
-    pub(crate) picks: Vec<(u32, u32)>,
-    /// The last rows, which another rank has as well.
+    pub(crate) picks: Picks,
+    /// The last samples, which another rank has as well.
     pub(crate) repeated: usize,
+    /// How the rows make packs, where they do.
+    pub(crate) packs: Option<Arc<PackRows>>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
@@ -100,15 +120,11 @@ struct Collation {
     request: BatchRows,
     /// The rows of the sources, as they were at the beginning.
     rows: SourceRows,
-    /// Where the picks are in columns as they are stored, and in those that are in the order of the deals.
-    stored: OnceLock<Selection>,
-    dealt: OnceLock<Selection>,
-    /// Of each pick its source.
-    of_source: OnceLock<Selection>,
+    views: Vec<View>,
     results: Mutex<TaskResults>,
     /// Unfinished tasks.
     unfinished: AtomicUsize,
-    /// The rows of each batch, and the end to send it to.
+    /// The samples of each batch, and the end to send it to.
     outputs: Vec<(usize, Sender<Result<Collated>>)>,
 }
 
@@ -125,7 +141,7 @@ struct SourceRows {
 struct TaskResults {
     columns: Vec<Option<ArrayRef>>,
     decoded: Vec<Slots>,
-    /// Bad rows, as they were found.
+    /// Bad rows by their place in the batch, as they were found.
     bad: Vec<(usize, Error)>,
     failure: Option<Error>,
 }
@@ -172,7 +188,7 @@ impl SourceRows {
 }
 
 impl BatchRows {
-    /// Hands the tasks to the pool. `outputs` has the number of rows of each batch and the end to send it to.
+    /// Hands the tasks to the pool. `outputs` has the number of samples of each batch and the end to send it to.
     pub(crate) fn start(self, pool: &ThreadPool, outputs: Vec<(usize, Sender<Result<Collated>>)>) {
         let (collation, tasks) = Collation::new(self, outputs);
         let collation = Arc::new(collation);
@@ -186,7 +202,7 @@ impl BatchRows {
     fn decode(
         &self,
         rows: &SourceRows,
-        column: usize,
+        (column, view): (usize, &View),
         from: usize,
         (slots, bytes): (&mut [u8], usize),
     ) -> Result<Vec<(usize, Error)>> {
@@ -198,7 +214,7 @@ impl BatchRows {
             if self.cancelled.load(Relaxed) {
                 return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
             }
-            let (source, place) = self.picks[from + at];
+            let (source, place) = view.picks[from + at];
             let resident = &self.sources[source as usize];
             if resident.lost.is_some() {
                 continue;
@@ -226,13 +242,13 @@ impl BatchRows {
 impl BatchRows {
     /// The rows of a gathered column that have a null, where such rows are to be left out. Otherwise nulls are delivered,
     /// and a consumer whose arrays cannot hold them refuses them.
-    fn nulls(&self, column: usize, gathered: &dyn Array) -> Vec<(usize, Error)> {
+    fn nulls(&self, (column, view): (usize, &View), gathered: &dyn Array) -> Vec<(usize, Error)> {
         let collator = &self.collator;
         if matches!(collator.on_bad_row, OnBadRow::Raise) || !needs_values(gathered.data_type()) {
             return Vec::new();
         }
         let missing = null_rows(gathered).into_iter().filter_map(|at| {
-            let (source, place) = self.picks[at];
+            let (source, place) = view.picks[at];
             let resident = &self.sources[source as usize];
             let error = Error::new(ErrorKind::BadRow, "null where a value is needed");
             resident.lost.is_none().then(|| (at, error.at(collator.place(resident, place, column))))
@@ -242,13 +258,31 @@ impl BatchRows {
 
     /// The rows of a gathered column that its codec cannot deliver, with their places. Rows that could not be read are bad
     /// for that reason.
-    fn refused(&self, column: usize, rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
+    fn refused(&self, (column, view): (usize, &View), rows: Vec<(usize, Error)>) -> Vec<(usize, Error)> {
         let placed = rows.into_iter().filter_map(|(at, error)| {
-            let (source, place) = self.picks[at];
+            let (source, place) = view.picks[at];
             let resident = &self.sources[source as usize];
             resident.lost.is_none().then(|| (at, error.at(self.collator.place(resident, place, column))))
         });
         placed.collect()
+    }
+
+    /// The sample that a row of the batch is of.
+    fn sample_of(&self, row: usize) -> usize {
+        match (&self.collator.form, &self.packs) {
+            (SampleForm::Windows(windows), _) => row / windows.length,
+            (_, Some(packs)) => packs.pack_of(row),
+            _ => row,
+        }
+    }
+
+    /// How many samples the rows make.
+    fn samples(&self) -> usize {
+        match (&self.collator.form, &self.packs) {
+            (SampleForm::Windows(windows), _) => self.picks.len() / windows.length,
+            (_, Some(packs)) => packs.ends.len(),
+            _ => self.picks.len(),
+        }
     }
 
     /// The number of each of these picks.
@@ -284,6 +318,11 @@ impl BatchRows {
 impl Collation {
     fn new(request: BatchRows, outputs: Vec<(usize, Sender<Result<Collated>>)>) -> (Collation, Vec<Task>) {
         let codecs = &request.collator.codecs;
+        let views = match &request.collator.form {
+            SampleForm::Windows(windows) => windows.views(&request.picks),
+            SampleForm::Rows | SampleForm::Packs(_) => vec![View::all(request.picks.clone())],
+        };
+        let view = |column: usize| &views[request.collator.view(column)];
         let mut tasks = Vec::new();
         // Bytes of the last task, if it gathers.
         let mut gathered = 0;
@@ -291,8 +330,8 @@ impl Collation {
         for (column, codec) in codecs.iter().enumerate() {
             match codec.slot() {
                 Slot::Gathered => {
-                    let width = request.collator.schema.field(column).data_type().primitive_width();
-                    let bytes = width.map_or(GATHERED_PER_TASK, |width| width * request.picks.len());
+                    let width = request.collator.row_field(column).data_type().primitive_width();
+                    let bytes = width.map_or(GATHERED_PER_TASK, |width| width * view(column).picks.len());
                     match tasks.last_mut() {
                         Some(Task::Gather(columns))
                             if columns.end == column && gathered < GATHERED_PER_TASK =>
@@ -308,16 +347,14 @@ impl Collation {
                 }
                 Slot::Fixed(bytes) => {
                     let (place, cells) = (results.decoded.len(), codec.cells_per_task());
-                    let pieces = request.picks.len().div_ceil(cells);
+                    let pieces = view(column).picks.len().div_ceil(cells);
                     results.decoded.push(Slots { column, bytes, cells, buffer: None, pieces: Vec::new() });
                     tasks.extend((0..pieces).map(|piece| Task::Decode(place, piece)));
                 }
             }
         }
         let collation = Collation {
-            stored: OnceLock::new(),
-            dealt: OnceLock::new(),
-            of_source: OnceLock::new(),
+            views,
             rows: SourceRows::new(&request.sources),
             request,
             results: Mutex::new(results),
@@ -340,29 +377,34 @@ impl Collation {
         }
     }
 
+    /// The rows of a column.
+    fn view(&self, column: usize) -> &View {
+        &self.views[self.request.collator.view(column)]
+    }
+
     /// Where the picks are in a column of this type.
-    fn selection(&self, data_type: &DataType) -> &Selection {
+    fn selection<'a>(&self, view: &'a View, data_type: &DataType) -> &'a Selection {
         let of = &self.rows.of;
         match is_narrow(data_type) && self.request.sources.iter().any(|source| source.is_dealt()) {
-            true => {
-                self.dealt.get_or_init(|| Selection::near(self.rows_at(Resident::dealt_row_at).collect(), of))
-            }
-            false => self.stored.get_or_init(|| {
-                let rows = self.rows_at(Resident::row_at);
+            true => view
+                .dealt
+                .get_or_init(|| Selection::near(self.rows_at(view, Resident::dealt_row_at).collect(), of)),
+            false => view.stored.get_or_init(|| {
+                let rows = self.rows_at(view, Resident::row_at);
                 Selection::new(rows.map(|(source, row)| (of[source as usize], row)).collect())
             }),
         }
     }
 
     /// The picks as a source and a row of its rows.
-    fn rows_at(&self, row_at: fn(&Resident, u32) -> u32) -> impl Iterator<Item = (u32, u32)> {
-        let BatchRows { sources, picks, .. } = &self.request;
-        picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
+    fn rows_at(&self, view: &View, row_at: fn(&Resident, u32) -> u32) -> impl Iterator<Item = (u32, u32)> {
+        let sources = &self.request.sources;
+        view.picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
     }
 
     /// The rows that each pick is of.
-    fn picked_sources(&self) -> impl Iterator<Item = u32> {
-        self.request.picks.iter().map(|(source, _)| self.rows.of[*source as usize])
+    fn picked_sources(&self, view: &View) -> impl Iterator<Item = u32> {
+        view.picks.iter().map(|(source, _)| self.rows.of[*source as usize])
     }
 
     /// The value of each source, if a column has one in each.
@@ -383,20 +425,20 @@ impl Collation {
 
     /// The column of a decoding task, the task's slots, and the bytes of each.
     fn slots(&self, place: usize, piece: usize) -> Option<(usize, BytesMut, usize)> {
-        let BatchRows { collator, picks, .. } = &self.request;
         let mut results = self.lock();
         let Slots { column, bytes, cells, buffer, pieces } = &mut results.decoded[place];
         if buffer.is_none() {
-            let taken = buffer.insert(collator.buffers.take(*bytes * picks.len()));
+            let rows = self.view(*column).picks.len();
+            let taken = buffer.insert(self.request.collator.buffers.take(*bytes * rows));
             *pieces = taken.split(*bytes * *cells).into_iter().map(Some).collect();
         }
         Some((*column, pieces[piece].take()?, *bytes))
     }
 
-    /// A column's picked values, and those of them that make bad rows.
+    /// A column's picked values, and the bad rows by their place in the batch.
     fn gather(&self, column: usize) -> Result<(ArrayRef, Vec<(usize, Error)>)> {
         let collator = &self.request.collator;
-        let codec = &collator.codecs[column];
+        let (codec, view) = (&collator.codecs[column], self.view(column));
         let stored = |rows: &'_ Arc<Rows>| match codec.follows() {
             // A column that is not stored is made of the one that it follows.
             Some(followed) if column >= rows.batch.num_columns() => followed,
@@ -405,27 +447,30 @@ impl Collation {
         let arrays: Vec<&dyn Array> =
             self.rows.rows.iter().map(|rows| rows.batch.column(stored(rows)).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        let gathered = match self.keys(column, &arrays)? {
-            Some(keys) => {
-                let of_source = || Selection::of_one(self.picked_sources().collect());
-                codec.gather_rows(&[&keys], self.of_source.get_or_init(of_source))
+        let gathered = match (self.keys(column, &arrays)?, &collator.form, &self.request.packs) {
+            (None, SampleForm::Packs(packs), Some(rows)) => {
+                packs.gather(&arrays, self.selection(view, data_type), rows)
             }
-            None => codec.gather_rows(&arrays, self.selection(data_type)),
+            (Some(keys), ..) => {
+                let of_source = || Selection::of_one(self.picked_sources(view).collect());
+                codec.gather_rows(&[&keys], view.of_source.get_or_init(of_source))
+            }
+            (None, ..) => codec.gather_rows(&arrays, self.selection(view, data_type)),
         };
         let name = collator.schema.field(column).name();
         let (gathered, refused) =
             gathered.map_err(|error| error.at(Place::default().column(name.as_str())))?;
         let (gathered, mut bad) = self.followed(column, gathered)?;
-        bad.extend(self.request.refused(column, refused));
-        bad.extend(self.request.nulls(column, gathered.as_ref()));
-        Ok((gathered, bad))
+        bad.extend(self.request.refused((column, view), refused));
+        bad.extend(self.request.nulls((column, view), gathered.as_ref()));
+        Ok((gathered, view.bad_among_all(bad).collect()))
     }
 
     fn perform(&self, task: Task) -> Result<()> {
         let collator = &self.request.collator;
         match task {
             Task::Gather(columns) => {
-                let rows = (columns.len() * self.request.picks.len()) as u64;
+                let rows = columns.clone().map(|column| self.view(column).picks.len() as u64).sum();
                 let stage = collator.codecs[columns.start].stage();
                 let work = collator.monitor.task(stage, Some(("column", columns.start as u64)));
                 let mut bytes = 0;
@@ -447,11 +492,12 @@ impl Collation {
                 let first = piece * collator.codecs[column].cells_per_task();
                 let stage = collator.codecs[column].stage();
                 let work = collator.monitor.task(stage, Some(("first_cell", first as u64)));
-                let bad = self.request.decode(&self.rows, column, first, (&mut slots, bytes))?;
+                let view = self.view(column);
+                let bad = self.request.decode(&self.rows, (column, view), first, (&mut slots, bytes))?;
                 work.done((slots.len() / bytes) as u64, slots.len() as u64);
                 let mut results = self.lock();
                 results.decoded[place].pieces[piece] = Some(slots);
-                results.bad.extend(bad);
+                results.bad.extend(view.bad_among_all(bad));
             }
         }
         Ok(())
@@ -468,12 +514,12 @@ impl Collation {
         };
         let mut bad = bad.into_iter().peekable();
         let (mut end, mut from) = (0, 0);
-        for (rows, output) in &self.outputs {
-            end += rows;
+        for (samples, output) in &self.outputs {
+            end += samples;
             let left_out: Vec<(usize, Error)> =
-                std::iter::from_fn(|| bad.next_if(|(row, _)| *row < end)).collect();
-            let kept = rows - left_out.len();
-            let numbers = self.numbers(end - rows..end, &left_out);
+                std::iter::from_fn(|| bad.next_if(|(row, _)| self.request.sample_of(*row) < end)).collect();
+            let kept = samples - left_out.len();
+            let numbers = self.numbers(end - samples..end, &left_out);
             let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
             let skipped = left_out.into_iter().zip(ids.values());
             let skipped = skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id) }).collect();
@@ -520,7 +566,8 @@ impl Collation {
                     return Err(Error::new(ErrorKind::Closed, "the epoch was left"));
                 }
                 let mut wanted = Vec::new();
-                for pick in request.picks.iter_mut().filter(|pick| pick.0 as usize == source) {
+                let picks = Arc::make_mut(&mut request.picks);
+                for pick in picks.iter_mut().filter(|pick| pick.0 as usize == source) {
                     wanted.push(pick.1);
                     pick.1 = wanted.len() as u32 - 1;
                 }
@@ -557,37 +604,55 @@ impl Collation {
         {
             return Err(first.clone().hint_also("to count and skip such rows, say so with `on_bad_row`"));
         }
-        bad.dedup_by_key(|(row, _)| *row);
-        let rows = self.request.picks.len();
-        let is_bad = |row: usize| bad.binary_search_by_key(&row, |(row, _)| *row).is_ok();
+        // One bad row is enough to leave its sample out.
+        let sample_of = |row: usize| self.request.sample_of(row);
+        bad.dedup_by_key(|(row, _)| sample_of(*row));
+        let samples = self.request.samples();
+        let is_bad = |sample: usize| bad.binary_search_by_key(&sample, |(row, _)| sample_of(*row)).is_ok();
         if !bad.is_empty() {
-            let kept = BooleanArray::new(BooleanBuffer::collect_bool(rows, |row| !is_bad(row)), None);
-            for gathered in columns.iter_mut().flatten() {
-                *gathered = filter(gathered, &kept).or_fail()?;
+            for (column, gathered) in columns.iter_mut().enumerate() {
+                let Some(gathered) = gathered else { continue };
+                let of_a_sample = self.view(column).of_a_sample();
+                let is_kept = |row| !is_bad(row / of_a_sample);
+                let kept = BooleanBuffer::collect_bool(samples * of_a_sample, is_kept);
+                *gathered = filter(gathered, &BooleanArray::new(kept, None)).or_fail()?;
             }
         }
         for Slots { column, bytes, buffer, pieces, .. } in decoded {
             let Some(mut buffer) = buffer else { continue };
             buffer.join(pieces.into_iter().flatten());
+            let of_a_sample = self.view(column).of_a_sample();
             if !bad.is_empty() {
-                buffer.retain(bytes, |row| !is_bad(row));
+                buffer.retain(bytes * of_a_sample, |sample| !is_bad(sample));
             }
-            let field = collator.schema.field(column);
+            let (field, rows) = (collator.row_field(column), (samples - bad.len()) * of_a_sample);
             columns[column] = Some(match collator.codecs[column].pack(buffer.rows())? {
                 Some(sizes) => images(field, buffer.into_buffer(), &sizes)?,
-                None => tensor(field, buffer.into_buffer(), rows - bad.len())?,
+                None => tensor(field, buffer.into_buffer(), rows)?,
             });
         }
         if collator.row_id {
-            let kept = (0..rows).filter(|row| !is_bad(*row));
+            let kept = (0..self.request.picks.len()).filter(|row| !is_bad(sample_of(*row)));
             columns.push(Some(Arc::new(self.request.row_ids(kept))));
         }
+        match (&collator.form, &self.request.packs) {
+            (SampleForm::Windows(windows), _) => {
+                for (column, rows) in columns.iter_mut().enumerate() {
+                    *rows = rows.take().map(|rows| windows.column(column, &rows)).transpose()?;
+                }
+            }
+            (SampleForm::Packs(packs), Some(rows)) => {
+                let kept = (0..samples).filter(|sample| !is_bad(*sample));
+                columns.extend(packs.places(rows, kept)?.map(Some));
+            }
+            _ => {}
+        }
         if collator.row_mask {
-            let kept = (0..rows).filter(|row| !is_bad(*row));
-            let counts: BooleanBuffer = kept.map(|row| row < rows - self.request.repeated).collect();
+            let kept = (0..samples).filter(|sample| !is_bad(*sample));
+            let counts: BooleanBuffer = kept.map(|sample| sample < samples - self.request.repeated).collect();
             columns.push(Some(Arc::new(BooleanArray::new(counts, None))));
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(rows - bad.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(samples - bad.len()));
         let columns = columns.into_iter().flatten().collect();
         let batch =
             RecordBatch::try_new_with_options(collator.schema.clone(), columns, &options).or_fail()?;
@@ -596,6 +661,22 @@ impl Collation {
 }
 
 impl Collator {
+    /// Which of the views of a batch is that of a column.
+    fn view(&self, column: usize) -> usize {
+        match &self.form {
+            SampleForm::Windows(windows) => windows.view(column),
+            SampleForm::Rows | SampleForm::Packs(_) => 0,
+        }
+    }
+
+    /// The field of a column as its codec delivers it, for each row.
+    fn row_field(&self, column: usize) -> &Field {
+        match &self.form {
+            SampleForm::Windows(windows) => windows.row_field(column),
+            SampleForm::Rows | SampleForm::Packs(_) => self.schema.field(column),
+        }
+    }
+
     /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch:
     /// narrow columns are brought into the order of `deal`, while they are in the processor's cache.
     pub(super) fn prepared(&self, rows: RecordBatch, deal: Option<&[u32]>) -> Result<RecordBatch> {

@@ -354,7 +354,10 @@ impl Loader {
     }
 
     fn order_id(&self) -> OrderId {
-        OrderId::new(&self.order(), self.inner.rows, self.inner.filter.clone(), self.inner.denied.clone())
+        let Inner { rows, filter, denied, spec, .. } = &*self.inner;
+        let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
+        let stored = |name: &str| spec.stored_name(name).to_owned();
+        OrderId { samples: spec.samples.canonical(stored), ..order }
     }
 
     pub(super) fn split(&self, order: &OrderSpec) -> Split {

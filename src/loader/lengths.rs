@@ -21,6 +21,8 @@ pub(crate) struct Lengths {
     pub(crate) others: u64,
     /// Bytes that one batch may take.
     pub(crate) largest: u64,
+    /// Rows of a sample.
+    pub(crate) of_a_sample: u64,
 }
 
 impl Lengths {
@@ -41,7 +43,7 @@ impl Lengths {
         sources: &[Arc<Resident>],
         picks: &[(u32, u32)],
     ) -> Result<u64> {
-        let Lengths { columns, to_longest, others, largest } = self;
+        let Lengths { columns, to_longest, others, largest, of_a_sample } = self;
         let rows = picks.len() as u64;
         if columns.is_empty() || rows == 0 {
             return Ok(0);
@@ -74,7 +76,8 @@ impl Lengths {
             words(bytes),
             words(*largest)
         );
-        let fits = (u128::from(rows) * u128::from(*largest) / u128::from(bytes)).max(1);
+        let samples = u128::from(rows) / u128::from((*of_a_sample).max(1));
+        let fits = (samples * u128::from(*largest) / u128::from(bytes)).max(1);
         // A batch may take a sixth of any budget.
         let enough = words(bytes.saturating_mul(6));
         let hint = format!("`batch_size={fits}` may fit, or raise `memory` to {enough}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::catalog::{Catalog, RowPlace};
 use crate::error::{Error, Result};
-use crate::samples::SampleIndex;
+use crate::samples::{SampleIndex, SampleRows};
 use crate::shard::{EpochOrder, OrderSpec, Shard, Split, Walk};
 
 /// The plan of a run: it knows the rows of each step without reading any. Made by [`Loader::rewind`](super::Loader::rewind), or
@@ -35,7 +35,8 @@ impl Rewind {
         self.split.steps(0)
     }
 
-    /// Where the rows of a rank's batch are stored, in the order of delivery. A step is counted from the beginning of its epoch,
+    /// Where the rows of a rank's batch are stored, in the order of delivery: of samples of several rows, those of one after
+    /// those of another. A step is counted from the beginning of its epoch,
     /// with the batches of this run. One that is passed over has its rows nevertheless, and rows that
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out are among them.
     ///
@@ -94,12 +95,24 @@ impl Rewind {
         let (selected, catalog) = (self.selected.clone(), self.catalog.clone());
         Ok(Walk::new(&order, Split { shard, ..self.split }, row).map(move |step| {
             let rows_of: Vec<_> = step.parts.iter().map(|part| selected.rows_of(part)).collect();
-            let place = |&(part, row): &(u32, u32)| {
-                let part = part as usize;
+            let samples_of: Vec<_> = step.parts.iter().map(|part| selected.samples_of(part)).collect();
+            let place = |part: usize, row: u32| {
                 let row = rows_of[part].row_in_group(row);
                 catalog.row_place(step.parts[part].group as usize, row.into())
             };
-            step.picks.iter().map(place).collect()
+            let (mut places, mut rows) = (Vec::with_capacity(step.picks.len()), SampleRows::default());
+            for &(part, pick) in &step.picks {
+                let part = part as usize;
+                match &samples_of[part] {
+                    None => places.push(place(part, pick)),
+                    Some(samples) => {
+                        rows.clear();
+                        samples.rows(pick, &mut rows);
+                        places.extend(rows.rows.iter().map(|row| place(part, *row)));
+                    }
+                }
+            }
+            places
         }))
     }
 }

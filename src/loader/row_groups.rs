@@ -140,7 +140,8 @@ impl RowGroupDecoder {
             }
             _ => None,
         });
-        let parts = (bunch.len() > 1).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
+        let parts =
+            (bunch.len() > 1 && selected.are_rows()).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
         let Some(parts) = parts else { return Err((bunch, deals)) };
         bunch.iter_mut().for_each(|fetched| fetched.watch.go_on(Phase::Pool));
         let task = monitor.task(Stage::Parquet, Some(("row_group", bunch[0].part.group.into())));
@@ -305,12 +306,15 @@ impl RowGroupDecoder {
         }
         match (read, writer) {
             (Ok(rows), None) => {
-                let rows = collator.prepared(rows, deal.as_deref())?;
+                // Samples of several rows share them, so that there is no order of rows.
+                let order = deal.as_deref().filter(|_| selected.are_rows());
+                let rows = collator.prepared(rows, order)?;
                 let resident = Resident::new(fetcher, selected, part, rows, permit);
                 Ok(self.as_dealt(resident, deal).into())
             }
             (Ok(whole), Some((writer, _))) => {
-                let resident = Resident::new(fetcher, selected, part, reader::cut(&whole, &part), permit);
+                let resident =
+                    Resident::new(fetcher, selected, part, reader::cut(selected, &whole, &part), permit);
                 let resident = resident.dealt(deal, false);
                 Ok(Read { resident, keep: Some((writer, whole)) })
             }
@@ -346,7 +350,7 @@ impl Renew for RowGroupDecoder {
             Some(writer) => writer.exchange(&self.in_form(whole.clone())?),
             None => row_cache.found(store, catalog, projection, group),
         };
-        Ok((Resident::alone(selected, part, reader::cut(&whole, &part)), kept))
+        Ok((Resident::alone(selected, part, reader::cut(selected, &whole, &part)), kept))
     }
 
     fn room(&self, part: Part) -> Option<Permit> {

@@ -102,6 +102,8 @@ struct Asked {
     uses_workspace: bool,
     /// Whether the deals of parts stay as long as these do.
     needs_deals: bool,
+    /// Rows of a row group, on average.
+    group_rows: u64,
     /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
     beside: u64,
 }
@@ -145,14 +147,28 @@ impl Sizing {
         let (ahead, group) = (ahead as usize, group as usize);
         let aside = if uses_workspace { Workspace::set_aside(memory) } else { 0 };
         let row_groups = memory.saturating_sub(batches).saturating_sub(aside).max(1);
-        let asked =
-            Asked { rows, bytes: made_together, grouping, uses_workspace, needs_deals: true, beside: 0 };
+        let asked = Asked {
+            rows,
+            bytes: made_together,
+            grouping,
+            uses_workspace,
+            needs_deals: true,
+            group_rows: 0,
+            beside: 0,
+        };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
     }
 
     /// The same for a loader that needs the deals of parts, or does not.
     pub(super) fn with_deals(self, needs_deals: bool) -> Self {
         Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
+    }
+
+    /// The same for row groups of which these numbers of rows are read.
+    pub(super) fn with_rows(self, counts: &[u32]) -> Self {
+        let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
+        let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
+        Sizing { asked: Asked { group_rows: rows / groups.max(1), ..self.asked }, ..self }
     }
 
     /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
@@ -237,10 +253,9 @@ impl Sizing {
             let needed = Needed::of(fetcher, counts, &order.with_pool(pool), split, self.asked.needs_deals);
             (pool == 1 && needed.lanes == 1) || fits(needed)
         };
-        let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let hint = match largest(order.pool(), fits) {
             Some(pool) => {
-                let rows = u64::from(pool) * (split.rows / groups.max(1));
+                let rows = u64::from(pool) * self.asked.group_rows;
                 format!("`window_rows={rows}` fits, or raise `memory` to {total}")
             }
             None => format!("raise `memory` to {total}"),

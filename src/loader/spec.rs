@@ -16,6 +16,7 @@ use crate::cache::Tier;
 use crate::column::{Encoding, Follow, Pad, Tensor, TextFormat, cast_by_name};
 use crate::decode::Image;
 use crate::reader::Filter;
+use crate::samples::Samples;
 use crate::shard::{Shard, Shuffle};
 use crate::sizes;
 
@@ -86,11 +87,14 @@ pub struct LoaderSpec {
     /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skip_steps: Vec<(u64, u64)>,
+    /// What one sample is. Default: a row.
+    #[serde(skip_serializing_if = "Samples::are_rows")]
+    pub samples: Samples,
     /// The share of this process. Default: everything.
     pub shard: Shard,
     /// The order of rows. Default: as stored.
     pub shuffle: Shuffle,
-    /// Rows of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
+    /// Samples, which are rows by default, of a batch of one rank. Default: [`BATCH_SIZE`](Self::BATCH_SIZE), 32.
     pub batch_size: u64,
     /// Rows of a step over all ranks, which share them so that they differ by a row at most; instead of `batch_size`, which
     /// then says how many a rank gets at most. Default: `batch_size` for each rank.
@@ -193,6 +197,12 @@ impl LoaderSpec {
     /// Rows of a batch by default: in Rust, in Python and in the program.
     pub const BATCH_SIZE: u64 = 32;
 
+    /// The stored name of a column that is delivered under this one.
+    pub(super) fn stored_name<'a>(&'a self, name: &'a str) -> &'a str {
+        let renamed = self.rename.iter().find(|(_, new)| *new == name);
+        renamed.map_or(name, |(stored, _)| stored)
+    }
+
     /// Rows of a rank's batch, at most.
     pub(super) fn most_of_a_rank(&self) -> u64 {
         self.global_batch_size.map_or(self.batch_size, |rows| rows.div_ceil(self.shard.world().into()))
@@ -224,6 +234,7 @@ impl Default for LoaderSpec {
             filter: None,
             deny: Deny::default(),
             skip_steps: Vec::new(),
+            samples: Samples::default(),
             shard: Shard::default(),
             shuffle: Shuffle::default(),
             batch_size: LoaderSpec::BATCH_SIZE,
@@ -251,6 +262,7 @@ mod tests {
     use super::*;
     use crate::catalog::RowId;
     use crate::column::{BoxFormat, Boxes, Keypoints, Mask, Vocabulary};
+    use crate::samples::Window;
 
     fn read(text: &str) -> Result<LoaderSpec, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
@@ -289,6 +301,7 @@ mod tests {
         (spec.row_id, spec.row_mask) = (true, true);
         spec.deny = Deny::rows([RowId::new(3)]).and(Deny::values("url", ["a"]));
         spec.skip_steps = vec![(4_000, 4_010)];
+        spec.samples = Window::rows(4).by("time").gap(0.5).into();
         spec.shard = Shard::new(3, 8).unwrap();
         spec.shuffle = Shuffle::exact(u64::MAX).lanes(16);
         (spec.batch_size, spec.drop_last, spec.epochs) = (64, true, Some(90));

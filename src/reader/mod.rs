@@ -32,7 +32,7 @@ use crate::arrow::datatypes::{DataType, Fields, Schema};
 use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::samples::{PartRows, SampleIndex};
+use crate::samples::{PartRows, PartSamples, SampleIndex, SampleRows};
 use crate::shard::Part;
 
 pub use filter::Filter;
@@ -50,6 +50,8 @@ pub(crate) struct Resident {
     /// The reason why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
+    /// The samples that its rows make, where one is not a row.
+    samples: Option<ResidentSamples>,
     /// Where its rows begin among those at hand, which several small parts share.
     base: u32,
     /// The row at each place of the part's deal; `None` where both are the same.
@@ -106,6 +108,15 @@ enum RowNumbers {
     Part(PartRows),
     /// Those of a few rows that were taken from a part, in any order.
     Taken(Arc<[u32]>),
+}
+
+/// The rows of each sample of a part.
+#[derive(Debug)]
+enum ResidentSamples {
+    /// As they are planned, and the sample at each place of the part's deal.
+    Part(PartSamples, Option<Box<[u32]>>),
+    /// Of a few that were taken from a part: those of each, which are counted among those of all of them.
+    Taken(Box<[SampleRows]>),
 }
 
 /// Decodes the fetched bytes. The bytes that the rows may take are bounded by `limit`, and a little more for a row group
@@ -180,6 +191,7 @@ impl Resident {
             rows,
             lost: None,
             numbers,
+            samples: samples.samples_of(&part).map(|samples| ResidentSamples::Part(samples, None)),
             base,
             deal: None,
             is_dealt: false,
@@ -221,14 +233,64 @@ impl Resident {
 
     /// The same rows, from the cache.
     pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
-        let rows = Rows::new(cut(&kept.rows, &self.part), kept.mapped.clone());
+        let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
         let renewer = rows.is_mapped().then_some(renewer);
         Resident { rows: Mutex::new(rows), renewer, ..self }
     }
 
     /// The same, picked by places in a deal. Where it `is_dealt`, narrow columns are in that order, all others as stored.
     pub(crate) fn dealt(self, deal: Option<Box<[u32]>>, is_dealt: bool) -> Self {
-        Resident { is_dealt: is_dealt && deal.is_some(), deal, ..self }
+        match self.samples {
+            // It is the samples that are dealt.
+            Some(ResidentSamples::Part(samples, _)) => {
+                Resident { samples: Some(ResidentSamples::Part(samples, deal)), ..self }
+            }
+            _ => Resident { is_dealt: is_dealt && deal.is_some(), deal, ..self },
+        }
+    }
+
+    /// Its rows, from all selected rows of its row group.
+    fn cut(&self, rows: &RecordBatch) -> RecordBatch {
+        match self.samples {
+            Some(_) => rows.clone(),
+            None => rows.slice(self.part.start as usize, self.part.rows as usize),
+        }
+    }
+
+    /// Appends the rows of the sample at a place of the deal, where a sample is not a row.
+    pub(crate) fn rows_of_sample(&self, place: u32, rows: &mut SampleRows) {
+        match &self.samples {
+            None => rows.rows.push(place),
+            Some(ResidentSamples::Part(samples, deal)) => {
+                samples.rows(deal.as_ref().map_or(place, |deal| deal[place as usize]), rows);
+            }
+            Some(ResidentSamples::Taken(taken)) => {
+                let taken = &taken[place as usize];
+                rows.rows.extend_from_slice(&taken.rows);
+                rows.lengths.extend_from_slice(&taken.lengths);
+                rows.skipped = taken.skipped;
+            }
+        }
+    }
+
+    /// The rows of some samples in memory of their own, as [`detach`](Self::detach) does: the samples are then in the order in
+    /// which they are given.
+    pub(crate) fn detach_samples(&self, places: &[u32]) -> Result<Resident> {
+        let mut rows = Vec::new();
+        let taken = places.iter().map(|&place| {
+            let mut sample = SampleRows::default();
+            self.rows_of_sample(place, &mut sample);
+            let first = rows.len() as u32;
+            rows.extend_from_slice(&sample.rows);
+            SampleRows { rows: (first..rows.len() as u32).collect(), ..sample }
+        });
+        let taken = ResidentSamples::Taken(taken.collect());
+        Ok(Resident { samples: Some(taken), ..self.detach(&rows)? })
+    }
+
+    /// Whether its samples are not rows.
+    pub(crate) fn has_samples(&self) -> bool {
+        self.samples.is_some()
     }
 
     /// The same where all columns are in the order of the deal, and nobody asks which row one of them was.
@@ -288,7 +350,7 @@ impl Resident {
         let (resident, kept) = renewer.renew(self.part)?;
         if resident.lost.is_none() {
             if let Some(kept) = kept.filter(|kept| kept.mapped.is_some()) {
-                *rows = Rows::new(cut(&kept.rows, &self.part), kept.mapped);
+                *rows = Rows::new(self.cut(&kept.rows), kept.mapped);
             } else if let Some(permit) = renewer.room(self.part) {
                 let batch = resident.rows().batch.clone();
                 *rows = Arc::new(Rows { batch, mapped: None, permit: Some(permit) });
@@ -313,7 +375,7 @@ impl Resident {
     pub(crate) fn lost(fetcher: &Fetcher, samples: &SampleIndex, part: Part, error: Error) -> Result<Self> {
         let fields = fetcher.projection.schema().fields().iter();
         let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
-        let rows = part.rows as usize;
+        let rows = samples.decoded(&part).rows as usize;
         let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let rows =
@@ -349,6 +411,7 @@ impl Resident {
             rows: Mutex::new(Rows::new(rows, None)),
             lost: self.lost.clone(),
             numbers: RowNumbers::Taken(numbers.into()),
+            samples: None,
             base: 0,
             deal: None,
             is_dealt: false,
@@ -358,9 +421,10 @@ impl Resident {
     }
 }
 
-/// The rows of a part, from all selected rows of its row group.
-pub(crate) fn cut(rows: &RecordBatch, part: &Part) -> RecordBatch {
-    rows.slice(part.start as usize, part.rows as usize)
+/// What a part is decoded to, from all selected rows of its row group.
+pub(crate) fn cut(samples: &SampleIndex, rows: &RecordBatch, part: &Part) -> RecordBatch {
+    let Part { start, rows: count, .. } = samples.decoded(part);
+    rows.slice(start as usize, count as usize)
 }
 
 /// Copies what views point at, so that they stop pinning whole pages.
@@ -379,11 +443,10 @@ mod tests {
 
     use super::*;
     use crate::row_set::RowSet;
-    use crate::samples::SingleRows;
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {
-        let samples = SampleIndex::new(Arc::new(SingleRows), vec![RowSet::all(10)]);
+        let samples = SampleIndex::of_rows(vec![RowSet::all(10)]);
         let part = Part { group: 0, start: 3, rows: 5 };
         let schema = Arc::new(Schema::new(vec![Field::new("place", DataType::Int64, false)]));
         let places: ArrayRef = Arc::new(Int64Array::from_iter_values(3..8));

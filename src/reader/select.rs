@@ -5,8 +5,10 @@
 //! others the filter's columns are, once, and the result is kept on disk. Statistics are not kept: the footers of files that their constants do not decide
 //! are read again for them.
 
+mod lengths;
 mod pages;
 mod pieces;
+mod windows;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use std::sync::Arc;
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parquet::file::metadata::ParquetMetaData;
 
+use super::budget::Permit;
 use super::chunk_pages::GroupPages;
 use super::fetch::Fetcher;
 use super::filter::index::{self, GroupIndex, IndexPart};
@@ -27,8 +30,10 @@ use crate::row_set::RowSet;
 use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 
+pub(crate) use lengths::lengths;
 pub(crate) use pages::pages;
 pub(crate) use pieces::pieces;
+pub(crate) use windows::windows;
 
 /// Bytes of local columns for which a scan is dear enough that its result is kept.
 const DEAR_LOCAL: u64 = 4 << 20;
@@ -238,14 +243,7 @@ async fn scan(
         // By the places of rows alone.
         batch = without_columns(live.count())?;
     } else {
-        let part = Part { group: group as u32, start: 0, rows: live.count() };
-        // A budget of twice the bytes is enough: batches take little of it.
-        fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
-        _permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
-        let chunks = fetcher.read_pages(group, pages).await?;
-        let selection = live.selection(0..live.count());
-        let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
-        batch = read_fetched(catalog, &fetcher.projection, rows, super::limit_for(limit))?;
+        (_permit, batch) = columns_of(fetcher, group, &live, pages, limit).await?;
     }
     let at = &catalog.groups[group];
     let before = at.first_row - catalog.groups[catalog.groups_of(at.file).start].first_row;
@@ -253,6 +251,25 @@ async fn scan(
         Rows { batch: &batch, file: &catalog.files[at.file].relative, first: before, live: Some(&live) };
     let matching = filter.matching(&rows).map_err(|error| error.at(catalog.place(at)))?;
     Ok(live.compose(&RowSet::from_bits(&matching)))
+}
+
+/// The columns of the `live` rows of one row group, and the memory that covers them.
+async fn columns_of(
+    fetcher: &Fetcher,
+    group: usize,
+    live: &RowSet,
+    pages: Option<&GroupPages>,
+    limit: u64,
+) -> Result<(Option<Permit>, RecordBatch)> {
+    let part = Part { group: group as u32, start: 0, rows: live.count() };
+    // A budget of twice the bytes is enough: batches take little of it.
+    fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
+    let permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
+    let chunks = fetcher.read_pages(group, pages).await?;
+    let selection = live.selection(0..live.count());
+    let rows = FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    let batch = read_fetched(&fetcher.catalog, &fetcher.projection, rows, super::limit_for(limit))?;
+    Ok((permit, batch))
 }
 
 /// A batch of that many rows.

@@ -1,28 +1,20 @@
 //! Kinds of samples through the plan: the counts are planned, and each sample is mapped back to its stored rows.
 
-use std::collections::BTreeMap;
-
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
-/// `length` consecutive rows, each sample beginning `step` rows after the one before.
-#[derive(Debug)]
-struct Windows {
-    length: u32,
-    step: u32,
-}
-
-impl SampleKind for Windows {
-    fn count(&self, _: usize, rows: u32) -> u32 {
-        rows.checked_sub(self.length).map_or(0, |more| more / self.step + 1)
-    }
-
-    fn rows(&self, _: usize, sample: u32) -> Range<u32> {
-        sample * self.step..sample * self.step + self.length
-    }
+/// Windows of `length` rows, each beginning `step` rows after the one before.
+fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
+    let window = Window::rows(length).overlap(length - step);
+    let of_group = |rows: &RowSet| {
+        let starts = window.starts(&Stretches::new(rows.count() as usize)).into_iter();
+        rows.compose(&RowSet::from_runs(rows.count(), starts.map(|start| start..start + 1)))
+    };
+    let starts = sets.iter().map(of_group).collect();
+    SampleIndex::of_kind(Arc::new(Windows::new(&window, starts)), sets.to_vec())
 }
 
 /// Selected rows of each row group, as lists.
@@ -73,8 +65,12 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
                 for (at, &row) in rows.iter().enumerate() {
                     assert_eq!(rows_of.row_in_group(at as u32), row, "decoding and numbering agree");
                 }
-                let of_sample = index.decoded_rows_of(part, *sample);
-                samples.push((part.group, rows[of_sample.start as usize..of_sample.end as usize].to_vec()));
+                let mut of_sample = SampleRows::default();
+                match index.samples_of(part) {
+                    Some(samples) => samples.rows(*sample, &mut of_sample),
+                    None => of_sample.rows.push(*sample),
+                }
+                samples.push((part.group, of_sample.rows.iter().map(|row| rows[*row as usize]).collect()));
             }
         }
     }
@@ -94,7 +90,7 @@ fn by_hand(groups: &[Vec<bool>], length: usize, step: usize) -> Vec<(u32, Vec<u3
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Every k-th row (length 1), windows side by side, and windows that overlap.
+    /// Windows side by side, and windows that overlap.
     #[test]
     fn each_sample_of_a_kind_is_delivered_once_with_its_rows(
         groups in row_groups(),
@@ -103,7 +99,8 @@ proptest! {
         world in 1u32..4,
         epoch in 0u64..2,
     ) {
-        let index = SampleIndex::new(Arc::new(Windows { length, step }), sets(&groups));
+        let step = step.min(length);
+        let index = windows(&sets(&groups), length, step);
         let total: u32 = index.counts.iter().sum();
         prop_assume!(total >= world);
         let mut samples = delivered(&index, &groups, world, epoch);
@@ -114,29 +111,28 @@ proptest! {
 
     #[test]
     fn single_rows_are_windows_of_one(groups in row_groups(), epoch in 0u64..2) {
-        let rows = SampleIndex::new(Arc::new(SingleRows), sets(&groups));
-        let windows = SampleIndex::new(Arc::new(Windows { length: 1, step: 1 }), sets(&groups));
+        let rows = SampleIndex::of_rows(sets(&groups));
+        let windows = windows(&sets(&groups), 1, 1);
         prop_assert_eq!(&rows.counts, &windows.counts);
         prop_assert_eq!(delivered(&rows, &groups, 1, epoch), delivered(&windows, &groups, 1, epoch));
     }
 }
 
-/// A part that samples share rows in decodes each of them once.
+/// Samples may take rows from anywhere in their row group: what is decoded for a part does not depend on where it is cut.
 #[test]
-fn rows_that_samples_share_are_decoded_once() {
-    let index = SampleIndex::new(Arc::new(Windows { length: 3, step: 1 }), vec![RowSet::all(10)]);
-    let part = Part { group: 0, start: 2, rows: 4 };
-    assert_eq!(decoded(&index.rows_of(&part), 10), [2, 3, 4, 5, 6, 7]);
-    assert_eq!(index.decoded_rows_of(&part, 1), 1..4);
+fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
+    let selected = RowSet::from_runs(10, [1..4, 6..10]);
+    let index = windows(&[selected], 3, 1);
+    assert_eq!((index.counts[0], index.row_counts()[0]), (5, 7));
+    let part = Part { group: 0, start: 2, rows: 2 };
+    assert_eq!(decoded(&index.rows_of(&part), 10), [1, 2, 3, 6, 7, 8, 9]);
+    let mut rows = SampleRows::default();
+    index.samples_of(&part).unwrap().rows(1, &mut rows);
+    assert_eq!(rows.rows, [3, 4, 5]);
 }
 
-/// What is decoded for samples with gaps between them leaves the gaps out.
 #[test]
-fn rows_between_samples_are_not_decoded() {
-    let index = SampleIndex::new(Arc::new(Windows { length: 1, step: 3 }), vec![RowSet::all(10)]);
-    let part = Part { group: 0, start: 1, rows: 3 };
-    assert_eq!(decoded(&index.rows_of(&part), 10), [3, 6, 9]);
-    let numbers: BTreeMap<u32, u32> =
-        (0..3).map(|row| (row, index.rows_of(&part).row_in_group(row))).collect();
-    assert_eq!(numbers, BTreeMap::from([(0, 3), (1, 6), (2, 9)]));
+fn a_row_group_without_a_sample_counts_no_rows() {
+    let index = windows(&[RowSet::all(2), RowSet::all(3)], 3, 1);
+    assert_eq!((&*index.counts, &*index.row_counts()), (&[0, 1][..], &[0, 3][..]));
 }

@@ -132,6 +132,9 @@ pub struct OrderId {
     /// A hash of the rows that are denied, if some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
+    /// What a sample is, in canonical form, if it is not a row; all rows are counted in samples then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<String>,
     /// Rows that are passed over: epoch, first row, and the row after the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<SkippedRows>,
@@ -147,6 +150,7 @@ impl OrderId {
             rows,
             filter,
             denied,
+            samples: None,
             skipped: spec.skipped.to_vec(),
         }
     }
@@ -193,6 +197,10 @@ impl Position {
         if saved.filter != here.filter {
             let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());
             return differs("filter", &words(&saved.filter), &words(&here.filter));
+        }
+        if saved.samples != here.samples {
+            let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
+            return differs("samples", &words(&saved.samples), &words(&here.samples));
         }
         // Between epochs no row of the next one has come, so that it may leave out others than the last one did.
         let may_deny_others = self.row == 0;

@@ -1,8 +1,9 @@
-//! The rows that a filter selects, kept on local disk beside the footers: the second start with it reads no values.
+//! The rows that a filter selects or with which windows begin, and the lengths of rows, kept on local disk beside the footers: the
+//! second start with them reads no values.
 //!
 //! One file for each data set and filter. It is found by all that the rows depend on: the files with their addresses and
-//! versions, the filter, and the version of this library, and proven by a checksum. What it holds are the numbers of rows, no
-//! values. A failure here only costs the pass that it would have saved.
+//! versions, the filter or what else is asked, and the version of this library, and proven by a checksum. What it holds are the
+//! numbers of rows, or lengths, no values. A failure here only costs the pass that it would have saved.
 
 use std::fs;
 use std::path::PathBuf;
@@ -29,7 +30,7 @@ pub(crate) struct KeptRows {
 }
 
 impl KeptRows {
-    /// Of `catalog` and a filter in its canonical form; `None` where nothing is to be kept. Waits for the disk.
+    /// Of `catalog` and a filter in its canonical form, or another text that says what is kept; `None` where nothing is to be kept. Waits for the disk.
     pub(crate) fn of(store: &Store, catalog: &Catalog, filter: &str) -> Option<Self> {
         let folder = folder(store.metadata_cache.clone())?;
         let mut hash = Xxh3::new();
@@ -50,12 +51,8 @@ impl KeptRows {
 
     /// The rows of each row group, of its `live` ones, if they are known.
     pub(crate) fn load(&self, live: &[RowSet]) -> Option<Vec<RowSet>> {
-        let bytes = fs::read(&self.path).ok()?;
-        let rest = bytes.strip_prefix(MAGIC)?;
-        let (proof, mut rest) = rest.split_first_chunk::<8>()?;
-        if u64::from_le_bytes(*proof) != self.proof(rest) {
-            return None;
-        }
+        let bytes = self.read()?;
+        let mut rest = &bytes[..];
         let sets = live.iter().map(|live| {
             let set = RowSet::read(&mut rest, live.rows())?;
             (set.intersection(live) == set).then_some(set)
@@ -73,14 +70,82 @@ impl KeptRows {
                 return;
             }
         }
-        let proof = self.proof(&bytes).to_le_bytes();
+        self.write(&bytes);
+    }
+
+    /// A number of each of so many rows of each row group, if they are known.
+    pub(crate) fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
+        let bytes = self.read()?;
+        let mut rest = bytes.iter();
+        let mut number = || {
+            let (mut number, mut shift) = (0u64, 0);
+            loop {
+                let byte = *rest.next()?;
+                number |= u64::from(byte & 0x7F) << shift;
+                if byte & 0x80 == 0 {
+                    return u32::try_from(number).ok();
+                }
+                shift += 7;
+                if shift > 28 {
+                    return None;
+                }
+            }
+        };
+        let numbers: Option<Vec<Vec<u32>>> =
+            counts.iter().map(|count| (0..*count).map(|_| number()).collect()).collect();
+        numbers.filter(|_| rest.next().is_none())
+    }
+
+    /// Keeps a number of each row of each row group.
+    pub(crate) fn keep_numbers(&self, numbers: &[Vec<u32>]) {
+        let mut bytes = Vec::new();
+        for mut number in numbers.iter().flatten().copied() {
+            while number >= 0x80 {
+                bytes.push(number as u8 | 0x80);
+                number >>= 7;
+            }
+            bytes.push(number as u8);
+            if bytes.len() > MAX_BYTES {
+                return;
+            }
+        }
+        self.write(&bytes);
+    }
+
+    /// What was kept, if it is whole.
+    fn read(&self) -> Option<Vec<u8>> {
+        let mut bytes = fs::read(&self.path).ok()?;
+        let (proof, rest) = bytes.strip_prefix(MAGIC)?.split_first_chunk::<8>()?;
+        let (head, is_whole) = (MAGIC.len() + proof.len(), u64::from_le_bytes(*proof) == self.proof(rest));
+        bytes.drain(..head);
+        is_whole.then_some(bytes)
+    }
+
+    fn write(&self, bytes: &[u8]) {
+        let proof = self.proof(bytes).to_le_bytes();
         let Some(mut writing) = Writing::begin(&self.path) else { return };
-        if [&MAGIC[..], &proof, &bytes].into_iter().all(|part| writing.write(part)) && writing.keep() {
+        if [&MAGIC[..], &proof, bytes].into_iter().all(|part| writing.write(part)) && writing.keep() {
             make_room(&self.path);
         }
     }
 
     fn proof(&self, bytes: &[u8]) -> u64 {
         xxh3_64_with_seed(bytes, self.key as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_read_as_they_were_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let kept = KeptRows { path: folder.path().join(format!("x.{SUFFIX}")), key: 7 };
+        let numbers = [vec![0, 1, 127, 128, u32::MAX], vec![], vec![300]];
+        kept.keep_numbers(&numbers);
+        assert_eq!(kept.load_numbers(&[5, 0, 1]).unwrap(), numbers);
+        assert!(kept.load_numbers(&[5, 0, 2]).is_none() && kept.load_numbers(&[5, 0, 0]).is_none());
+        assert!(KeptRows { key: 8, ..kept }.load_numbers(&[5, 0, 1]).is_none(), "of something else");
     }
 }

@@ -92,6 +92,11 @@ struct Extension {
     permutation: Option<Vec<usize>>,
 }
 
+/// The shape of a row of a column of Arrow's tensors, as it is delivered.
+pub(crate) fn tensor_shape(field: &Field) -> Option<Vec<usize>> {
+    Some(extension(field)??.shape)
+}
+
 /// The parameters of a column of Arrow's tensors: `None` of one of another type, and `Some(None)` if they make no sense.
 fn extension(field: &Field) -> Option<Option<Extension>> {
     let metadata = field.metadata();

@@ -15,7 +15,7 @@ use super::{ColumnCodec, Noun};
 use crate::arrow::datatypes::{DataType, Field};
 use crate::error::{Error, Result};
 use bytes::BytesCodec;
-pub(crate) use declared::Declared;
+pub(crate) use declared::{Declared, tensor_shape};
 use lists::ListsCodec;
 
 /// The tensors of a column: type and shape of each, and how a cell of bytes holds one.

@@ -19,7 +19,7 @@ use crate::error::{Error, Place, Result};
 /// The name of the column of row numbers.
 pub(in crate::loader) const ROW_ID: &str = "row_id";
 /// The name of the column that says which rows are to be counted.
-const ROW_MASK: &str = "row_mask";
+pub(in crate::loader) const ROW_MASK: &str = "row_mask";
 
 impl LoaderBuilder {
     /// The codec of each column, and the schema of batches. Refuses impossible combinations.
@@ -251,6 +251,13 @@ pub(super) struct RowBytes {
     of_values: u64,
     /// Whether the average is known: not where values are repeated, which footers do not count.
     pub(super) are_known: bool,
+}
+
+impl RowBytes {
+    /// The same where all rows of a batch take so many bytes.
+    pub(super) fn all_alike(self, bytes: u64) -> Self {
+        RowBytes { keys: self.keys, others: bytes, are_known: true, ..RowBytes::default() }
+    }
 }
 
 /// Bytes that a row takes in memory, on average.

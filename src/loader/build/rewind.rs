@@ -6,6 +6,7 @@ use crate::loader::dataset::Dataset;
 use crate::loader::deny::Deny;
 use crate::loader::rewind::Rewind;
 use crate::loader::spec::LoaderSpec;
+use crate::samples::Samples;
 use crate::shard::{Position, Shard};
 
 /// More than any window takes: a plan alone takes none of it.
@@ -40,8 +41,13 @@ impl Dataset {
         // Nothing is read of it, so that any will do.
         let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
         let filter = order.filter.as_deref().map(serde_json::from_str).transpose();
+        let samples: Option<Samples> =
+            order.samples.as_deref().map(serde_json::from_str).transpose().map_err(|error| {
+                Error::new(ErrorKind::StateMismatch, format!("the state has odd samples: {error}"))
+            })?;
         let spec = LoaderSpec {
             columns: Some(Vec::from_iter(column)),
+            samples: samples.unwrap_or_default(),
             filter: filter
                 .map_err(|error| Error::invalid(format!("the state has an odd filter: {error}")))?,
             deny,
@@ -53,7 +59,7 @@ impl Dataset {
             threads: Some(1),
             ..LoaderSpec::default()
         };
-        let loader = LoaderBuilder::new(self.clone()).spec(spec).build()?;
+        let loader = LoaderBuilder::new(self.clone()).spec(spec).plan_only().build()?;
         loader.restore(position)?;
         Ok(loader.rewind())
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::views::View;
 use super::{BatchRows, Collation};
 use crate::arrow::array::{Array, ArrayRef};
 use crate::arrow::datatypes::DataType;
@@ -20,18 +21,25 @@ impl Collation {
         if codec.follows().is_none() {
             return Ok((gathered, Vec::new()));
         }
-        let (followed, bad) = codec.follow(gathered, self)?;
+        let view = self.view(column);
+        let (followed, bad) = codec.follow(gathered, &ViewedRows { collation: self, view })?;
         let placed = bad.into_iter().map(|(row, error)| {
-            let (source, place) = self.request.picks[row];
+            let (source, place) = view.picks[row];
             (row, error.at(collator.place(&self.request.sources[source as usize], place, column)))
         });
         Ok((followed, placed.collect()))
     }
 }
 
-impl FollowedRows for Collation {
+/// The rows of a column that follows another one.
+struct ViewedRows<'a> {
+    collation: &'a Collation,
+    view: &'a View,
+}
+
+impl FollowedRows for ViewedRows<'_> {
     fn count(&self) -> usize {
-        self.request.picks.len()
+        self.view.picks.len()
     }
 
     fn cell<'a>(
@@ -40,13 +48,13 @@ impl FollowedRows for Collation {
         row: usize,
         copy: &'a mut Vec<u8>,
     ) -> Result<Option<(Cell<'a>, RowKey)>> {
-        let BatchRows { collator, sources, picks, epoch, .. } = &self.request;
-        let (source, place) = picks[row];
+        let BatchRows { collator, sources, epoch, .. } = &self.collation.request;
+        let (source, place) = self.view.picks[row];
         let resident = &sources[source as usize];
         if resident.lost.is_some() {
             return Ok(None);
         }
-        let rows = self.rows.of(source as usize);
+        let rows = self.collation.rows.of(source as usize);
         let cells = Cells::of(rows.batch.column(column).as_ref())?;
         let Some(bytes) = cells.get(resident.row_at(place) as usize) else { return Ok(None) };
         let key = RowKey(row_key(collator.seed, *epoch, collator.ordinal(resident, place)));
@@ -55,9 +63,9 @@ impl FollowedRows for Collation {
 
     fn gather(&self, column: usize) -> Result<ArrayRef> {
         let arrays: Vec<&dyn Array> =
-            self.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
+            self.collation.rows.rows.iter().map(|rows| rows.batch.column(column).as_ref()).collect();
         let data_type = arrays.first().map_or(&DataType::Null, |array| array.data_type());
-        gather(&arrays, self.selection(data_type), None)
+        gather(&arrays, self.collation.selection(self.view, data_type), None)
     }
 }
 

@@ -1,0 +1,209 @@
+//! Samples of several rows: which rows they have, and what these make in a batch.
+
+use std::sync::Arc;
+
+use super::LoaderBuilder;
+use super::columns::{ROW_ID, ROW_MASK, of_column};
+use crate::arrow::datatypes::{Schema, SchemaRef};
+use crate::catalog::Projection;
+use crate::error::{Error, Result};
+use crate::loader::collate::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS, SampleForm, WindowShape};
+use crate::loader::threads::IoRuntime;
+use crate::reader::Filter;
+use crate::reader::fetch::{Fetcher, KnownCosts};
+use crate::reader::select;
+use crate::row_set::RowSet;
+use crate::samples::{Buckets, Pack, Packs, SampleIndex, Samples, Window, Windows};
+
+/// Bytes that locate a row of a sample while its batch is made.
+const PLACE: u64 = 24;
+
+impl LoaderBuilder {
+    /// Where no columns are listed, those of a window's offsets are read; of packs they are those that are packed.
+    pub(super) fn columns_of_samples(&mut self) -> Result<()> {
+        if self.plan_only {
+            return Ok(());
+        }
+        let names: Vec<&str> = match &self.spec.samples {
+            Samples::Windows(window) if self.spec.columns.is_none() => window.columns(),
+            Samples::Packs(pack) => {
+                self.check_packs(pack)?;
+                pack.columns().iter().map(String::as_str).collect()
+            }
+            _ => return Ok(()),
+        };
+        if !names.is_empty() {
+            let stored = names.into_iter().map(|name| self.spec.stored_name(name).to_owned()).collect();
+            self.spec.columns = Some(stored);
+        }
+        Ok(())
+    }
+
+    /// Refuses options that say more of the columns than that they are packed.
+    fn check_packs(&self, pack: &Pack) -> Result<()> {
+        let spec = &self.spec;
+        // The options that a loader returns have the columns that it reads.
+        let are_packed = |columns: &Vec<String>| {
+            columns.iter().eq(pack.columns().iter().map(|name| spec.stored_name(name)))
+        };
+        let others = [
+            ("columns", spec.columns.as_ref().is_some_and(|columns| !are_packed(columns))),
+            ("decode", !spec.decode.is_empty() || !spec.tensors.is_empty() || !spec.texts.is_empty()),
+            ("decode_with", !self.decoders.is_empty()),
+            ("follow", !spec.follow.is_empty()),
+            ("encode", !spec.encode.is_empty()),
+            ("pad", !spec.pad.is_empty()),
+            ("cast", !spec.cast.is_empty()),
+            ("fill_null", !spec.fill_null.is_empty()),
+            ("null_mask", !spec.null_mask.is_empty()),
+            ("row_id", spec.row_id),
+        ];
+        match others.into_iter().find(|(_, is_given)| *is_given) {
+            Some((name, _)) => Err(Error::invalid(format!("`{name}` was given, and the samples are packs"))
+                .hint("packs have the columns that they are made of, as they are stored")),
+            None => Ok(()),
+        }
+    }
+
+    /// What the rows of a batch make, and its schema.
+    pub(super) fn form(&self, projection: &Projection, schema: SchemaRef) -> Result<(SchemaRef, SampleForm)> {
+        if self.numbered && !matches!(self.spec.samples, Samples::Rows | Samples::Buckets(_)) {
+            return Err(Error::invalid(
+                "`transform_rows` and `collate` take rows, and the samples are others",
+            )
+            .hint("use `transform`, which gets whole batches"));
+        }
+        if self.plan_only {
+            return Ok((schema, SampleForm::Rows));
+        }
+        match &self.spec.samples {
+            Samples::Windows(window) => windows(window, self.spec.columns.is_some(), &schema),
+            Samples::Packs(pack) => {
+                let stored = projection.schema().fields();
+                let shape = PackShape::new(pack.length(), pack.filler(), stored.iter())?;
+                let mut fields = shape.delivered();
+                let is_added = |name: &str| [POSITION_IDS, SEGMENT_IDS, CU_SEQLENS].contains(&name);
+                if let Some(twice) = stored.iter().find(|stored| is_added(stored.name())) {
+                    return Err(Error::invalid("packs add a column of this name, and one is packed")
+                        .hint("give that one another name with `rename`")
+                        .at(of_column(twice.name())));
+                }
+                fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
+                Ok((Arc::new(Schema::new(fields)), SampleForm::Packs(shape)))
+            }
+            Samples::Rows | Samples::Buckets(_) => Ok((schema, SampleForm::Rows)),
+        }
+    }
+
+    /// Bytes of a sample of a batch, at most, of rows of `bytes`. Of buckets they are known once the lengths of rows are.
+    pub(super) fn sample_bytes(&self, form: &SampleForm, bytes: u64) -> u64 {
+        match (form, &self.spec.samples) {
+            (SampleForm::Packs(packs), _) => packs.bytes(),
+            (_, Samples::Windows(window)) => u64::from(window.length()).saturating_mul(bytes + PLACE),
+            _ => bytes,
+        }
+    }
+
+    /// The samples that the selected rows make, and the most rows of one, where that follows from lengths.
+    pub(super) fn sample_index(
+        &self,
+        io: &IoRuntime,
+        fetcher: &Fetcher,
+        selected: Vec<RowSet>,
+        denied: Option<String>,
+        limit: u64,
+    ) -> Result<(SampleIndex, Option<u64>)> {
+        let samples = &self.spec.samples;
+        let catalog = fetcher.catalog.clone();
+        let names: Vec<&str> = match samples {
+            Samples::Rows => return Ok((SampleIndex::of_rows(selected), None)),
+            Samples::Windows(window) => window.deciding(),
+            Samples::Packs(pack) => vec![self.spec.stored_name(pack.length_column())],
+            Samples::Buckets(bucket) => vec![bucket.length_column()],
+        };
+        let projection = Arc::new(catalog.project(&names)?);
+        // All samples must be known, so no row group may be skipped; the columns are others than those to deliver.
+        let costs = KnownCosts::default();
+        let deciding = Fetcher { projection, lenient: false, costs, pages: None, ..fetcher.clone() };
+        let filter = self.spec.filter.as_ref().map(Filter::canonical);
+        let rows = selected.clone();
+        // Lengths do not depend on what is made of them.
+        let window = match samples {
+            Samples::Windows(window) => Some(window),
+            _ => None,
+        };
+        // Names, numbers and texts, so this cannot fail.
+        let key = serde_json::to_string(&(window, &names, filter, denied, &self.only)).unwrap_or_default();
+        if let Some(window) = window {
+            let of_rows = window.clone();
+            let starts =
+                io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key, limit).await })??;
+            return Ok((SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected), None));
+        }
+        let lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
+        if let Samples::Packs(pack) = samples {
+            let too_long = |group: usize, row: usize, length: u32| {
+                let place =
+                    catalog.place(&catalog.groups[group]).row(selected[group].select(row as u32).into());
+                let cause = format!("a list of {length} values, and a pack has {}", pack.length());
+                Error::invalid(cause)
+                    .hint("use longer packs, split lists, or cut them off with `truncate`")
+                    .at(place.column(pack.length_column()))
+            };
+            let groups = lengths.into_iter().enumerate().map(|(group, of_rows)| {
+                let found = of_rows.clone();
+                pack.of_group(of_rows).map_err(|row| too_long(group, row, found[row]))
+            });
+            let packs = Packs(groups.collect::<Result<_>>()?);
+            return Ok((SampleIndex::of_kind(Arc::new(packs), selected), None));
+        }
+        let Samples::Buckets(bucket) = samples else { return Ok((SampleIndex::of_rows(selected), None)) };
+        let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());
+        let largest = buckets.largest() as u64;
+        Ok((SampleIndex::of_kind(Arc::new(buckets), selected), Some(largest)))
+    }
+}
+
+/// The form of a batch of windows, and its schema.
+fn windows(window: &Window, are_listed: bool, schema: &Schema) -> Result<(SchemaRef, SampleForm)> {
+    let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+    if let Some(unknown) = window.columns().into_iter().find(|name| !names.contains(name)) {
+        let error = match are_listed {
+            true => Error::invalid("an offset of the window lists it, and it is not delivered")
+                .hint("add it to `columns`, or leave `columns` out"),
+            false => Error::invalid("an offset of the window lists it, and there is no such column"),
+        };
+        return Err(error.at(of_column(unknown)));
+    }
+    let mut columns = Vec::with_capacity(names.len());
+    for field in schema.fields().iter().filter(|field| field.name() != ROW_MASK) {
+        let rows = rows_of(window, field.name());
+        if rows.is_empty() {
+            return Err(Error::invalid("is read, and no offset of the window lists it")
+                .hint("list it at an offset, or leave it out of `columns`")
+                .at(of_column(field.name())));
+        }
+        columns.push((field.clone(), rows));
+    }
+    let shape = WindowShape::new(window.length(), columns);
+    let mut fields = shape.delivered()?;
+    // It says of each window whether it is to be counted.
+    fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
+    Ok((Arc::new(Schema::new(fields)), SampleForm::Windows(shape)))
+}
+
+/// The rows of a window of which a column is delivered. One that is made of another is delivered with it.
+fn rows_of(window: &Window, name: &str) -> Vec<u32> {
+    if name == ROW_ID {
+        return (0..window.length()).collect();
+    }
+    let mut rows = window.rows_of(name);
+    let mut made_of = name;
+    while rows.is_empty()
+        && let Some((before, _)) = made_of.rsplit_once('.')
+    {
+        made_of = before;
+        rows = window.rows_of(made_of);
+    }
+    rows
+}

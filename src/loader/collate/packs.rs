@@ -1,0 +1,265 @@
+//! Packs of lists: the rows of a batch one after the other in rows of one length, and where each of them begins.
+
+use std::sync::Arc;
+
+use super::super::batch_group::PackRows;
+use crate::arrow::array::{
+    Array, ArrayData, ArrayRef, FixedSizeListArray, Int32Array, LargeListArray, make_array,
+};
+use crate::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
+use crate::column::GatheredRows;
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// The names of the columns that say where the lists of a pack are.
+pub(crate) const POSITION_IDS: &str = "position_ids";
+pub(crate) const SEGMENT_IDS: &str = "segment_ids";
+pub(crate) const CU_SEQLENS: &str = "cu_seqlens";
+
+/// How lists make packs.
+#[derive(Debug)]
+pub(crate) struct PackShape {
+    /// Numbers of a pack.
+    length: usize,
+    /// The number after the last list of a pack.
+    value: f64,
+    /// The field of each packed column.
+    fields: Vec<FieldRef>,
+}
+
+/// A piece of a list in a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    /// The row of the batch.
+    row: usize,
+    /// What it has of the list.
+    from: usize,
+    length: usize,
+}
+
+impl PackRows {
+    /// The pack that a row of the batch is of.
+    pub(super) fn pack_of(&self, row: usize) -> usize {
+        self.ends.partition_point(|end| *end as usize <= row)
+    }
+
+    /// The pieces of lists in a pack of `length` numbers.
+    fn segments(&self, pack: usize, length: usize) -> impl Iterator<Item = Segment> + '_ {
+        let first = pack.checked_sub(1).map_or(0, |before| self.ends[before]) as usize;
+        let mut room = length;
+        (first..self.ends[pack] as usize).map(move |row| {
+            let from = if row == first { self.skipped[pack] as usize } else { 0 };
+            let length = room.min((self.lengths[row] as usize).saturating_sub(from));
+            room -= length;
+            Segment { row, from, length }
+        })
+    }
+}
+
+impl PackShape {
+    /// Packs of `length` numbers, filled up with `value`, of columns whose stored fields are these.
+    pub(crate) fn new<'a>(
+        length: u32,
+        value: f64,
+        stored: impl IntoIterator<Item = &'a FieldRef>,
+    ) -> Result<Self> {
+        let of_stored = |stored: &FieldRef| {
+            let (DataType::List(item) | DataType::LargeList(item)) = stored.data_type() else {
+                return Err(no_list(stored));
+            };
+            if item.data_type().primitive_width().is_none() {
+                return Err(no_list(stored));
+            }
+            value_bytes(item.data_type(), value).map_err(|_| {
+                let cause = format!("packs of {} cannot be filled up with {value}", item.data_type());
+                Error::invalid(cause).at(crate::error::Place::default().column(stored.name().as_str()))
+            })?;
+            Ok(Arc::new(Field::new(stored.name(), rows_of(item.data_type(), length), false)))
+        };
+        let fields = stored.into_iter().map(of_stored).collect::<Result<_>>()?;
+        Ok(PackShape { length: length as usize, value, fields })
+    }
+
+    /// The fields of a batch.
+    pub(crate) fn delivered(&self) -> Vec<FieldRef> {
+        let ids = rows_of(&DataType::Int32, self.length as u32);
+        let ends = DataType::LargeList(Arc::new(Field::new("item", DataType::Int32, false)));
+        let added = [(POSITION_IDS, ids.clone()), (SEGMENT_IDS, ids), (CU_SEQLENS, ends)];
+        let added = added.map(|(name, data_type)| Arc::new(Field::new(name, data_type, false)));
+        self.fields.iter().cloned().chain(added).collect()
+    }
+
+    /// Bytes of a pack in a batch, at most.
+    pub(crate) fn bytes(&self) -> u64 {
+        let width = |field: &FieldRef| match field.data_type() {
+            DataType::FixedSizeList(item, _) => item.data_type().primitive_width().unwrap_or(0),
+            _ => 0,
+        };
+        let of_number = self.fields.iter().map(width).sum::<usize>() + 3 * size_of::<i32>();
+        (of_number as u64).saturating_mul(self.length as u64)
+    }
+
+    /// The packs that the picked lists of a column make, and the rows whose lists are bad.
+    pub(super) fn gather(
+        &self,
+        sources: &[&dyn Array],
+        selection: &Selection,
+        rows: &PackRows,
+    ) -> Result<GatheredRows> {
+        let (values, lists) = stored_lists(sources, selection)?;
+        let item = match sources.first().map(|source| source.data_type()) {
+            Some(DataType::List(item) | DataType::LargeList(item)) => item.data_type().clone(),
+            _ => return Err(Error::new(ErrorKind::Internal, "a column of packs is no list")),
+        };
+        let filler = value_bytes(&item, self.value)?;
+        let (width, padding) = (filler.len(), filler.repeat(self.length));
+        let stored: Vec<ArrayData> = values.iter().map(|values| values.to_data()).collect();
+        let mut numbers = Vec::with_capacity(rows.ends.len() * padding.len());
+        let mut bad = Vec::new();
+        for pack in 0..rows.ends.len() {
+            let begin = numbers.len();
+            for Segment { row, from, length } in rows.segments(pack, self.length) {
+                let list = lists[row].filter(|list| list.len() == rows.lengths[row] as usize);
+                let Some(StoredList { source, from: start, .. }) = list else {
+                    bad.push((row, other_length(lists[row].as_ref(), rows.lengths[row])));
+                    numbers.extend_from_slice(&padding[..length * width]);
+                    continue;
+                };
+                let (data, at) = (&stored[source], start + from);
+                if data.nulls().is_some_and(|nulls| nulls.slice(at, length).null_count() > 0) {
+                    bad.push((row, Error::new(ErrorKind::BadRow, "null in a list that is packed")));
+                }
+                let bytes = &data.buffers()[0].as_slice()[data.offset() * width..];
+                numbers.extend_from_slice(&bytes[at * width..(at + length) * width]);
+            }
+            numbers.extend_from_slice(&padding[numbers.len() - begin..]);
+        }
+        let count = rows.ends.len() * self.length;
+        let data = ArrayData::builder(item).len(count).add_buffer(Buffer::from_vec(numbers));
+        // Allocators align large buffers for every number type, but do not promise it for bytes.
+        let data = data.align_buffers(true).build().or_fail()?;
+        Ok((self.rows(make_array(data))?, bad))
+    }
+
+    /// The columns that say where the lists of these packs are.
+    pub(super) fn places(
+        &self,
+        rows: &PackRows,
+        packs: impl Iterator<Item = usize>,
+    ) -> Result<[ArrayRef; 3]> {
+        let (mut positions, mut segments) = (Vec::new(), Vec::new());
+        let (mut ends, mut offsets) = (Vec::new(), vec![0]);
+        for pack in packs {
+            let (begin, mut number) = (positions.len(), 0);
+            ends.push(0);
+            for Segment { length, .. } in rows.segments(pack, self.length).filter(|it| it.length > 0) {
+                number += 1;
+                positions.extend(0..length as i32);
+                segments.extend(std::iter::repeat_n(number, length));
+                ends.push((positions.len() - begin) as i32);
+            }
+            let room = begin + self.length - positions.len();
+            if room > 0 {
+                positions.extend(0..room as i32);
+                segments.extend(std::iter::repeat_n(0, room));
+                ends.push(self.length as i32);
+            }
+            offsets.push(ends.len() as i64);
+        }
+        let item = Arc::new(Field::new("item", DataType::Int32, false));
+        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
+        let ends =
+            LargeListArray::try_new(item, offsets, Arc::new(Int32Array::from(ends)), None).or_fail()?;
+        Ok([
+            self.rows(Arc::new(Int32Array::from(positions)))?,
+            self.rows(Arc::new(Int32Array::from(segments)))?,
+            Arc::new(ends),
+        ])
+    }
+
+    /// Numbers in rows of the packs' length.
+    fn rows(&self, numbers: ArrayRef) -> Result<ArrayRef> {
+        let item = Arc::new(Field::new("item", numbers.data_type().clone(), false));
+        let length = self.length as i32;
+        Ok(Arc::new(FixedSizeListArray::try_new(item, length, numbers, None).or_fail()?))
+    }
+}
+
+/// The type of rows of `length` numbers.
+fn rows_of(item: &DataType, length: u32) -> DataType {
+    DataType::FixedSizeList(Arc::new(Field::new("item", item.clone(), false)), length as i32)
+}
+
+fn no_list(stored: &Field) -> Error {
+    Error::invalid(format!("holds {}, which is not packed", stored.data_type()))
+        .hint("lists of numbers are packed")
+        .at(crate::error::Place::default().column(stored.name().as_str()))
+}
+
+fn other_length(list: Option<&StoredList>, planned: u32) -> Error {
+    let found = match list {
+        Some(list) => format!("a list of {} values", list.len()),
+        None => "null".to_owned(),
+    };
+    let cause = format!("{found}, where packs were planned with {planned}");
+    Error::new(ErrorKind::BadRow, cause)
+        .hint("all packed columns of a row have lists of one length, which a column of `lengths` says")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{AsArray, ListArray};
+    use crate::arrow::datatypes::Int64Type;
+
+    /// Three lists in packs of 4: the second pack has the rest of the first list.
+    fn packed() -> (PackShape, PackRows, ListArray) {
+        let lists = [vec![1, 2, 3, 4, 5], vec![6], vec![7]];
+        let lists = lists.map(|list| Some(list.into_iter().map(Some).collect::<Vec<_>>()));
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+        let field = Arc::new(Field::new("x", lists.data_type().clone(), true));
+        let rows = PackRows { ends: vec![1, 4], skipped: vec![0, 4], lengths: vec![5, 5, 1, 1] };
+        (PackShape::new(4, -1.0, [&field]).unwrap(), rows, lists)
+    }
+
+    #[test]
+    fn lists_follow_each_other() {
+        let (shape, rows, lists) = packed();
+        let selection = Selection::of_one(vec![0, 0, 1, 2]);
+        let (packs, bad) = shape.gather(&[&lists], &selection, &rows).unwrap();
+        assert!(bad.is_empty());
+        let numbers = packs.as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, -1]);
+        let [positions, segments, ends] = shape.places(&rows, 0..2).unwrap();
+        let numbers = |array: &ArrayRef| {
+            array
+                .as_fixed_size_list()
+                .values()
+                .as_primitive::<crate::arrow::datatypes::Int32Type>()
+                .values()
+                .to_vec()
+        };
+        assert_eq!(numbers(&positions), [0, 1, 2, 3, 0, 0, 0, 0]);
+        assert_eq!(numbers(&segments), [1, 1, 1, 1, 1, 2, 3, 0]);
+        let ends = ends.as_list::<i64>();
+        let ends: Vec<Vec<i32>> = ends
+            .iter()
+            .flatten()
+            .map(|ends| ends.as_primitive::<crate::arrow::datatypes::Int32Type>().values().to_vec())
+            .collect();
+        assert_eq!(ends, [vec![0, 4], vec![0, 1, 2, 3, 4]]);
+    }
+
+    #[test]
+    fn a_list_of_another_length_is_bad() {
+        let (shape, mut rows, lists) = packed();
+        rows.lengths = vec![4, 4, 1, 1];
+        rows.skipped = vec![0, 0];
+        let (_, bad) = shape.gather(&[&lists], &Selection::of_one(vec![0, 1, 1, 2]), &rows).unwrap();
+        let said: Vec<String> = bad.iter().map(|(row, error)| format!("{row}: {error}")).collect();
+        assert!(said[0].starts_with("0: a list of 5 values, where packs were planned with 4"), "{said:?}");
+        assert_eq!(rows.pack_of(0), 0);
+        assert_eq!((rows.pack_of(1), rows.pack_of(3)), (1, 1));
+    }
+}

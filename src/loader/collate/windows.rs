@@ -1,0 +1,166 @@
+//! Columns of windows of rows: the rows of each window as one value.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::views::{Picks, View};
+use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, make_array};
+use crate::arrow::buffer::NullBuffer;
+use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::column::{tensor_field, tensor_shape};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// How the rows of a batch make windows.
+#[derive(Debug)]
+pub(crate) struct WindowShape {
+    /// Rows of a window.
+    pub(super) length: usize,
+    /// Of each column the field that its codec delivers for a row.
+    fields: Vec<FieldRef>,
+    /// Rows of a window of which columns are delivered.
+    views: Vec<Vec<u32>>,
+    /// The view of each column.
+    of: Vec<usize>,
+}
+
+impl WindowShape {
+    /// Windows of `length` rows; of each column its field for a row, and the rows of which it is delivered.
+    pub(crate) fn new(length: u32, columns: impl IntoIterator<Item = (FieldRef, Vec<u32>)>) -> Self {
+        let mut shape =
+            WindowShape { length: length as usize, fields: Vec::new(), views: Vec::new(), of: Vec::new() };
+        let mut known = HashMap::new();
+        for (field, rows) in columns {
+            let view = *known.entry(rows).or_insert_with_key(|rows| {
+                shape.views.push(rows.clone());
+                shape.views.len() - 1
+            });
+            shape.fields.push(field);
+            shape.of.push(view);
+        }
+        shape
+    }
+
+    /// The field of each column of a batch.
+    pub(crate) fn delivered(&self) -> Result<Vec<FieldRef>> {
+        let fields = self.fields.iter().zip(&self.of);
+        fields.map(|(field, view)| window_field(field, self.views[*view].len()).map(Arc::new)).collect()
+    }
+
+    /// Bytes of a window are those of at most so many rows.
+    pub(crate) fn rows_of(&self, column: usize) -> usize {
+        self.views[self.of[column]].len()
+    }
+
+    pub(super) fn views(&self, picks: &Picks) -> Vec<View> {
+        self.views.iter().map(|rows| View::some(picks, rows, self.length)).collect()
+    }
+
+    pub(super) fn view(&self, column: usize) -> usize {
+        self.of[column]
+    }
+
+    pub(super) fn row_field(&self, column: usize) -> &Field {
+        &self.fields[column]
+    }
+
+    /// The windows that the rows of a column make.
+    pub(super) fn column(&self, column: usize, rows: &ArrayRef) -> Result<ArrayRef> {
+        let field = window_field(&self.fields[column], self.rows_of(column))?;
+        let DataType::FixedSizeList(item, length) = field.data_type() else {
+            return Err(Error::new(ErrorKind::Internal, "a column of windows is a list"));
+        };
+        let values = match is_tensor(&self.fields[column]) {
+            true => flat(rows.as_fixed_size_list())?,
+            false => rows.clone(),
+        };
+        Ok(Arc::new(FixedSizeListArray::try_new(item.clone(), *length, values, None).or_fail()?))
+    }
+}
+
+/// The field of windows of `count` rows each. Values of one shape get one side more; others are lists of so many.
+fn window_field(row: &Field, count: usize) -> Result<Field> {
+    let metadata = row.metadata();
+    if is_tensor(row)
+        && let DataType::FixedSizeList(item, length) = row.data_type()
+    {
+        let sides = tensor_shape(row).unwrap_or_else(|| vec![*length as usize]);
+        let shape: Vec<usize> = std::iter::once(count).chain(sides).collect();
+        let field = tensor_field(row.name(), &shape, item.data_type().clone())?;
+        let item = item.as_ref().clone().with_nullable(item.is_nullable() || row.is_nullable());
+        let DataType::FixedSizeList(_, length) = field.data_type() else { return Ok(field) };
+        let list = DataType::FixedSizeList(Arc::new(item), *length);
+        let metadata: HashMap<String, String> =
+            metadata.clone().into_iter().chain(field.metadata().clone()).collect();
+        return Ok(Field::new(row.name(), list, false).with_metadata(metadata));
+    }
+    let length = i32::try_from(count).map_err(|_| Error::invalid("a window has more than 2^31 rows"))?;
+    let item = Field::new("item", row.data_type().clone(), row.is_nullable()).with_metadata(metadata.clone());
+    Ok(Field::new(row.name(), DataType::FixedSizeList(Arc::new(item), length), false))
+}
+
+/// Whether rows are numbers of one shape.
+fn is_tensor(row: &Field) -> bool {
+    match row.data_type() {
+        DataType::FixedSizeList(item, _) => {
+            item.data_type().is_primitive() || *item.data_type() == DataType::Boolean
+        }
+        _ => false,
+    }
+}
+
+/// The values of lists, null where the list is.
+fn flat(list: &FixedSizeListArray) -> Result<ArrayRef> {
+    let values = list.values();
+    let Some(nulls) = list.nulls().filter(|nulls| nulls.null_count() > 0) else { return Ok(values.clone()) };
+    let nulls = NullBuffer::union(Some(&nulls.expand(list.value_length() as usize)), values.nulls());
+    Ok(make_array(values.to_data().into_builder().nulls(nulls).build().or_fail()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arrow::array::{FixedSizeListBuilder, Float32Builder, Int64Array, StringArray};
+    use crate::arrow::datatypes::{Float32Type, Int64Type};
+
+    fn windows(row: Field, rows: Vec<u32>, values: ArrayRef) -> (Field, ArrayRef) {
+        let shape = WindowShape::new(3, [(Arc::new(row), rows)]);
+        let field = shape.delivered().unwrap()[0].as_ref().clone();
+        let column = shape.column(0, &values).unwrap();
+        assert_eq!(column.data_type(), field.data_type());
+        (field, column)
+    }
+
+    #[test]
+    fn numbers_of_rows_are_lists() {
+        let row = Field::new("x", DataType::Int64, true);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3), Some(4)]));
+        let (_, column) = windows(row, vec![0, 2], values);
+        assert_eq!(column.len(), 2);
+        let second = column.as_fixed_size_list().value(1);
+        assert_eq!(second.as_primitive::<Int64Type>().values(), &[3, 4]);
+    }
+
+    #[test]
+    fn tensors_get_one_side_more_and_keep_their_nulls() {
+        let mut lists = FixedSizeListBuilder::new(Float32Builder::new(), 2);
+        for row in 0..6 {
+            lists.values().append_slice(&[row as f32, 0.5]);
+            lists.append(row != 4);
+        }
+        let lists: ArrayRef = Arc::new(lists.finish());
+        let row = Field::new("x", lists.data_type().clone(), true);
+        let (field, column) = windows(row, vec![0, 1, 2], lists);
+        assert_eq!(tensor_shape(&field), Some(vec![3, 2]));
+        let column = column.as_fixed_size_list();
+        assert_eq!((column.len(), column.value_length()), (2, 6));
+        assert_eq!(column.values().null_count(), 2);
+        assert_eq!(column.values().as_primitive::<Float32Type>().value(10), 5.0);
+    }
+
+    #[test]
+    fn texts_are_lists_of_texts() {
+        let values: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
+        let (_, column) = windows(Field::new("x", DataType::Utf8, false), vec![0, 1, 2], values);
+        assert_eq!(column.as_fixed_size_list().value(0).as_string::<i32>().value(1), "b");
+    }
+}

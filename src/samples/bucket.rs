@@ -1,0 +1,183 @@
+//! Buckets: rows of similar length together, so that little is filled up where they are padded to the longest of them.
+//!
+//! The rows of each row group are sorted by length and cut into buckets. A bucket is a sample, so the plan gives each rank as many,
+//! however many rows they have.
+
+use serde::{Deserialize, Serialize};
+
+use super::{SampleKind, SampleRows};
+use crate::error::{Error, Result};
+use crate::row_set::RowSet;
+
+/// More rows than a bucket has.
+const MOST_ROWS: u32 = 1 << 20;
+
+/// Samples of several rows of similar length, of one row group. All ranks have as many batches of them.
+///
+/// [`batch_size`](crate::LoaderBuilder::batch_size) counts buckets, and a batch has the rows of all of its: with 1 those of one.
+///
+/// ```
+/// use forebay::{Bucket, Pad};
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// // As many rows as have 16,384 tokens once all are padded to the longest of them.
+/// let bucket = Bucket::tokens("tokens", 16_384);
+/// dataset.loader().samples(bucket).batch_size(1).pad("tokens", Pad::longest()).build()
+/// # }
+/// # let _ = build;
+/// let bucket = Bucket::rows("n_tokens", 64).max_rows(32);
+/// assert_eq!(bucket, Bucket::rows("n_tokens", 32));
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Bucket {
+    by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+}
+
+impl Bucket {
+    /// Buckets of `rows` rows. `by` is a column of lists or texts, whose length is meant, or of whole numbers that say it.
+    pub fn rows(by: impl Into<String>, rows: u32) -> Self {
+        Bucket { by: by.into(), rows: Some(rows), tokens: None }
+    }
+
+    /// Buckets of as many rows as have `tokens` values together, each counted as long as the longest of them. A row that is
+    /// longer is a bucket by itself.
+    pub fn tokens(by: impl Into<String>, tokens: u64) -> Self {
+        Bucket { by: by.into(), rows: None, tokens: Some(tokens) }
+    }
+
+    /// The most rows of a bucket. Default: any number.
+    #[must_use]
+    pub fn max_rows(self, rows: u32) -> Self {
+        Bucket { rows: Some(rows), ..self }
+    }
+
+    /// The column that says how long rows are.
+    pub(crate) fn length_column(&self) -> &str {
+        &self.by
+    }
+
+    /// Refuses what can never work.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.rows == Some(0) || self.tokens == Some(0) || self.rows.is_some_and(|rows| rows > MOST_ROWS) {
+            return Err(Error::invalid("a bucket has no rows, or too many")
+                .hint(format!("1 row to {MOST_ROWS}, and 1 token or more")));
+        }
+        if self.rows.is_none() && self.tokens.is_none() {
+            return Err(
+                Error::invalid("a bucket has no end").hint("say how many rows or how many tokens it has")
+            );
+        }
+        Ok(())
+    }
+
+    /// The buckets that rows of these lengths make, in one row group.
+    pub(crate) fn of_group(&self, lengths: &[u32]) -> BucketGroup {
+        let mut rows: Vec<u32> = (0..lengths.len() as u32).collect();
+        rows.sort_by_key(|row| lengths[*row as usize]);
+        let (mut ends, mut start) = (Vec::new(), 0);
+        for at in 0..rows.len() {
+            let count = at - start;
+            // Rows ascend in length, so this is the longest.
+            let longest = u64::from(lengths[rows[at] as usize]);
+            let is_full = self.rows.is_some_and(|most| count == most as usize)
+                || self
+                    .tokens
+                    .is_some_and(|most| count > 0 && longest.saturating_mul(count as u64 + 1) > most);
+            if is_full {
+                ends.push(at as u32);
+                start = at;
+            }
+        }
+        if !rows.is_empty() {
+            ends.push(rows.len() as u32);
+        }
+        // Rows of a bucket come as they are stored.
+        let mut from = 0;
+        for &end in &ends {
+            rows[from..end as usize].sort_unstable();
+            from = end as usize;
+        }
+        BucketGroup { rows: rows.into(), ends: ends.into() }
+    }
+}
+
+/// The buckets of one row group.
+#[derive(Debug, Default)]
+pub(crate) struct BucketGroup {
+    /// The rows of all buckets, bucket by bucket.
+    rows: Box<[u32]>,
+    /// Where each bucket ends among them.
+    ends: Box<[u32]>,
+}
+
+impl BucketGroup {
+    fn of(&self, bucket: u32) -> &[u32] {
+        let bucket = bucket as usize;
+        let start = bucket.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.rows[start as usize..self.ends[bucket] as usize]
+    }
+
+    /// The most rows that one bucket has.
+    fn largest(&self) -> usize {
+        (0..self.ends.len() as u32).map(|bucket| self.of(bucket).len()).max().unwrap_or(0)
+    }
+}
+
+/// The buckets of a data set.
+#[derive(Debug)]
+pub(crate) struct Buckets(pub(crate) Vec<BucketGroup>);
+
+impl Buckets {
+    /// The most rows that one bucket has.
+    pub(crate) fn largest(&self) -> usize {
+        self.0.iter().map(BucketGroup::largest).max().unwrap_or(0)
+    }
+}
+
+impl SampleKind for Buckets {
+    fn count(&self, group: usize) -> u32 {
+        self.0[group].ends.len() as u32
+    }
+
+    fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
+        rows.rows.extend_from_slice(self.0[group].of(sample));
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.iter().map(|group| (size_of_val(&*group.rows) + size_of_val(&*group.ends)) as u64).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn buckets(bucket: &Bucket, lengths: &[u32]) -> Vec<Vec<u32>> {
+        let group = bucket.of_group(lengths);
+        (0..group.ends.len() as u32).map(|at| group.of(at).to_vec()).collect()
+    }
+
+    #[test]
+    fn rows_of_similar_length_are_together() {
+        let lengths = [9, 1, 5, 2, 8, 1];
+        assert_eq!(buckets(&Bucket::rows("x", 2), &lengths), [[1, 5], [2, 3], [0, 4]]);
+        assert_eq!(buckets(&Bucket::rows("x", 4), &lengths), [vec![1, 2, 3, 5], vec![0, 4]]);
+        assert_eq!(buckets(&Bucket::tokens("x", 10), &lengths), [vec![1, 3, 5], vec![2], vec![4], vec![0]]);
+        assert_eq!(buckets(&Bucket::tokens("x", 10).max_rows(2), &lengths)[0], [1, 5]);
+        assert_eq!(buckets(&Bucket::tokens("x", 3), &[7, 7]), [[0], [1]], "a longer row is one by itself");
+        assert_eq!(buckets(&Bucket::rows("x", 3), &[]), [[0; 0]; 0]);
+    }
+
+    #[test]
+    fn a_bucket_that_can_never_be_is_refused() {
+        for bucket in [Bucket::rows("x", 0), Bucket::tokens("x", 0), Bucket::rows("x", u32::MAX)] {
+            assert!(bucket.check().is_err());
+        }
+        assert!(serde_json::from_str::<Bucket>(r#"{"by": "x"}"#).unwrap().check().is_err());
+    }
+}

@@ -1,0 +1,91 @@
+//! How long rows are, by one column: the lengths of its lists or texts, or its whole numbers.
+
+use crate::arrow::array::{Array, ArrayRef, AsArray};
+use crate::arrow::datatypes::{
+    DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use crate::error::Error;
+
+/// The length of each row; 0 where there is none.
+///
+/// # Errors
+/// The column says no lengths; or one row of it does not, with its ordinal.
+pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Error)> {
+    macro_rules! whole {
+        ($type:ty) => {
+            Box::new(column.as_primitive::<$type>().iter().map(|it| it.map(i128::from)))
+        };
+    }
+    let found: Found<'_> = match column.data_type() {
+        DataType::List(_) => of_offsets(column, column.as_list::<i32>().value_offsets()),
+        DataType::LargeList(_) => of_offsets(column, column.as_list::<i64>().value_offsets()),
+        DataType::FixedSizeList(_, length) => {
+            Box::new((0..column.len()).map(|row| column.is_valid(row).then_some((*length).into())))
+        }
+        DataType::Utf8View => of_views(column, column.as_string_view().lengths()),
+        DataType::BinaryView => of_views(column, column.as_binary_view().lengths()),
+        DataType::Int8 => whole!(Int8Type),
+        DataType::Int16 => whole!(Int16Type),
+        DataType::Int32 => whole!(Int32Type),
+        DataType::Int64 => whole!(Int64Type),
+        DataType::UInt8 => whole!(UInt8Type),
+        DataType::UInt16 => whole!(UInt16Type),
+        DataType::UInt32 => whole!(UInt32Type),
+        DataType::UInt64 => whole!(UInt64Type),
+        other => {
+            let error = Error::invalid(format!("holds {other}, which says no lengths"))
+                .hint("name a column of lists, texts or whole numbers");
+            return Err((None, error));
+        }
+    };
+    let mut lengths = Vec::with_capacity(column.len());
+    for (row, length) in found.enumerate() {
+        let length = length.unwrap_or(0);
+        let fitting = u32::try_from(length).map_err(|_| {
+            let error = Error::invalid(format!("is {length}, which is no length"));
+            (Some(row), error.hint("lengths are from 0 to 2^32 - 1"))
+        });
+        lengths.push(fitting?);
+    }
+    Ok(lengths)
+}
+
+/// The length of each row, as far as there is one.
+type Found<'a> = Box<dyn Iterator<Item = Option<i128>> + 'a>;
+
+fn of_offsets<'a, O: Copy + Into<i64>>(column: &'a ArrayRef, offsets: &'a [O]) -> Found<'a> {
+    let lengths = offsets.windows(2).map(|pair| i128::from(pair[1].into() - pair[0].into()));
+    Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length)))
+}
+
+fn of_views<'a>(column: &'a ArrayRef, lengths: impl Iterator<Item = u32> + 'a) -> Found<'a> {
+    Box::new(lengths.enumerate().map(|(row, length)| column.is_valid(row).then_some(length.into())))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::arrow::array::{Float32Array, Int64Array, ListArray, StringViewArray};
+
+    #[test]
+    fn lists_texts_and_numbers_say_lengths() {
+        let lists = [Some(vec![Some(1), Some(2)]), None, Some(vec![])];
+        let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists));
+        assert_eq!(lengths(&lists).unwrap(), [2, 0, 0]);
+        assert_eq!(lengths(&lists.slice(1, 2)).unwrap(), [0, 0]);
+        let texts: ArrayRef = Arc::new(StringViewArray::from(vec![Some("abc"), None]));
+        assert_eq!(lengths(&texts).unwrap(), [3, 0]);
+        let numbers: ArrayRef = Arc::new(Int64Array::from(vec![7, 0]));
+        assert_eq!(lengths(&numbers).unwrap(), [7, 0]);
+    }
+
+    #[test]
+    fn what_is_no_length_is_refused() {
+        let negative: ArrayRef = Arc::new(Int64Array::from(vec![7, -1]));
+        assert_eq!(lengths(&negative).unwrap_err().0, Some(1));
+        let floats: ArrayRef = Arc::new(Float32Array::from(vec![1.0]));
+        assert_eq!(lengths(&floats).unwrap_err().0, None);
+    }
+}

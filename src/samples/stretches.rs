@@ -1,0 +1,314 @@
+//! Stretches of consecutive rows that may be in one window, found by the columns that decide.
+
+use std::ops::Range;
+
+use super::window::{Gap, Window};
+use crate::arrow::array::{Array, ArrayRef, AsArray, make_array};
+use crate::arrow::datatypes::{
+    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use crate::error::{Error, OrFail, Place, Result};
+
+/// Some consecutive rows, cut where two neighbours are not in one window.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretches {
+    /// Whether the row is not in a window with the one before.
+    cuts: Vec<bool>,
+    /// Whether the row is in no window.
+    out: Vec<bool>,
+    /// Whether the row is where the one before is.
+    equal: Vec<bool>,
+}
+
+impl Stretches {
+    /// `rows` rows without a cut.
+    pub(crate) fn new(rows: usize) -> Self {
+        Stretches { cuts: vec![false; rows], out: vec![false; rows], equal: vec![false; rows] }
+    }
+
+    /// The stretches of rows that have these values in the columns that decide about `window`.
+    ///
+    /// # Errors
+    /// The rows are not sorted, with the ordinal of the first that is not; or a column has a type that does not decide.
+    pub(crate) fn of(
+        window: &Window,
+        rows: usize,
+        by: Option<&ArrayRef>,
+        within: Option<&ArrayRef>,
+    ) -> std::result::Result<Self, (Option<usize>, Error)> {
+        let of = |name: Option<&str>| name.map_or_else(Place::default, |name| Place::default().column(name));
+        let mut stretches = Stretches::new(rows);
+        if let Some(within) = within {
+            let differ = stretches.differ(within);
+            differ.map_err(|error| (None, error.at(of(window.within_column()))))?;
+        }
+        let Some(by) = by else { return Ok(stretches) };
+        let misfit = |error: Error| (None, error.at(of(window.by_column())));
+        let gap = largest_gap(window, by.data_type()).map_err(misfit)?;
+        let is_wide = |step: f64| gap.is_some_and(|gap| step > gap);
+        let mut wide = vec![false; rows];
+        let by = &in_order(by).map_err(misfit)?;
+        let ascending = match numbers(by).map_err(misfit)? {
+            Numbers::Whole(values) => {
+                let mut before = None;
+                let compared = values.enumerate().map(|(at, value)| {
+                    let pair = std::mem::replace(&mut before, value).zip(value);
+                    wide[at] = pair.is_some_and(|(before, after)| is_wide((after - before) as f64));
+                    value
+                });
+                stretches.ascend(compared)
+            }
+            Numbers::Float(values) => {
+                let mut before = None;
+                let compared = values.enumerate().map(|(at, value)| {
+                    let pair = std::mem::replace(&mut before, value).zip(value);
+                    wide[at] = pair.is_some_and(|(before, after)| is_wide(after - before));
+                    value
+                });
+                stretches.ascend(compared)
+            }
+        };
+        ascending.map_err(|at| (Some(at), unsorted(window).at(of(window.by_column()))))?;
+        (0..rows).filter(|at| wide[*at]).for_each(|at| stretches.cut(at));
+        Ok(stretches)
+    }
+
+    /// Cuts before a row.
+    pub(crate) fn cut(&mut self, at: usize) {
+        self.cuts[at] = true;
+    }
+
+    /// Takes out the rows without a value, and fails at the first one that is less than that before it without a cut between.
+    pub(crate) fn ascend<T: PartialOrd + Copy>(
+        &mut self,
+        values: impl Iterator<Item = Option<T>>,
+    ) -> std::result::Result<(), usize> {
+        let mut before: Option<T> = None;
+        for (at, value) in values.enumerate() {
+            if self.cuts[at] {
+                before = None;
+            }
+            match (before, value) {
+                (_, None) => {
+                    self.out[at] = true;
+                    continue;
+                }
+                (Some(before), Some(value)) if value < before => return Err(at),
+                (Some(before), Some(value)) => self.equal[at] = value == before && !self.out[at - 1],
+                (None, Some(_)) => {}
+            }
+            before = value;
+        }
+        Ok(())
+    }
+
+    /// Cuts where a column has another value than in the row before. A row without one is in no window.
+    fn differ(&mut self, values: &ArrayRef) -> Result<()> {
+        let values: &dyn Array = values.as_ref();
+        let nulls = values.logical_nulls();
+        let is_null = |at: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(at));
+        let same: Box<dyn Fn(usize) -> bool> = match values.data_type() {
+            DataType::Utf8View => {
+                let texts = values.as_string_view();
+                Box::new(move |at| texts.value(at) == texts.value(at - 1))
+            }
+            DataType::BinaryView => {
+                let cells = values.as_binary_view();
+                Box::new(move |at| cells.value(at) == cells.value(at - 1))
+            }
+            DataType::Boolean => {
+                let flags = values.as_boolean();
+                Box::new(move |at| flags.value(at) == flags.value(at - 1))
+            }
+            other if other.is_primitive() || matches!(other, DataType::FixedSizeBinary(_)) => {
+                let width = match other {
+                    DataType::FixedSizeBinary(width) => *width as usize,
+                    other => other.primitive_width().unwrap_or(1),
+                };
+                let data = values.to_data();
+                let bytes = data.buffers()[0].slice(data.offset() * width);
+                Box::new(move |at| bytes[at * width..][..width] == bytes[(at - 1) * width..][..width])
+            }
+            other => {
+                return Err(Error::invalid(format!("holds {other}, which rows are not kept together by"))
+                    .hint("windows are within one number, time, text or binary value"));
+            }
+        };
+        for at in 0..values.len() {
+            self.out[at] |= is_null(at);
+            if at > 0 && (is_null(at) || is_null(at - 1) || !same(at)) {
+                self.cut(at);
+            }
+        }
+        Ok(())
+    }
+
+    /// The stretches, as long as can be.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+        let mut at = 0;
+        std::iter::from_fn(move || {
+            while at < self.out.len() && self.out[at] {
+                at += 1;
+            }
+            if at == self.out.len() {
+                return None;
+            }
+            let start = at;
+            at += 1;
+            while at < self.out.len() && !self.out[at] && !self.cuts[at] {
+                at += 1;
+            }
+            Some(start as u32..at as u32)
+        })
+    }
+
+    /// Whether all rows of a stretch from one to another are at the same place.
+    pub(crate) fn are_at_once(&self, from: u32, to: u32) -> bool {
+        self.equal[from as usize + 1..=to as usize].iter().all(|equal| *equal)
+    }
+}
+
+/// Values in the order of which rows ascend; `None` for those that have no place in it.
+enum Numbers<'a> {
+    Whole(Box<dyn Iterator<Item = Option<i128>> + 'a>),
+    Float(Box<dyn Iterator<Item = Option<f64>> + 'a>),
+}
+
+/// The same values, of times as whole numbers in their unit.
+fn in_order(array: &ArrayRef) -> Result<ArrayRef> {
+    let as_type = |data_type| {
+        let data = array.to_data().into_builder().data_type(data_type).build();
+        data.or_fail().map(make_array)
+    };
+    match (array.data_type(), array.data_type().primitive_width()) {
+        (time, Some(4)) if time.is_temporal() => as_type(DataType::Int32),
+        (time, Some(8)) if time.is_temporal() => as_type(DataType::Int64),
+        _ => Ok(array.clone()),
+    }
+}
+
+fn numbers(array: &ArrayRef) -> Result<Numbers<'_>> {
+    macro_rules! whole {
+        ($type:ty) => {
+            Numbers::Whole(Box::new(array.as_primitive::<$type>().iter().map(|it| it.map(i128::from))))
+        };
+    }
+    macro_rules! float {
+        ($type:ty) => {{
+            let values = array.as_primitive::<$type>().iter();
+            Numbers::Float(Box::new(values.map(|it| it.map(f64::from).filter(|it| !it.is_nan()))))
+        }};
+    }
+    Ok(match array.data_type() {
+        DataType::Int8 => whole!(Int8Type),
+        DataType::Int16 => whole!(Int16Type),
+        DataType::Int32 => whole!(Int32Type),
+        DataType::Int64 => whole!(Int64Type),
+        DataType::UInt8 => whole!(UInt8Type),
+        DataType::UInt16 => whole!(UInt16Type),
+        DataType::UInt32 => whole!(UInt32Type),
+        DataType::UInt64 => whole!(UInt64Type),
+        DataType::Float16 => float!(Float16Type),
+        DataType::Float32 => float!(Float32Type),
+        DataType::Float64 => float!(Float64Type),
+        other => return Err(no_order(other)),
+    })
+}
+
+fn no_order(data_type: &DataType) -> Error {
+    Error::invalid(format!("holds {data_type}, which windows do not ascend by"))
+        .hint("name a column of numbers or times")
+}
+
+fn unsorted(window: &Window) -> Error {
+    let cause = "is less than in the row before, and the rows of a window ascend";
+    let error = Error::invalid(cause);
+    match window.within_column() {
+        Some(_) => error.hint("write the rows sorted by it, each row group in itself"),
+        None => error.hint("write the rows sorted by it, or name with `within` what they are sorted in"),
+    }
+}
+
+/// The gap in the unit of the column.
+fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
+    let seconds = match window.largest_gap() {
+        None => return Ok(None),
+        Some(Gap::Number(number)) => return Ok(Some(number)),
+        Some(Gap::Seconds(seconds)) => seconds,
+    };
+    let of_unit = |unit: &TimeUnit| match unit {
+        TimeUnit::Second => 1.0,
+        TimeUnit::Millisecond => 1e3,
+        TimeUnit::Microsecond => 1e6,
+        TimeUnit::Nanosecond => 1e9,
+    };
+    let units = match by {
+        DataType::Timestamp(unit, _)
+        | DataType::Time32(unit)
+        | DataType::Time64(unit)
+        | DataType::Duration(unit) => of_unit(unit),
+        DataType::Date32 => 1.0 / 86_400.0,
+        DataType::Date64 => 1e3,
+        other => {
+            return Err(Error::invalid(format!("holds {other}, and the gap is a time"))
+                .hint("give the gap as a number"));
+        }
+    };
+    Ok(Some(seconds * units))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::arrow::array::{Float64Array, Int64Array, StringViewArray, TimestampMillisecondArray};
+
+    fn of(window: &Window, by: Option<ArrayRef>, within: Option<ArrayRef>) -> Vec<Range<u32>> {
+        let rows = by.as_ref().or(within.as_ref()).map_or(0, |array| array.len());
+        Stretches::of(window, rows, by.as_ref(), within.as_ref()).unwrap().iter().collect()
+    }
+
+    #[test]
+    fn a_gap_ends_a_stretch() {
+        let window = Window::rows(2).by("t").gap(2.0);
+        let by: ArrayRef = Arc::new(Int64Array::from(vec![1, 3, 6, 7]));
+        assert_eq!(of(&window, Some(by), None), [0..2, 2..4]);
+        let floats: ArrayRef = Arc::new(Float64Array::from(vec![0.0, 2.0, 4.5]));
+        assert_eq!(of(&window, Some(floats), None), [0..2, 2..3]);
+        let far: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX]));
+        assert_eq!(of(&window, Some(far), None), [0..1, 1..2]);
+    }
+
+    #[test]
+    fn a_time_is_in_the_unit_of_the_column() {
+        let window = Window::rows(2).by("t").gap(std::time::Duration::from_secs(1));
+        let by: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![0, 1000, 2001]));
+        assert_eq!(of(&window, Some(by), None), [0..2, 2..3]);
+        let number: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        assert!(Stretches::of(&window, 1, Some(&number), None).unwrap_err().1.to_string().contains("a time"));
+    }
+
+    #[test]
+    fn a_row_without_a_value_is_in_no_window() {
+        let window = Window::rows(2).by("t");
+        let by: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(2), Some(3)]));
+        assert_eq!(of(&window, Some(by), None), [0..1, 2..4]);
+        let nan: ArrayRef = Arc::new(Float64Array::from(vec![f64::NAN, 1.0, 2.0]));
+        assert_eq!(of(&window, Some(nan), None).first(), Some(&(1..3)));
+        let within: ArrayRef = Arc::new(StringViewArray::from(vec![Some("a"), Some("a"), None, Some("a")]));
+        assert_eq!(of(&Window::rows(2).within("e"), None, Some(within)), [0..2, 3..4]);
+    }
+
+    #[test]
+    fn rows_ascend_within_each_value() {
+        let window = Window::rows(2).by("t").within("e");
+        let by: ArrayRef = Arc::new(Int64Array::from(vec![5, 6, 1, 2]));
+        let within: ArrayRef = Arc::new(Int64Array::from(vec![1, 1, 2, 2]));
+        assert_eq!(of(&window, Some(by.clone()), Some(within)), [0..2, 2..4]);
+        let (row, error) = Stretches::of(&window, 4, Some(&by), None).unwrap_err();
+        assert_eq!(row, Some(2));
+        assert!(error.to_string().contains("less than in the row before"), "{error}");
+    }
+}

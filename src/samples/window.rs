@@ -1,0 +1,326 @@
+//! Windows of rows: so many consecutive rows of a row group, in the order in which they are stored.
+//!
+//! The columns that decide are read once, and of each row group the rows with which a window begins are kept as a set. All else
+//! is arithmetic: the windows of a row group are numbered as these rows are.
+//!
+//! ```text
+//! by      1 2 3 9 10 11 12      gap 1, windows of 3 rows
+//! stretch ─────  ─────────      begin with the rows of 1, 9, 10
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::stretches::Stretches;
+use super::{SampleKind, SampleRows};
+use crate::error::{Error, Result};
+use crate::row_set::RowSet;
+
+/// More rows than one sample has.
+const MOST_ROWS: i64 = 1 << 16;
+
+/// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each column is delivered with
+/// a value for each row, `[windows, rows, ...]`.
+///
+/// The rows of a window follow each other in their row group, as they are stored and among those that a filter selects. With
+/// [`by`](Self::by) they ascend in a column, and with [`gap`](Self::gap) by no more than so much; with
+/// [`within`](Self::within) they have one value in another column. Windows do not cross the borders of row groups.
+///
+/// ```
+/// use forebay::Window;
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// // 16 rows of an episode: all columns as [windows, 16, ...].
+/// dataset.loader().samples(Window::rows(16).by("time").gap(0.1).within("episode")).build()
+/// # }
+/// # let _ = build;
+/// // "x" of the row before and of the row itself, "y" of the row itself alone.
+/// let window = Window::offsets([(-1, vec!["x"]), (0, vec!["x", "y"])]);
+/// assert_eq!(window.columns(), ["x", "y"]);
+/// assert_eq!(window.length(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    first: i64,
+    last: i64,
+    /// The columns of each offset; empty for all of them at each.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty", with = "pairs")]
+    fields: BTreeMap<i64, Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    gap: Option<Gap>,
+    /// Rows that a window shares with the one before; `None` for all but one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    overlap: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
+}
+
+/// Columns by offset, written as pairs: keys of JSON are texts.
+mod pairs {
+    use std::collections::BTreeMap;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    type Fields = BTreeMap<i64, Vec<String>>;
+
+    pub(super) fn serialize<S: Serializer>(fields: &Fields, to: S) -> Result<S::Ok, S::Error> {
+        fields.iter().collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Fields, D::Error> {
+        Ok(Vec::<(i64, Vec<String>)>::deserialize(from)?.into_iter().collect())
+    }
+}
+
+/// The most that the value of one row of a [`Window`] is after that of the row before.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Gap {
+    /// A number; of times in the column's own unit.
+    Number(f64),
+    /// A time, in seconds: of columns of times alone.
+    Seconds(f64),
+}
+
+impl From<f64> for Gap {
+    fn from(number: f64) -> Self {
+        Gap::Number(number)
+    }
+}
+
+impl From<Duration> for Gap {
+    fn from(time: Duration) -> Self {
+        Gap::Seconds(time.as_secs_f64())
+    }
+}
+
+impl Window {
+    /// Windows of `length` rows, with all columns of each.
+    pub fn rows(length: u32) -> Self {
+        let last = i64::from(length) - 1;
+        Window { first: 0, last, fields: BTreeMap::new(), by: None, gap: None, overlap: None, within: None }
+    }
+
+    /// Windows with the columns that are listed for each offset, from the lowest offset to the highest. A column that is listed
+    /// for `k` of them has `k` values in each window, by ascending offset. Columns have the names that they are delivered
+    /// under.
+    pub fn offsets<N: Into<String>>(fields: impl IntoIterator<Item = (i64, Vec<N>)>) -> Self {
+        let named = |(offset, names): (i64, Vec<N>)| (offset, names.into_iter().map(Into::into).collect());
+        let fields: BTreeMap<i64, Vec<String>> = fields.into_iter().map(named).collect();
+        let first = fields.keys().next().copied().unwrap_or(0);
+        let last = fields.keys().next_back().copied().unwrap_or(-1);
+        Window { first, last, fields, ..Window::rows(0) }
+    }
+
+    /// The column by which the rows of a window ascend: numbers or times. Row groups that are not sorted by it, within
+    /// [`within`](Self::within), are an error. Default: none.
+    #[must_use]
+    pub fn by(self, column: impl Into<String>) -> Self {
+        Window { by: Some(column.into()), ..self }
+    }
+
+    /// The most that a row may be after the one before in [`by`](Self::by). Default: any number.
+    #[must_use]
+    pub fn gap(self, gap: impl Into<Gap>) -> Self {
+        Window { gap: Some(gap.into()), ..self }
+    }
+
+    /// Rows that a window shares with the one before: with 0 none, and a window without overlap also begins later in
+    /// [`by`](Self::by) than the one before ends. Default: a window begins with each row.
+    #[must_use]
+    pub fn overlap(self, rows: u32) -> Self {
+        Window { overlap: Some(rows), ..self }
+    }
+
+    /// The column in which all rows of a window have one value, such as an episode, whose rows are stored one after the other.
+    /// Default: none.
+    #[must_use]
+    pub fn within(self, column: impl Into<String>) -> Self {
+        Window { within: Some(column.into()), ..self }
+    }
+
+    /// Rows of a window.
+    pub fn length(&self) -> u32 {
+        u32::try_from(self.last.saturating_sub(self.first).saturating_add(1)).unwrap_or(0)
+    }
+
+    /// The columns that are listed for offsets, each once, in the order in which they are found; empty for all columns.
+    pub fn columns(&self) -> Vec<&str> {
+        let mut columns: Vec<&str> = Vec::new();
+        for name in self.fields.values().flatten() {
+            if !columns.contains(&name.as_str()) {
+                columns.push(name);
+            }
+        }
+        columns
+    }
+
+    /// The rows of a window of which a column is delivered.
+    pub(crate) fn rows_of(&self, column: &str) -> Vec<u32> {
+        let all = self.fields.is_empty();
+        let has = |offset: &i64| {
+            all || self.fields.get(offset).is_some_and(|names| names.iter().any(|name| name == column))
+        };
+        (self.first..=self.last).filter(has).map(|offset| (offset - self.first) as u32).collect()
+    }
+
+    /// The columns that decide which rows make a window, by their stored names.
+    pub(crate) fn deciding(&self) -> Vec<&str> {
+        let mut columns: Vec<&str> = self.by.as_deref().into_iter().collect();
+        columns.extend(self.within.as_deref().filter(|within| self.by.as_deref() != Some(within)));
+        columns
+    }
+
+    /// The same windows, whatever is delivered of them.
+    pub(crate) fn deciding_alone(&self) -> Self {
+        Window { fields: BTreeMap::new(), ..self.clone() }
+    }
+
+    pub(crate) fn by_column(&self) -> Option<&str> {
+        self.by.as_deref()
+    }
+
+    pub(crate) fn within_column(&self) -> Option<&str> {
+        self.within.as_deref()
+    }
+
+    pub(crate) fn largest_gap(&self) -> Option<Gap> {
+        self.gap
+    }
+
+    /// Refuses what can never work.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.last < self.first {
+            return Err(Error::invalid("a window has no rows").hint("a window has 1 row or more"));
+        }
+        if self.last.saturating_sub(self.first) >= MOST_ROWS {
+            let cause = format!("a window reaches from offset {} to {}", self.first, self.last);
+            return Err(Error::invalid(cause).hint(format!("up to {MOST_ROWS} rows")));
+        }
+        if let Some(overlap) = self.overlap.filter(|overlap| *overlap >= self.length()) {
+            let cause = format!("windows of {} rows share {overlap}", self.length());
+            return Err(Error::invalid(cause).hint("fewer than they have"));
+        }
+        let number = match self.gap {
+            None => return Ok(()),
+            Some(Gap::Number(number) | Gap::Seconds(number)) => number,
+        };
+        if !(number.is_finite() && number >= 0.0) {
+            return Err(Error::invalid(format!("the gap of a window is {number}")).hint("0 or more"));
+        }
+        if self.by.is_none() {
+            return Err(Error::invalid("a window has a gap, and no column that it is measured in")
+                .hint("name the column with `by`"));
+        }
+        Ok(())
+    }
+
+    /// Of some consecutive rows the ordinals with which windows begin, ascending.
+    pub(crate) fn starts(&self, rows: &Stretches) -> Vec<u32> {
+        let length = self.length();
+        let step = length - self.overlap.unwrap_or(length - 1);
+        let mut starts = Vec::new();
+        for Range { mut start, end } in rows.iter() {
+            while end - start >= length {
+                starts.push(start);
+                let last = start + length - 1;
+                start += step;
+                if self.overlap == Some(0) {
+                    while start < end && rows.are_at_once(last, start) {
+                        start += 1;
+                    }
+                }
+            }
+        }
+        starts
+    }
+}
+
+/// The windows of a data set.
+#[derive(Debug)]
+pub(crate) struct Windows {
+    length: u32,
+    /// Of each row group the stored rows with which a window begins.
+    starts: Box<[RowSet]>,
+}
+
+impl Windows {
+    pub(crate) fn new(window: &Window, starts: Vec<RowSet>) -> Self {
+        Windows { length: window.length(), starts: starts.into() }
+    }
+}
+
+impl SampleKind for Windows {
+    fn count(&self, group: usize) -> u32 {
+        self.starts[group].count()
+    }
+
+    fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows) {
+        let first = selected.rank(self.starts[group].select(sample));
+        rows.rows.extend(first..first + self.length);
+    }
+
+    fn bytes(&self) -> u64 {
+        self.starts.iter().map(RowSet::bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starts(window: &Window, by: &[i128], breaks: &[usize]) -> Vec<u32> {
+        let mut rows = Stretches::new(by.len());
+        breaks.iter().for_each(|at| rows.cut(*at));
+        rows.ascend(by.iter().map(|at| Some(*at))).unwrap();
+        window.starts(&rows)
+    }
+
+    #[test]
+    fn windows_begin_with_each_row_that_has_enough_after_it() {
+        let by = [1, 2, 3, 9, 10, 11, 12];
+        let window = Window::rows(3);
+        assert_eq!(starts(&window, &by, &[3]), [0, 3, 4]);
+        assert_eq!(starts(&window, &by, &[]), [0, 1, 2, 3, 4]);
+        assert_eq!(starts(&window.clone().overlap(0), &by, &[]), [0, 3]);
+        assert_eq!(starts(&window.clone().overlap(1), &by, &[]), [0, 2, 4]);
+        assert_eq!(starts(&window, &by[..2], &[]), [0; 0]);
+    }
+
+    #[test]
+    fn windows_without_overlap_do_not_share_a_time() {
+        let window = Window::rows(2).overlap(0);
+        assert_eq!(starts(&window, &[1, 2, 2, 2, 3, 4], &[]), [0, 4]);
+        assert_eq!(starts(&window, &[1, 2, 2, 2, 3, 4], &[3]), [0, 3], "another stretch has its own times");
+    }
+
+    #[test]
+    fn a_window_that_can_never_be_is_refused() {
+        for (window, said) in [
+            (Window::rows(0), "no rows"),
+            (Window::offsets([(0, vec!["x"]), (1 << 40, vec!["x"])]), "reaches"),
+            (Window::rows(3).overlap(3), "share 3"),
+            (Window::rows(3).by("t").gap(-1.0), "gap"),
+            (Window::rows(3).gap(1.0), "no column"),
+        ] {
+            let error = window.check().unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_window_is_read_as_it_was_written() {
+        let window = Window::offsets([(-1, vec!["x"]), (1, vec!["x", "y"])]);
+        let window = window.by("t").gap(Duration::from_millis(1500)).overlap(0).within("e");
+        let text = serde_json::to_string(&window).unwrap();
+        assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window, "{text}");
+        assert_eq!((window.rows_of("x"), window.rows_of("y"), window.length()), (vec![0, 2], vec![2], 3));
+        assert_eq!(Window::rows(2).rows_of("any"), [0, 1]);
+    }
+}

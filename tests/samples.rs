@@ -1,0 +1,321 @@
+//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a position resumes on
+//! other ranks.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and is its own loader"
+)]
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use forebay::arrow::array::{
+    ArrayRef, AsArray, BinaryArray, Int64Array, ListBuilder, PrimitiveBuilder, RecordBatch,
+};
+use forebay::arrow::datatypes::{Int32Type, Int64Type};
+use forebay::filter::col;
+use forebay::{
+    Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Pack, Position, RowId, Samples, Shard,
+    Shuffle, Window,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+const CASES: u64 = 60;
+
+/// Numbers that are the same in each run.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, and `tokens` has
+/// up to 8 times `n` in row `n`.
+fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
+    let (mut n, mut time) = (0, 0);
+    for (at, rows) in rows.iter().enumerate() {
+        let (mut numbers, mut times) = (Vec::new(), Vec::new());
+        let mut tokens = ListBuilder::new(PrimitiveBuilder::<Int64Type>::new());
+        for _ in 0..*rows {
+            (n, time) = (n + 1, time + draw.below(4) as i64);
+            numbers.push(n);
+            times.push(time);
+            tokens.values().append_slice(&vec![n; draw.below(9) as usize]);
+            tokens.append(true);
+        }
+        let columns = [
+            ("n", Arc::new(Int64Array::from(numbers)) as ArrayRef),
+            ("t", Arc::new(Int64Array::from(times)) as ArrayRef),
+            ("tokens", Arc::new(tokens.finish()) as ArrayRef),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
+        let file = File::create(folder.join(format!("part-{at}.parquet"))).unwrap();
+        let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
+    }
+}
+
+/// The samples of a batch, each as the numbers of its rows; a bucket is the whole batch.
+fn samples_of(kind: &Samples, batch: &RecordBatch) -> Vec<Vec<i64>> {
+    let lists = |name: &str| {
+        let lists = batch[name].as_fixed_size_list();
+        let lists = lists.iter().map(|list| list.unwrap().as_primitive::<Int64Type>().values().to_vec());
+        lists.collect::<Vec<_>>()
+    };
+    match kind {
+        Samples::Windows(_) => lists("n"),
+        Samples::Packs(_) => lists("tokens"),
+        _ => vec![batch["n"].as_primitive::<Int64Type>().values().to_vec()],
+    }
+}
+
+/// The rows of a batch, in the order in which the plan names them; of packs those that they are made of.
+fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
+    let Samples::Packs(_) = kind else { return samples_of(kind, batch).concat() };
+    let segments = batch["segment_ids"].as_fixed_size_list();
+    let mut rows = Vec::new();
+    for (tokens, segments) in samples_of(kind, batch).iter().zip(segments.iter()) {
+        let segments = segments.unwrap().as_primitive::<Int32Type>().values().to_vec();
+        let mut last = 0;
+        for (token, segment) in tokens.iter().zip(segments) {
+            if segment > last {
+                rows.push(*token);
+                last = segment;
+            }
+        }
+    }
+    rows
+}
+
+fn draw_kind(draw: &mut Draw) -> Samples {
+    match draw.below(5) {
+        0 => Window::rows(1 + draw.below(6) as u32).by("t").gap(2.0).into(),
+        1 => Window::offsets([(-2, vec!["n"]), (-1, vec!["n"]), (0, vec!["n"])])
+            .overlap(draw.below(3) as u32)
+            .into(),
+        2 => Pack::split(["tokens"], 1 + draw.below(30) as u32).into(),
+        3 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
+        _ => Bucket::tokens("tokens", 1 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
+    }
+}
+
+/// The loader of a rank.
+fn of_rank(builder: &LoaderBuilder, rank: u32, world: u32) -> Loader {
+    builder.clone().shard(Shard::new(rank, world).unwrap()).build().unwrap()
+}
+
+#[test]
+fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_ranks() {
+    let mut draw = Draw(11);
+    let mut checked = 0;
+    for case in 0..CASES {
+        let folder = tempfile::tempdir().unwrap();
+        let files: Vec<u64> = (0..1 + draw.below(3)).map(|_| 40 + draw.below(150)).collect();
+        let group = 12 + draw.below(60) as usize;
+        write(&mut draw, folder.path(), &files, group);
+        let (kind, world) = (draw_kind(&mut draw), 1 + draw.below(4) as u32);
+        let shuffle = match draw.below(3) {
+            0 => Shuffle::stored(),
+            1 => Shuffle::exact(draw.below(100)),
+            _ => Shuffle::seeded(draw.below(100)).window_rows(1 + draw.below(150)),
+        };
+        let dataset = Dataset::open(folder.path()).unwrap();
+        let mut builder = dataset
+            .loader()
+            .samples(kind.clone())
+            .shuffle(shuffle.lanes(1 + draw.below(4) as u32))
+            .threads(1 + draw.below(3) as usize)
+            .global_batch_size(u64::from(world) * (1 + draw.below(6)));
+        if !matches!(kind, Samples::Packs(_)) {
+            builder = builder.columns(["n"]);
+        }
+        if draw.below(3) == 0 {
+            builder = builder.filter((col("n") % 7).not_eq(3));
+        }
+        if draw.below(3) == 0 {
+            builder = builder.cache(DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap());
+        }
+        let plain = dataset.loader().columns(["n"]).row_id(true).build().unwrap();
+        let mut numbers: HashMap<RowId, i64> = HashMap::new();
+        for batch in plain.epoch(0).map(Result::unwrap) {
+            let ids = batch["row_id"].as_primitive::<Int64Type>().values().iter();
+            numbers.extend(
+                ids.map(|id| RowId::new(*id)).zip(batch["n"].as_primitive::<Int64Type>().values().to_vec()),
+            );
+        }
+        let mut expected: Vec<Vec<i64>> = Vec::new();
+        for batch in of_rank(&builder.clone().shuffle(Shuffle::stored()).global_batch_size(1), 0, 1).epoch(0)
+        {
+            expected.extend(samples_of(&kind, &batch.unwrap()));
+        }
+        expected.sort();
+
+        // One epoch on all ranks, held against the plan; the state before each step.
+        let ranks: Vec<Loader> = (0..world).map(|rank| of_rank(&builder, rank, world)).collect();
+        let mut epochs: Vec<_> = ranks.iter().map(|loader| loader.epoch(1)).collect();
+        let (mut found, mut steps, mut states) = (Vec::new(), Vec::new(), Vec::new());
+        for step in 0..ranks[0].len() {
+            states.push(serde_json::to_string(&ranks[0].position()).unwrap());
+            let mut together = Vec::new();
+            for (rank, epoch) in epochs.iter_mut().enumerate() {
+                let batch = epoch.next().unwrap().unwrap();
+                let planned = ranks[0].which(1, step, rank as u32).unwrap();
+                let planned: Vec<i64> = planned.iter().map(|row| numbers[&row.id]).collect();
+                assert_eq!(rows_of(&kind, &batch), planned, "case {case}, step {step}, rank {rank}");
+                together.extend(samples_of(&kind, &batch));
+                checked += 1;
+            }
+            together.sort();
+            steps.push(together);
+        }
+        assert!(epochs.iter_mut().all(|epoch| epoch.next().is_none()), "case {case}: equal steps");
+        found.extend(steps.concat());
+        found.sort();
+        if matches!(kind, Samples::Buckets(_)) {
+            // A batch may have several buckets.
+            let flat = |samples: &[Vec<i64>]| {
+                let mut rows = samples.concat();
+                rows.sort_unstable();
+                rows.dedup();
+                rows
+            };
+            assert_eq!(flat(&found), flat(&expected), "case {case}");
+        } else {
+            // Samples that are repeated so that no rank is without a batch.
+            found.dedup();
+            expected.dedup();
+            assert_eq!(found, expected, "case {case}: {kind:?}");
+        }
+
+        // The rest of it on other ranks.
+        let at = draw.below(states.len() as u64) as usize;
+        let position: Position = serde_json::from_str(&states[at]).unwrap();
+        let resumed = of_rank(&builder.clone().threads(1), 0, 1);
+        if at > 0 {
+            resumed.restore(&position).unwrap();
+            let rest: Vec<_> = resumed.next_epoch().map(|batch| samples_of(&kind, &batch.unwrap())).collect();
+            let rows = |samples: &[Vec<i64>]| {
+                let mut rows = samples.concat();
+                rows.sort_unstable();
+                rows.dedup();
+                rows
+            };
+            assert_eq!(rest.len(), steps.len() - at, "case {case}");
+            for (step, (mine, theirs)) in (at + 1..).zip(rest.iter().zip(&steps[at..])) {
+                let (mine, theirs) = (rows(mine), rows(theirs));
+                if step < steps.len() {
+                    assert_eq!(mine, theirs, "case {case}: {kind:?}");
+                } else {
+                    // Several ranks repeat samples in the last one where they are too few.
+                    assert!(mine.iter().all(|row| theirs.contains(row)), "case {case}: {kind:?}");
+                }
+            }
+        }
+    }
+    assert!(checked > 1_000, "only {checked} batches were held against the plan");
+}
+
+#[test]
+fn a_position_says_what_a_sample_is() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[100], 50);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let made = |samples: Samples| dataset.loader().samples(samples).build().unwrap();
+    let window = || Window::offsets([(-1, vec!["n"]), (0, vec!["n"])]);
+    let position = made(window().into()).position();
+    // What is delivered of a window does not belong to its order.
+    made(Window::offsets([(-1, vec!["t"]), (0, vec!["n"])]).into()).restore(&position).unwrap();
+    for other in [Samples::Rows, window().overlap(0).into(), Pack::split(["tokens"], 8).into()] {
+        let error = made(other).restore(&position).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StateMismatch);
+        assert!(error.to_string().contains("saved with samples"), "{error}");
+    }
+    // The options that a loader returns make the same loader.
+    for samples in [Samples::from(window()), Pack::split(["tokens"], 8).into(), Bucket::rows("n", 3).into()] {
+        let loader = made(samples);
+        let again = dataset.loader().spec(loader.spec().clone()).build().unwrap();
+        again.restore(&loader.position()).unwrap();
+        assert_eq!((again.schema(), again.len()), (loader.schema(), loader.len()));
+    }
+    let rows = made(Samples::Rows).position();
+    assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "old states have no such field");
+    // The state alone is enough to name the rows, whatever was delivered of them.
+    let pack = made(Pack::split(["tokens"], 8).into());
+    let run = dataset.rewind(&pack.position(), Default::default()).unwrap();
+    assert_eq!(run.step(0, 1, 0).unwrap(), pack.which(0, 1, 0).unwrap());
+}
+
+#[test]
+fn a_batch_of_windows_fits_the_memory_or_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(1), folder.path(), &[2_000], 500);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let made = |length: u32| {
+        let window = Window::rows(length);
+        dataset.loader().columns(["n"]).samples(window).batch_size(1_000).memory(8 << 20).build()
+    };
+    assert!(made(8).is_ok());
+    assert_eq!(made(400).unwrap_err().kind(), ErrorKind::TooLarge);
+}
+
+/// Row groups as large as the memory pass one at a time: what a step takes of those that leave is copied out of them.
+#[test]
+fn windows_come_the_same_in_little_memory() {
+    const ROWS: i64 = 120;
+    let folder = tempfile::tempdir().unwrap();
+    let mut draw = Draw(3);
+    let blobs = (0..ROWS).map(|_| (0..60_000).map(|_| draw.below(256) as u8).collect::<Vec<_>>());
+    let blobs = BinaryArray::from_iter_values(blobs);
+    let columns = [
+        ("n", Arc::new(Int64Array::from_iter_values(0..ROWS)) as ArrayRef),
+        ("blob", Arc::new(blobs) as ArrayRef),
+    ];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(30)).build();
+    let file = File::create(folder.path().join("t.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let dataset = Dataset::open(folder.path()).unwrap();
+    let delivered = |memory: u64, shuffle: Shuffle| {
+        let builder = dataset.loader().samples(Window::rows(3)).batch_size(2).shuffle(shuffle);
+        let loader = builder.memory(memory).threads(1).epochs(1).build()?;
+        let batches = loader.epoch(0).map(|batch| {
+            let batch = batch?;
+            let blobs = batch["blob"].as_fixed_size_list().values().clone();
+            let first = blobs.as_binary::<i64>().iter().map(|blob| blob.unwrap()[..8].to_vec()).collect();
+            let numbers =
+                batch["n"].as_fixed_size_list().values().as_primitive::<Int64Type>().values().to_vec();
+            Ok((numbers, first))
+        });
+        batches.collect::<forebay::Result<Vec<(Vec<i64>, Vec<Vec<u8>>)>>>()
+    };
+    for shuffle in
+        [Shuffle::stored(), Shuffle::stored().lanes(3), Shuffle::seeded(5).window_rows(30).lanes(2)]
+    {
+        let expected = delivered(1 << 30, shuffle).unwrap();
+        let mut accepted = 0;
+        for memory in (2..40).map(|mib| mib << 20) {
+            match delivered(memory, shuffle) {
+                Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
+                Ok(found) => {
+                    assert_eq!(found, expected, "{shuffle:?} in {memory} bytes");
+                    accepted += 1;
+                }
+            }
+            if accepted == 3 {
+                break;
+            }
+        }
+        assert_eq!(accepted, 3, "{shuffle:?}");
+    }
+}
