@@ -2,7 +2,7 @@
 
 :class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
 :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`,
-:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
+:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
 :func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
@@ -64,6 +64,7 @@ from .errors import (
 from .expressions import ColumnExpression, Expression, col, row_fraction
 from .following import Boxes, Keypoints, Mask
 from .loader import Loader
+from .pack import Bucket, Pack
 from .pad import Pad
 from .program import main
 from .ragged import Ragged
@@ -74,12 +75,14 @@ from .shard import Shard
 from .tensor import Tensor
 from .texts import Json, Text
 from .values import DiskCache, Shuffle, Skip, Workers
+from .window import Window
 
 __all__ = [
     "BadRow",
     "BadRowError",
     "Batch",
     "Boxes",
+    "Bucket",
     "ClosedError",
     "Column",
     "ColumnExpression",
@@ -102,6 +105,7 @@ __all__ = [
     "Mask",
     "NotFoundError",
     "NullError",
+    "Pack",
     "Pad",
     "Plan",
     "Ragged",
@@ -120,6 +124,7 @@ __all__ = [
     "UnknownColumnError",
     "UnsupportedError",
     "Vocabulary",
+    "Window",
     "WorkerError",
     "Workers",
     "__version__",

@@ -13,6 +13,7 @@ from . import _forebay, filters
 from .encodings import Hash, Vocabulary
 from .errors import InvalidError
 from .following import Boxes, Keypoints, Mask
+from .pack import Bucket, Pack
 from .pad import Pad
 from .shard import Shard
 from .sizes import given, parse_bytes
@@ -20,6 +21,7 @@ from .tensor import Tensor, dtype_name
 from .texts import Json, Text
 from .transforms.functions import Functions
 from .values import DiskCache, Shuffle, Skip, Workers, whole
+from .window import Window
 
 __all__: list[str] = []
 
@@ -120,6 +122,9 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
     for name, value in pad.items():
         if not isinstance(value, Pad):
             raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {_kind(value)}")
+    samples = arguments.get("samples")
+    if samples is not None and not isinstance(samples, (Window, Pack, Bucket)):
+        raise InvalidError(f"samples must be a forebay.Window, a forebay.Pack or a forebay.Bucket, got {_kind(samples)}")
     memory, threads = arguments["memory"], arguments["threads"]
     following = {name: value for name, value in decode.items() if isinstance(value, (Boxes, Keypoints, Mask))}
     spec = {
@@ -134,7 +139,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         },
         "encode": {name: encoding._spec() for name, encoding in encode.items()},
         "pad": {name: value._spec() for name, value in pad.items()},
-        **_batches(arguments["batch_size"], arguments.get("global_batch_size")),
+        **_batches(arguments["batch_size"], arguments.get("global_batch_size"), samples),
         "drop_last": bool(arguments["drop_last"]),
         "epochs": None if arguments["epochs"] is None else whole(arguments["epochs"], "epochs", 1),
         "shuffle": shuffle
@@ -159,12 +164,15 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         "row_mask": _flag(arguments, "row_mask"),
         "deny": None if arguments.get("deny") is None else arguments["deny"]._spec(),
         "skip_steps": arguments.get("skip_steps") or [],
+        "samples": "rows" if samples is None else samples._spec(),
     }
     return spec, filters.to_json(arguments["filter"])
 
 
-def _batches(of_a_rank: Any, of_all: Any) -> dict[str, int]:
+def _batches(of_a_rank: Any, of_all: Any, samples: Any) -> dict[str, int]:
     """How large batches are."""
+    if of_a_rank is None and of_all is None and isinstance(samples, Bucket):
+        return {"batch_size": 1}
     if of_all is None:
         return {} if of_a_rank is None else {"batch_size": whole(of_a_rank, "batch_size", 1)}
     if of_a_rank is not None:

@@ -29,10 +29,12 @@ if TYPE_CHECKING:
 
     from .encodings import Hash, Vocabulary
     from .following import Boxes, Keypoints, Mask
+    from .pack import Bucket, Pack
     from .pad import Pad
     from .tensor import Tensor
     from .texts import Json, Text
     from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, TensorType, Transform
+    from .window import Window
 
 __all__ = ["Loader"]
 
@@ -80,7 +82,8 @@ class Loader:
         Columns of lists that are delivered as rows of one length: ``{"tokens": forebay.Pad(2048)}``. Default: lists are
         :class:`Ragged`.
     batch_size : int, default 32
-        Rows in a batch of this process, not of all ranks together.
+        Rows in a batch of this process, not of all ranks together. Of ``samples`` that are not rows, so many of them; of buckets 1
+        by default.
     global_batch_size : int, optional
         Rows in a step of all ranks together, instead of ``batch_size``. Any number of ranks shares them, so that their batches
         differ by a row at most, and a run that resumes on another number of ranks has the same rows in each step.
@@ -109,6 +112,10 @@ class Loader:
     row_mask : bool, default False
         Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
         repeated, and False, where a rank would be without a batch. For exact evaluation.
+    samples : Window, Pack or Bucket, optional
+        What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of consecutive
+        rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens", tokens=16384)`` for
+        batches of rows of similar length. ``batch_size``, plans and states then count samples. Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -224,6 +231,7 @@ class Loader:
         drop_last: bool = False,
         epochs: int | None = None,
         filter: Filter | None = None,
+        samples: Window | Pack | Bucket | None = None,
         shuffle: Shuffle | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
@@ -260,6 +268,7 @@ class Loader:
             "epochs": epochs,
             # A loader is copied by its arguments.
             "filter": settled(filter),
+            "samples": samples,
             "shuffle": shuffle,
             "shard": shard,
             "cache": cache,

@@ -136,6 +136,8 @@ class OrderDict(_OrderDict, total=False):
 
     denied: str
     """A hash of the rows that are denied, where some are."""
+    samples: str
+    """What a sample is, as JSON, where it is not a row; all numbers of rows count samples then."""
     skipped: list[list[int]]
     """Rows that are passed over, where some are: an epoch, the first row, and the row after the last."""
 

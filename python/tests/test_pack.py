@@ -1,0 +1,341 @@
+"""Packs of tokens and buckets of rows, held against plain Python."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+ROWS = 300
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Documents of 0 to 60 tokens in two files with row groups of 45; each token is there once."""
+    root = tmp_path_factory.mktemp("documents")
+    draws = np.random.default_rng(3)
+    lengths = draws.integers(0, 61, ROWS)
+    lengths[[4, 100]] = 0
+    tokens = np.split(np.arange(1, lengths.sum() + 1), np.cumsum(lengths)[:-1])
+    table = pa.table(
+        {
+            "id": np.arange(ROWS),
+            "tokens": pa.array([list(one) for one in tokens], pa.list_(pa.int32())),
+            "labels": pa.array([[-t for t in one] for one in tokens], pa.large_list(pa.int64())),
+            "n": lengths.astype(np.int16),
+            "text": ["x" * length for length in lengths],
+            "score": np.ones(ROWS),
+        }
+    )
+    pq.write_table(table.slice(0, 200), root / "a.parquet", row_group_size=45)
+    pq.write_table(table.slice(200), root / "b.parquet", row_group_size=45)
+    return root
+
+
+def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
+    for path in sorted(root.glob("*.parquet")):
+        file = pq.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group).to_pylist()
+
+
+def split(lists: list[list[int]], length: int) -> list[list[list[int]]]:
+    """The pieces of lists in each pack, cut where one ends."""
+    packs: list[list[list[int]]] = []
+    room = 0
+    for one in lists:
+        while one:
+            if room == 0:
+                packs.append([])
+                room = length
+            packs[-1].append(one[:room])
+            one, room = one[room:], room - len(packs[-1][-1])
+    return packs
+
+
+def best_fit(lists: list[list[int]], length: int) -> list[list[list[int]]]:
+    """Whole lists, the longest first, each where it leaves the least room; packs and their lists as they are stored."""
+    packs: list[list[int]] = []
+    rooms: list[tuple[int, int]] = []
+    for row in sorted((row for row, one in enumerate(lists) if one), key=lambda row: (-len(lists[row]), row)):
+        at = bisect.bisect_left(rooms, (len(lists[row]), 0))
+        if at == len(rooms):
+            packs.append([])
+            room, pack = length, len(packs) - 1
+        else:
+            room, pack = rooms.pop(at)
+        packs[pack].append(row)
+        if room > len(lists[row]):
+            bisect.insort(rooms, (room - len(lists[row]), pack))
+    return [[lists[row] for row in pack] for pack in sorted(map(sorted, packs))]
+
+
+def laid_out(pieces: list[list[int]], length: int, value: int) -> dict[str, list[int]]:
+    tokens = [token for piece in pieces for token in piece]
+    room = length - len(tokens)
+    ends = [0]
+    for piece in pieces:
+        ends.append(ends[-1] + len(piece))
+    return {
+        "tokens": tokens + [value] * room,
+        "position_ids": [at for piece in pieces for at in range(len(piece))] + list(range(room)),
+        "segment_ids": [n + 1 for n, piece in enumerate(pieces) for _ in piece] + [0] * room,
+        "cu_seqlens": ends + [length] * (room > 0),
+    }
+
+
+def by_hand(root: Path, pack: fb.Pack, keep: Any = lambda row: True) -> list[dict[str, list[int]]]:
+    found = []
+    for rows in row_groups(root):
+        lists = [row["tokens"] for row in rows if keep(row)]
+        if pack.truncate:
+            lists = [one[: pack.length] for one in lists]
+        packs = split(lists, pack.length) if pack.split else best_fit(lists, pack.length)
+        found += [laid_out(pieces, pack.length, int(pack.value)) for pieces in packs]
+    return found
+
+
+def delivered(loader: Any) -> list[dict[str, list[int]]]:
+    names = ("tokens", "position_ids", "segment_ids", "cu_seqlens")
+    return [
+        {name: np.asarray(batch[name][at]).tolist() for name in names}
+        for batch in loader
+        for at in range(len(batch["tokens"]))
+    ]
+
+
+PACKS = [
+    fb.Pack("tokens", 64),
+    fb.Pack("tokens", 7, value=-5),
+    fb.Pack(["tokens", "labels"], 100, lengths="n"),
+    fb.Pack("tokens", 64, split=False),
+    fb.Pack("tokens", 128, split=False, value=9, lengths="n"),
+    fb.Pack("tokens", 20, split=False, truncate=True),
+]
+
+
+@pytest.mark.parametrize("pack", PACKS, ids=repr)
+def test_packs_are_those_of_a_plain_packer(documents: Path, pack: fb.Pack) -> None:
+    assert delivered(fb.Loader(documents, samples=pack, batch_size=5)) == by_hand(documents, pack)
+    even = fb.Loader(documents, samples=pack, batch_size=5, filter=fb.col("id") % 2 == 0)
+    assert delivered(even) == by_hand(documents, pack, lambda row: row["id"] % 2 == 0)
+
+
+def test_several_columns_are_packed_alike(documents: Path) -> None:
+    for batch in fb.Loader(documents, samples=PACKS[2], batch_size=5):
+        assert (batch["tokens"].dtype, batch["labels"].dtype) == (np.int32, np.int64)
+        np.testing.assert_array_equal(batch["labels"], -batch["tokens"])
+        assert batch["position_ids"].dtype == batch["segment_ids"].dtype == np.int32
+
+
+def test_flash_attention_gets_all_lists_of_a_batch(documents: Path) -> None:
+    batch = next(iter(fb.Loader(documents, samples=fb.Pack("tokens", 64), batch_size=6)))
+    ends, longest = fb.Pack.flash(batch)
+    assert (ends[0], ends[-1], ends.dtype) == (0, 6 * 64, np.int32)
+    positions = batch["position_ids"].reshape(-1)
+    assert positions.max() + 1 == longest == np.diff(ends).max()
+    np.testing.assert_array_equal(np.flatnonzero(positions == 0), ends[:-1])
+
+
+@pytest.mark.parametrize("world", [1, 3])
+@pytest.mark.parametrize("pack", [PACKS[0], PACKS[3]], ids=["split", "whole"])
+def test_each_token_comes_once_on_any_world(documents: Path, tmp_path: Path, pack: fb.Pack, world: int) -> None:
+    expected = sorted(one["tokens"] for one in by_hand(documents, pack))
+    for extra in ({}, {"cache": fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")}):
+        ranks = [
+            fb.Loader(
+                documents,
+                samples=pack,
+                batch_size=4,
+                shuffle=fb.Shuffle(seed=4, window_rows=150),
+                shard=fb.Shard(rank=rank, world=world),
+                row_mask=True,
+                **extra,
+            )
+            for rank in range(world)
+        ]
+        assert len({len(loader) for loader in ranks}) == 1
+        for epoch in range(2):
+            found = [
+                row.tolist() for loader in ranks for batch in loader.epoch(epoch) for row in batch["tokens"][batch["row_mask"]]
+            ]
+            assert sorted(found) == expected
+
+
+@pytest.mark.parametrize("samples", [PACKS[0], PACKS[3], fb.Bucket("tokens", rows=8)], ids=["split", "whole", "bucket"])
+def test_a_state_resumes_at_the_next_sample_on_any_world(documents: Path, samples: Any) -> None:
+    def made(rank: int, world: int, threads: int) -> fb.Loader:
+        options: dict[str, Any] = {"threads": threads, "shard": fb.Shard(rank=rank, world=world)}
+        shuffle = fb.Shuffle(seed=2, window_rows=100, lanes=2)
+        return fb.Loader(documents, samples=samples, global_batch_size=6, shuffle=shuffle, **options)
+
+    def rows(batch: Any) -> list[Any]:
+        return [np.asarray(one).tolist() for one in batch["tokens"]]
+
+    loader = made(0, 1, 2)
+    states, steps = [], []
+    for batch in loader:
+        steps.append(sorted(rows(batch)))
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    for at in range(0, len(states) - 1, 3):
+        tails = []
+        for rank in range(4):
+            resumed = made(rank, 4, 1)
+            resumed.load_state_dict(states[at])
+            tails.append([rows(batch) for batch in resumed])
+        whole = len(steps) - at - 2
+        together = [sorted(row for tail in tails for row in tail[step]) for step in range(whole)]
+        assert together == steps[at + 1 : -1]
+        assert len({len(tail) for tail in tails}) == 1
+
+
+def test_the_plan_names_the_documents_of_a_batch(documents: Path) -> None:
+    loader = fb.Loader(documents, samples=PACKS[3], batch_size=3, shuffle=fb.Shuffle(seed=1))
+    for step, batch in enumerate(loader):
+        tokens = []
+        for place in loader.which(step, epoch=0):
+            tokens += pq.ParquetFile(place.file).read_row_group(place.row_group)["tokens"][place.row].as_py()
+        assert tokens == batch["tokens"][batch["segment_ids"] > 0].tolist()
+
+
+def test_a_list_of_another_length_is_a_bad_row(tmp_path: Path) -> None:
+    lists = [[1, 2, 3], [4, 5], [6, 7, 8], [9]]
+    pq.write_table(pa.table({"x": lists, "n": [3, 2, 2, 1]}), tmp_path / "t.parquet")
+    pack = fb.Pack("x", 5, lengths="n")
+    with pytest.raises(fb.BadRowError, match='row 2, column "x": a list of 3 values, where packs were planned with 2'):
+        list(fb.Loader(tmp_path, samples=pack))
+    with fb.Loader(tmp_path, samples=pack, on_bad_row=fb.Skip(at_most=9)) as loader:
+        assert [batch["x"].tolist() for batch in loader] == [[[1, 2, 3, 4, 5]]]
+        assert [bad.row for bad in loader.skipped()] == [2]
+
+
+def test_a_null_in_a_list_leaves_its_pack_out(tmp_path: Path) -> None:
+    lists = [[1, 2], None, [3, None], [4, 5]]
+    pq.write_table(pa.table({"x": pa.array(lists, pa.list_(pa.int8()))}), tmp_path / "t.parquet")
+    with pytest.raises(fb.BadRowError, match="row 2.*null in a list that is packed"):
+        list(fb.Loader(tmp_path, samples=fb.Pack("x", 2)))
+    with fb.Loader(tmp_path, samples=fb.Pack("x", 2), on_bad_row=fb.Skip(at_most=1)) as loader:
+        (batch,) = loader
+        assert batch["x"].tolist() == [[1, 2], [4, 5]]
+        assert [ends.tolist() for ends in batch["cu_seqlens"]] == [[0, 2], [0, 2]]
+
+
+def test_the_lengths_are_kept(tmp_path: Path) -> None:
+    lists = pa.array([np.random.default_rng(at).integers(0, 1 << 31, 200 + at) for at in range(6_000)])
+    (tmp_path / "t").mkdir()
+    pq.write_table(pa.table({"x": lists}), tmp_path / "t" / "t.parquet", row_group_size=1_000)
+    options = {"metadata_cache": str(tmp_path / "kept")}
+    first = fb.Loader(tmp_path / "t", samples=fb.Pack("x", 512), storage_options=options)
+    (kept,) = (tmp_path / "kept").rglob("*.rows")
+    before = kept.stat().st_mtime_ns
+    assert kept.stat().st_size < 15_000
+    second = fb.Loader(tmp_path / "t", samples=fb.Pack("x", 512), storage_options=options)
+    assert len(second) == len(first)
+    fb.Loader(tmp_path / "t", samples=fb.Bucket("x", rows=64), storage_options=options)
+    assert [path.stat().st_mtime_ns for path in (tmp_path / "kept").rglob("*.rows")] == [before]
+
+
+def buckets(root: Path, by: str, rows: int | None, tokens: int | None) -> list[list[int]]:
+    found = []
+    for group in row_groups(root):
+        length = {row["id"]: row[by] if by == "n" else len(row[by]) for row in group}
+        bucket: list[int] = []
+        for row in sorted(length, key=lambda row: (length[row], row)):
+            is_full = len(bucket) == rows or (tokens and bucket and length[row] * (len(bucket) + 1) > tokens)
+            if is_full:
+                found.append(sorted(bucket))
+                bucket = []
+            bucket.append(row)
+        found.append(sorted(bucket))
+    return found
+
+
+@pytest.mark.parametrize("by", ["tokens", "n", "text"])
+@pytest.mark.parametrize(("rows", "tokens"), [(8, None), (None, 300), (16, 500), (None, 1)])
+def test_buckets_have_rows_of_similar_length(documents: Path, by: str, rows: int | None, tokens: int | None) -> None:
+    loader = fb.Loader(documents, samples=fb.Bucket(by, rows=rows, tokens=tokens), columns=["id"])
+    assert [batch["id"].tolist() for batch in loader] == buckets(documents, by, rows, tokens)
+
+
+@pytest.mark.parametrize("world", [1, 2, 5])
+def test_each_rank_has_as_many_buckets_and_each_row_comes_once(documents: Path, world: int) -> None:
+    bucket = fb.Bucket("tokens", tokens=300)
+    ranks = [
+        fb.Loader(
+            documents,
+            samples=bucket,
+            pad={"tokens": fb.Pad()},
+            columns=["id", "tokens"],
+            shuffle=fb.Shuffle(seed=4, window_rows=150),
+            shard=fb.Shard(rank=rank, world=world),
+            row_mask=True,
+        )
+        for rank in range(world)
+    ]
+    assert len({len(loader) for loader in ranks}) == 1
+    for epoch in range(2):
+        found = []
+        for loader in ranks:
+            for step, batch in enumerate(loader.epoch(epoch)):
+                assert batch["tokens"].size <= 300
+                assert len(loader.which(step, epoch=epoch)) == len(batch["id"])
+                found += batch["id"][batch["row_mask"]].tolist()
+        assert sorted(found) == list(range(ROWS))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: fb.Pack([], 8), "different names"),
+        (lambda: fb.Pack(["x", "x"], 8), "different names"),
+        (lambda: fb.Pack([1], 8), "got 1 in it"),
+        (lambda: fb.Pack("x", 0), "length must be at least 1"),
+        (lambda: fb.Pack("x", 8, truncate=True), "split=False"),
+        (lambda: fb.Pack("x", 8, split=1), "split must be True or False"),
+        (lambda: fb.Pack("x", 8, value="0"), "value must be a number"),
+        (lambda: fb.Pack("x", 8, lengths=3), "lengths must be the name"),
+        (lambda: fb.Bucket("x"), "rows=... or tokens=..."),
+        (lambda: fb.Bucket(3, rows=4), "by must be the name"),
+        (lambda: fb.Bucket("x", rows=0), "rows must be at least 1"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(make: Any, said: str) -> None:
+    with pytest.raises(fb.InvalidError, match=said):
+        make()
+
+
+def test_a_loader_refuses_what_packs_cannot_have(documents: Path) -> None:
+    def made(samples: Any, **options: Any) -> fb.Loader:
+        return fb.Loader(documents, samples=samples, **options)
+
+    with pytest.raises(fb.InvalidError, match='"text": holds .*, which is not packed'):
+        made(fb.Pack("text", 8))
+    with pytest.raises(fb.InvalidError, match="`columns` was given"):
+        made(fb.Pack("tokens", 8), columns=["labels"])
+    with pytest.raises(fb.InvalidError, match="`cast` was given"):
+        made(fb.Pack("tokens", 8), cast={"tokens": "int64"})
+    with pytest.raises(fb.InvalidError, match='row group 0, row .*column "tokens": a list of .* and a pack has 8.*truncate'):
+        made(fb.Pack("tokens", 8, split=False))
+    with pytest.raises(fb.InvalidError, match="cannot be filled up"):
+        made(fb.Pack("tokens", 8, value=0.5))
+    with pytest.raises(fb.UnknownColumnError, match="token"):
+        made(fb.Pack("token", 8))
+    with pytest.raises(fb.InvalidError, match="which says no lengths"):
+        made(fb.Bucket("score", rows=3))
+
+
+def test_packs_and_buckets_are_values() -> None:
+    for value in (*PACKS, fb.Bucket("x", rows=3), fb.Bucket("x", tokens=3)):
+        assert pickle.loads(pickle.dumps(value)) == value
+        assert hash(value) == hash(pickle.loads(pickle.dumps(value)))
+    assert repr(fb.Pack("x", 8, split=False, truncate=True)) == "forebay.Pack(['x'], 8, split=False, truncate=True)"
