@@ -1,6 +1,6 @@
 """Feeds GPU training straight from Parquet.
 
-:class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
+:class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small values :class:`Shuffle`, :class:`Shard`,
 :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`,
 :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
 :func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
@@ -64,10 +64,11 @@ from .errors import (
 from .expressions import ColumnExpression, Expression, col, row_fraction
 from .following import Boxes, Keypoints, Mask
 from .loader import Loader
+from .mix import Mix, SourcePlace
 from .pad import Pad
 from .program import main
 from .ragged import Ragged
-from .reports import Plan, Stats
+from .reports import MixPlan, Plan, Stats
 from .rows import RowId, RowPlace
 from .transforms.rows import Row, rng
 from .shard import Shard
@@ -100,6 +101,8 @@ __all__ = [
     "Keypoints",
     "Loader",
     "Mask",
+    "Mix",
+    "MixPlan",
     "NotFoundError",
     "NullError",
     "Pad",
@@ -112,6 +115,7 @@ __all__ = [
     "Shard",
     "Shuffle",
     "Skip",
+    "SourcePlace",
     "StateMismatchError",
     "Stats",
     "Tensor",
@@ -147,6 +151,8 @@ for _class in (
     Keypoints,
     Loader,
     Mask,
+    Mix,
+    MixPlan,
     Pad,
     Plan,
     Ragged,
@@ -156,6 +162,7 @@ for _class in (
     Shard,
     Shuffle,
     Skip,
+    SourcePlace,
     Stats,
     Tensor,
     Text,
