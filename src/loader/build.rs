@@ -445,7 +445,7 @@ impl LoaderBuilder {
     }
 
     /// The same as one of so many sources of a mix, with these options.
-    pub(super) fn as_source(self, spec: LoaderSpec, among: u64) -> Self {
+    pub(super) fn for_mix(self, spec: LoaderSpec, among: u64) -> Self {
         LoaderBuilder { spec, among, ..self }
     }
 
@@ -691,7 +691,7 @@ impl LoaderBuilder {
         let sizing = Sizing::new(memory, rows, bytes, batches.grouping, batches.uses_workspace)?;
         let sizing = sizing.with_deals(settled.needs_deals).beside(batches.beside);
         let order =
-            self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?.as_portion(portion);
+            self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?.with_portion(portion);
         let split = Split { lanes: order.lanes(), global_batch: spec.global_batch(), ..split };
         fetcher.row_cache = fetcher.row_cache.map(|row_cache| {
             let filter = spec.filter.as_ref().map(Filter::canonical);
@@ -859,7 +859,7 @@ impl Settled {
         // Large enough for any batches: the least is sought from below.
         let sizing = Sizing::new(u64::MAX / 4, rows, bytes, grouping, uses_workspace);
         let sizing = sizing.unwrap_or(self.sizing).with_deals(self.needs_deals).beside(beside);
-        let order = self.order.clone().as_portion(portion);
+        let order = self.order.clone().with_portion(portion);
         let world = u64::from(self.spec.shard.world());
         let split = Split { lanes: order.lanes(), global_batch: rows * world, ..self.split };
         sizing.least(&self.fetcher, &self.selected.counts, &order, split)

@@ -338,9 +338,22 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
+    /// The number of the next step.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Rows of each source before it.
+    pub(crate) fn taken(&self) -> &[u64] {
+        &self.before
+    }
+
     /// Begins the stage, at the present step.
     fn begin(&mut self) {
-        let Some(stage) = self.course.stages.get(self.stage) else { return self.shares = None };
+        let Some(stage) = self.course.stages.get(self.stage) else {
+            self.before.clone_from(&self.course.rows);
+            return self.shares = None;
+        };
         self.before.clone_from(&stage.before);
         self.shares = Some(match &stage.shares {
             Shares::Short(rows) => Shares::Short(rows.clone()),

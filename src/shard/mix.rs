@@ -124,12 +124,6 @@ impl Run {
 }
 
 impl MixedEpoch {
-    /// Rows of all sources together that came before a step.
-    pub(crate) fn rows_before(&self, step: u64) -> u64 {
-        let sum = |rows: &[u64]| rows.iter().sum();
-        self.course.steps_from(step).next().map_or(sum(self.course.rows()), |step| sum(&step.before))
-    }
-
     /// Rows of each source that came before a step.
     pub(crate) fn taken_before(&self, step: u64) -> Vec<u64> {
         self.course.steps_from(step).next().map_or(self.course.rows().to_vec(), |step| step.before)

@@ -66,7 +66,7 @@ impl OrderSpec {
 
     /// The same order as one of the sources of a mix.
     #[must_use]
-    pub(crate) fn as_portion(self, portion: Portion) -> Self {
+    pub(crate) fn with_portion(self, portion: Portion) -> Self {
         OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
     }
 

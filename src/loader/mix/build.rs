@@ -187,7 +187,7 @@ impl MixBuilder {
             monitor,
             _pool: pool,
             spec,
-            plan: Mutex::new(Plan { run: Arc::new(run), lanes, planned: vec![(0, first)] }),
+            plan: Mutex::new(Plan::new(Arc::new(run), lanes, (0, first))),
             delivered: (0..sources).map(|_| AtomicU64::new(0)).collect(),
         };
         Ok(Mix { inner: Arc::new(inner) })
@@ -243,8 +243,7 @@ impl MixBuilder {
             options.batch_size = spec.batch_size;
             (options.memory, options.threads) = (spec.memory, spec.threads);
             options.shuffle.lanes = lanes.first().copied();
-            let builder =
-                builder.clone().as_source(options, self.sources.len() as u64).numbered(self.numbered);
+            let builder = builder.clone().for_mix(options, self.sources.len() as u64).numbered(self.numbered);
             let builder = builder.of_folders().map_err(in_source)?;
             let (io, store) = builder.data_set().here()?;
             let settled = builder.settle(&io, store).map_err(in_source)?;

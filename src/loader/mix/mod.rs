@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rayon::ThreadPool;
 
+use super::build::LoaderBuilder;
 use super::epoch::{Counting, Epoch};
 use super::handle::Loader;
 use super::prefetch::PrefetchKey;
@@ -29,7 +30,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::Monitor;
 use crate::shard::{
     CourseRule, EpochOrder, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split,
-    Walk,
+    Steps, Walk,
 };
 pub use build::MixBuilder;
 pub use epoch::MixEpoch;
@@ -85,7 +86,31 @@ struct Plan {
     run: Arc<Run>,
     lanes: u32,
     planned: Vec<(u64, Arc<MixedEpoch>)>,
+    /// Where the position was asked for last, to go on from there: the epoch, and its steps from there on.
+    asked: Option<(u64, Steps)>,
 }
+
+impl Plan {
+    fn new(run: Arc<Run>, lanes: u32, first: (u64, Arc<MixedEpoch>)) -> Self {
+        Plan { run, lanes, planned: vec![first], asked: None }
+    }
+
+    /// Rows of each source before a step of an epoch.
+    fn taken_before(&mut self, number: u64, epoch: &MixedEpoch, step: u64) -> Vec<u64> {
+        let is_near = |(of, steps): &(u64, Steps)| {
+            *of == number && (steps.step()..=steps.step() + NEAR).contains(&step)
+        };
+        let asked = self.asked.take().filter(is_near);
+        let (_, mut steps) = asked.unwrap_or_else(|| (number, epoch.course.steps_from(step)));
+        while steps.step() < step && steps.next().is_some() {}
+        let taken = steps.taken().to_vec();
+        self.asked = Some((number, steps));
+        taken
+    }
+}
+
+/// Steps that are gone through rather than sought.
+const NEAR: u64 = 64;
 
 /// Planned epochs that are kept: the one under way and the next, and one that is asked for.
 const PLANNED: usize = 3;
@@ -143,7 +168,11 @@ impl Inner {
         let order = loader.order();
         let key = |plan: &Arc<MixedEpoch>, pass: u64, start: u64| {
             let portion = Portion { epoch: plan.clone(), source, split };
-            PrefetchKey { epoch: plan.passes[source] + pass, start, order: order.clone().as_portion(portion) }
+            PrefetchKey {
+                epoch: plan.passes[source] + pass,
+                start,
+                order: order.clone().with_portion(portion),
+            }
         };
         let mut keys = vec![key(plan, pass, start)];
         if pass + 1 < plan.passes_of(source) {
@@ -163,7 +192,7 @@ impl Inner {
 impl Mix {
     /// A builder of a mix: sources and their weights, of which only the ratio matters. Of each source's options, those that belong
     /// to all of them together are given here.
-    pub fn of(sources: impl IntoIterator<Item = (super::LoaderBuilder, f64)>) -> MixBuilder {
+    pub fn of(sources: impl IntoIterator<Item = (LoaderBuilder, f64)>) -> MixBuilder {
         MixBuilder::new(sources.into_iter().collect())
     }
 
@@ -264,7 +293,7 @@ impl Mix {
         for (source, of) in self.inner.sources.iter().enumerate() {
             for (pass, _) in plan.share(&mixed, source, &split) {
                 let portion = Portion { epoch: plan.clone(), source, split };
-                let order = of.loader.order().as_portion(portion);
+                let order = of.loader.order().with_portion(portion);
                 let start = mixed.before[source].saturating_sub(pass * plan.sizes[source]);
                 let rows =
                     of.loader.rewind().of_step(&order, plan.passes[source] + pass, start, split.shard)?;
@@ -285,7 +314,7 @@ impl Mix {
             Ok(plan) => {
                 let row = if row == 0 { plan.taken.iter().sum() } else { row };
                 let step = plan.course.step_of(row);
-                (plan.passes.clone(), plan.taken_before(step), plan.first_step + step)
+                (plan.passes.clone(), inner.plan().taken_before(epoch, &plan, step), plan.first_step + step)
             }
             Err(_) => (vec![0; sources], vec![0; sources], 0),
         };
@@ -370,7 +399,7 @@ impl Mix {
         let plan = Arc::new(plan);
         for (source, order) in orders.iter().enumerate() {
             let of = &inner.sources[source].loader.inner;
-            let order = order.clone().as_portion(Portion { epoch: plan.clone(), source, split });
+            let order = order.clone().with_portion(Portion { epoch: plan.clone(), source, split });
             let split = inner.sources[source].loader.split(&order);
             of.sizing.check(&of.fetcher, &of.selected.counts, &order, split)?;
         }
@@ -379,7 +408,7 @@ impl Mix {
             *source.loader.inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
         }
         let is_over = step == plan.course.steps();
-        *inner.plan() = Plan { run: Arc::new(run), lanes, planned: vec![(position.epoch, plan)] };
+        *inner.plan() = Plan::new(Arc::new(run), lanes, (position.epoch, plan));
         match is_over {
             true => inner.progress.set(position.epoch + 1, 0),
             false => inner.progress.set(position.epoch, position.row),
