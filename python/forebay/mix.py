@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -315,6 +315,28 @@ class Mix(Loader):
         for number, source in enumerate(self.stats().to_dict().get("sources", [])):
             metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
         return metrics
+
+    def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
+        """Refused: the caches belong to the sources, whose loaders fill them before they are mixed.
+
+        Parameters
+        ----------
+        share : bool, default False
+            As of :meth:`Loader.warm`.
+        report : callable, optional
+            As of :meth:`Loader.warm`.
+
+        Returns
+        -------
+        dict
+            Nothing is returned.
+
+        Raises
+        ------
+        InvalidError
+            Always.
+        """
+        raise InvalidError("a mix has the caches of its sources (call warm() of their loaders, before they are mixed)")
 
     def state_dict(self) -> MixStateDict:  # type: ignore[override]  # it has a place in each source
         """How far the training loop got, in all sources.
