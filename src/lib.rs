@@ -173,12 +173,13 @@ pub use column::{
 pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, OnBadRow,
-    OpenOptions, RankPlan, Receipt, Rewind, Stats, Step, Wait,
+    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, Mix,
+    MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, OnBadRow, OpenOptions, RankPlan, Receipt, Rewind,
+    SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use samples::{Bucket, Gap, Pack, Samples, Window};
-pub use shard::{Position, SavedSplit, Shard, Shuffle};
+pub use shard::{Position, SavedSplit, Shard, Shuffle, Stop};
 
 pub mod filter {
     //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and
@@ -221,7 +222,7 @@ pub mod stats {
 
     pub use crate::cache::{CacheStats, DeclinedStats, Off, PastStats};
     pub use crate::loader::{
-        MemoryStats, NextStats, PoolStats, QueueStats, Stage, StageStats, Stages, Verdict, Waits,
+        MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, Stage, StageStats, Stages, Verdict, Waits,
     };
     pub use crate::source::TrafficStats;
 }

@@ -22,7 +22,7 @@ const FLOORS: [&[&str]; 11] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 14] = [
+const LOADER: [&[&str]; 15] = [
     // Values, and state that threads share: each by itself.
     &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "deny", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
@@ -40,6 +40,7 @@ const LOADER: [&[&str]; 14] = [
     &["epoch"],
     &["handle"],
     &["build", "warm"],
+    &["mix"],
     &["deny_lists"],
 ];
 

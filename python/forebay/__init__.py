@@ -1,9 +1,10 @@
 """Feeds GPU training straight from Parquet.
 
-:class:`Loader` delivers batches of a :class:`Dataset`. The small values :class:`Shuffle`, :class:`Shard`,
-:class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`, :class:`Text`, :class:`Json`,
-:class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`, :class:`Bucket`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options,
-:func:`col` begins a filter, and :func:`rng` has the random numbers of a row.
+:class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small values
+:class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
+:class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
+:class:`Bucket`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col` begins a filter, and
+:func:`rng` has the random numbers of a row.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
 ``forebay.keras``, ``forebay.tf``, ``forebay.jax``, ``forebay.tqdm`` and ``forebay.rich`` are imported when they are first
@@ -64,11 +65,12 @@ from .errors import (
 from .expressions import ColumnExpression, Expression, col, row_fraction
 from .following import Boxes, Keypoints, Mask
 from .loader import Loader
+from .mix import Mix, SourcePlace
 from .pack import Bucket, Pack
 from .pad import Pad
 from .program import main
 from .ragged import Ragged
-from .reports import Plan, Stats
+from .reports import MixPlan, Plan, Stats
 from .rows import RowId, RowPlace
 from .transforms.rows import Row, rng
 from .shard import Shard
@@ -103,6 +105,8 @@ __all__ = [
     "Keypoints",
     "Loader",
     "Mask",
+    "Mix",
+    "MixPlan",
     "NotFoundError",
     "NullError",
     "Pack",
@@ -116,6 +120,7 @@ __all__ = [
     "Shard",
     "Shuffle",
     "Skip",
+    "SourcePlace",
     "StateMismatchError",
     "Stats",
     "Tensor",
@@ -152,6 +157,8 @@ for _class in (
     Keypoints,
     Loader,
     Mask,
+    Mix,
+    MixPlan,
     Pad,
     Plan,
     Ragged,
@@ -161,6 +168,7 @@ for _class in (
     Shard,
     Shuffle,
     Skip,
+    SourcePlace,
     Stats,
     Tensor,
     Text,

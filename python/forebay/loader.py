@@ -307,9 +307,7 @@ class Loader:
     def _build(self, fingerprint: str | None = None) -> None:
         """Builds what the arguments say, over a data set that may have to have a given fingerprint."""
         arguments = checked(self._arguments)
-        self._functions = functions(self._arguments)
-        self._workers = workers(self._arguments, self._functions)
-        self._processes = processes(self._functions, self._workers)
+        self._settle()
         dataset = self._arguments["urls"]
         # What a copy opens, and the fingerprint that it has to have. A data set sees to that by itself.
         self._source: tuple[Any, str | None] = (dataset, None)
@@ -319,15 +317,26 @@ class Loader:
             )
             dataset = opened(dataset, options, fingerprint, merge, types, arguments[1])
             self._source = (dataset._absolute(), dataset.fingerprint)
+        self._dataset = dataset
+        self._native = _forebay.Loader(dataset._native, *arguments, numbered=self._numbered)
+        _ALIVE.add(self)
+
+    def _settle(self) -> None:
+        """Prepares what does not depend on the data set."""
+        self._functions = functions(self._arguments)
+        self._workers = workers(self._arguments, self._functions)
+        self._processes = processes(self._functions, self._workers)
         self._process = os.getpid()
         # Rises when a state is loaded: epochs that began before are outdated.
         self._generation = 0
         self._origin = Origin(0, None, None)
         self._epochs: weakref.WeakSet[Epoch] = weakref.WeakSet()
         self._skipped: _forebay.Skipped | None = None
-        numbered = self._functions is not None and self._functions.by_rows
-        self._native = _forebay.Loader(dataset._native, *arguments, numbered=numbered)
-        _ALIVE.add(self)
+
+    @property
+    def _numbered(self) -> bool:
+        """Whether functions need to know which rows a batch holds."""
+        return self._functions is not None and self._functions.by_rows
 
     # Batches
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from . import notebook
 
 if TYPE_CHECKING:
-    from .types import PlanDict, StatsDict
+    from .types import MixPlanDict, PlanDict, StatsDict
 
-__all__ = ["Plan", "Stats"]
+__all__ = ["MixPlan", "Plan", "Stats"]
 
 
 class _Report:
@@ -55,6 +55,33 @@ class Plan(_Report):
             The keys of :class:`forebay.types.PlanDict`; sizes in bytes.
         """
         result: PlanDict = json.loads(self._json)
+        return result
+
+
+class MixPlan(_Report):
+    """What comes of each source in an epoch of a mix, known before any data is read; made by :meth:`Mix.plan`.
+
+    Examples
+    --------
+    >>> import forebay as fb
+    >>> plan = fb.Mix([("data/train/", 3), ("data/val/", 1)], batch_size=8, memory="1GB").plan()
+    >>> print(plan)  # doctest: +ELLIPSIS
+    epoch 0, rank 0 of 1: ... steps of ... rows over all ranks, 1 lanes, memory ...
+    source 0: ... rows (75.00 %) in 1 pass over 256, ... not read
+    source 1: ... rows (25.00 %) in 1 pass over ..., ... not read
+    """
+
+    __slots__ = ()
+
+    def to_dict(self) -> MixPlanDict:
+        """The plan as numbers.
+
+        Returns
+        -------
+        dict
+            The keys of :class:`forebay.types.MixPlanDict`.
+        """
+        result: MixPlanDict = json.loads(self._json)
         return result
 
 
@@ -105,6 +132,8 @@ class Stats(_Report):
             ``queues``, ``memory``, ``traffic``, ``cache``, ``skipped_rows``, ``padded_rows``,
             ``unknown_values``
                 Batches, row groups and bytes in flight, and counts.
+            ``sources``
+                Of a mix: for each source the ``rows`` of it in the batches that this rank took.
         """
         result: StatsDict = json.loads(self._json)
         return result

@@ -19,7 +19,6 @@ from torch.utils.data._utils.collate import default_collate_fn_map
 from .adapters import Batches, check_loader
 from .dataset import Dataset
 from .errors import InvalidError
-from .loader import _rebuild
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -48,22 +47,34 @@ default_collate_fn_map[Whole] = _refuse_to_collate
 class Recipe(NamedTuple):
     """What a loader is built from again. Unlike the loader, it may be carried over a fork."""
 
-    arguments: dict[str, Any]
-    fingerprint: str | None
-    dataset: tuple[Any, ...] | None
+    build_of: Callable[..., Loader]
+    arguments: Any
 
     @classmethod
     def of(cls, loader: Loader) -> Recipe:
-        arguments, fingerprint = loader.__reduce__()[1]
-        urls = arguments["urls"]
-        return cls(arguments, fingerprint, urls.__reduce__() if isinstance(urls, Dataset) else None)
+        build, arguments = loader.__reduce__()
+        return cls(build, _each(arguments, Dataset, lambda dataset: Reduced(*dataset.__reduce__())))
 
     def build(self) -> Loader:
-        arguments = self.arguments
-        if self.dataset is not None:
-            build, known = self.dataset
-            arguments = {**arguments, "urls": build(*known)}
-        return _rebuild(arguments, self.fingerprint)
+        return self.build_of(*_each(self.arguments, Reduced, lambda reduced: reduced.build_of(*reduced.arguments)))
+
+
+class Reduced(NamedTuple):
+    """What a data set is opened from again."""
+
+    build_of: Callable[..., Dataset]
+    arguments: tuple[Any, ...]
+
+
+def _each(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
+    """A copy of arguments with each value of a kind changed."""
+    if isinstance(value, kind):
+        return change(value)
+    if type(value) is dict:
+        return {key: _each(member, kind, change) for key, member in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_each(member, kind, change) for member in value)
+    return value
 
 
 class LoaderDataset(IterableDataset[dict[str, Any]]):  # type: ignore[misc]

@@ -30,6 +30,8 @@ __all__ = [
     "Location",
     "MaskType",
     "MemoryDict",
+    "MixPlanDict",
+    "MixStateDict",
     "Mixing",
     "NextDict",
     "OrderDict",
@@ -41,6 +43,9 @@ __all__ = [
     "RowTransform",
     "ShardDict",
     "ShuffleDict",
+    "SourcePlanDict",
+    "SourceStateDict",
+    "SourceStatsDict",
     "SpecDict",
     "SplitDict",
     "StageDict",
@@ -172,6 +177,41 @@ class StateDict(_StateDict, total=False):
     """The batches of the loader; states of earlier releases have none."""
 
 
+class SourceStateDict(TypedDict):
+    """One source in a :class:`MixStateDict`."""
+
+    fingerprint: str
+    """Of its data set."""
+    order: OrderDict
+    first_pass: int
+    """The number of its first pass in the epoch."""
+    rows: int
+    """Rows of it that the epoch has given, over all ranks."""
+
+
+class _MixStateDict(TypedDict):
+    mix: int
+    """Format of the state."""
+    epoch: int
+    row: int
+    """Rows of the epoch that were handed over, of all sources and ranks."""
+    step: int
+    """The number of the next step, counted through all epochs."""
+    sources: list[SourceStateDict]
+    stop: Literal["first", "last"]
+    repeat: bool
+    schedule: list[tuple[int, list[int]]]
+    """The weights, as parts, by the step from which they hold."""
+    split: SplitDict
+
+
+class MixStateDict(_MixStateDict, total=False):
+    """The result of :meth:`forebay.Mix.state_dict`."""
+
+    origin: dict[str, Any]
+    """The step from which steps have been as they are, if they were others before."""
+
+
 class ShuffleDict(TypedDict):
     """A :class:`forebay.Shuffle` as JSON."""
 
@@ -287,6 +327,44 @@ class PlanDict(TypedDict):
     memory: int
 
 
+class SourcePlanDict(TypedDict):
+    """One source in a :class:`MixPlanDict`."""
+
+    size: int
+    """Rows of the source."""
+    rows: int
+    """Rows of it in the epoch, over all ranks."""
+    passes: int
+    """Passes over it that the epoch begins."""
+    unread: int
+    """Rows of its last pass that are not read."""
+
+
+class MixPlanDict(TypedDict):
+    """The result of :meth:`forebay.MixPlan.to_dict`."""
+
+    epoch: int
+    rank: int
+    world: int
+    steps: int
+    """Batches, the same on every rank."""
+    first_step: int
+    """The number of its first step, counted through all epochs."""
+    rows: int
+    """Rows over all ranks."""
+    lanes: int
+    memory: int
+    """The budget, in bytes."""
+    sources: list[SourcePlanDict]
+
+
+class SourceStatsDict(TypedDict):
+    """One source in the statistics of a mix."""
+
+    rows: int
+    """Rows of it in the batches that this rank took."""
+
+
 class StageDict(TypedDict):
     """The work of one stage. Times are in seconds."""
 
@@ -373,9 +451,7 @@ class VerdictDict(TypedDict):
     """The bottleneck and the next move."""
 
 
-class StatsDict(TypedDict):
-    """The result of :meth:`forebay.Stats.to_dict`. Times are in seconds, sizes in bytes."""
-
+class _StatsDict(TypedDict):
     stages: dict[str, StageDict]
     """The work of each stage, by its name."""
     pool: PoolDict
@@ -397,3 +473,10 @@ class StatsDict(TypedDict):
     cache: dict[str, Any] | None
     """The work of the cache; ``None`` without one."""
     verdict: VerdictDict
+
+
+class StatsDict(_StatsDict, total=False):
+    """The result of :meth:`forebay.Stats.to_dict`. Times are in seconds, sizes in bytes."""
+
+    sources: list[SourceStatsDict]
+    """Of a mix, its sources."""

@@ -1,7 +1,6 @@
 //! The loader behind `forebay.Loader`: plain arguments in, epochs and reports out.
 
 use forebay::internals::loader::{Stats, Verdict};
-use forebay::internals::shard::row_key;
 use forebay::{Deny, Error, ErrorKind, Filter, Loader as Inner, LoaderSpec, Position, RowPlace};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -67,12 +66,11 @@ impl Loader {
     /// bytes each, as this machine orders them.
     fn row_keys(&self, py: Python<'_>, step: &Step) -> PyResult<(Py<PyBytes>, Py<PyBytes>)> {
         let seed = self.loader.get(py)?.spec().shuffle.seed();
-        let (numbers, epoch) = (step.receipt().numbers(), step.receipt().epoch());
-        let bytes = |of: &dyn Fn(u64) -> u64| {
-            let all: Vec<u8> = numbers.iter().flat_map(|&row| of(row).to_ne_bytes()).collect();
+        let bytes = |of: &[u64]| {
+            let all: Vec<u8> = of.iter().flat_map(|number| number.to_ne_bytes()).collect();
             PyBytes::new(py, &all).unbind()
         };
-        Ok((bytes(&|row| row), bytes(&|row| row_key(seed, epoch, row))))
+        Ok((bytes(step.receipt().numbers()), bytes(&step.receipt().keys(seed))))
     }
 
     /// File, row group and row of the row with this ordinal in the data set.
@@ -202,7 +200,7 @@ pub(crate) fn parse_filter(filter: &str) -> forebay::Result<Filter> {
     })
 }
 
-fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
+pub(crate) fn json(value: &impl serde::Serialize) -> forebay::Result<String> {
     serde_json::to_string(value).map_err(|error| Error::new(ErrorKind::Internal, error.to_string()))
 }
 

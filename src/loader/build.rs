@@ -12,6 +12,8 @@ mod samples;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use rayon::ThreadPool;
+
 use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
 
 use super::bad_rows::OnBadRow;
@@ -26,7 +28,7 @@ use super::pipe::Engine;
 use super::plan::RankPlan;
 use super::sizing::{Grouping, Sizing};
 use super::spec::{CacheSpec, Flatten, LoaderSpec};
-use super::threads::IoRuntime;
+use super::threads::{self, IoRuntime};
 use super::tiers::Tiers;
 use crate::batch::{Fill, is_narrow};
 use crate::cache::{DiskCache, Tier};
@@ -43,7 +45,7 @@ use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::row_set::RowSet;
 use crate::samples::{SampleIndex, Samples};
-use crate::shard::{EpochOrder, Mixing, OrderSpec, Shard, Shuffle, SkippedRows, Split};
+use crate::shard::{EpochOrder, Mixing, OrderSpec, Portion, Shard, Shuffle, SkippedRows, Split};
 use crate::source::{Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
@@ -95,30 +97,44 @@ pub struct LoaderBuilder {
     only: Option<Vec<RowId>>,
     /// Whether nothing will be read, so that it does not matter what is delivered.
     plan_only: bool,
+    /// Among how many sources of a mix the memory of the default window is divided.
+    among: u64,
 }
 
 /// The checked options of a loader with the defaults filled in, before anything is started.
-struct Settled {
+pub(super) struct Settled {
     /// With the defaults filled in.
-    spec: LoaderSpec,
+    pub(super) spec: LoaderSpec,
     /// The values of its shuffle that the user left open.
-    open: Open,
+    pub(super) open: Open,
     threads: usize,
     codecs: Vec<Arc<dyn ColumnCodec>>,
     /// Columns that are decoded.
     decoded: usize,
-    schema: SchemaRef,
+    pub(super) schema: SchemaRef,
     fetcher: Fetcher,
     selected: SampleIndex,
-    order: OrderSpec,
-    split: Split,
+    pub(super) order: OrderSpec,
+    pub(super) split: Split,
     sizing: Sizing,
+    /// What the division of the memory depends on.
+    batches: Batches,
     needs_deals: bool,
     lengths: RowBytes,
     form: SampleForm,
     /// A hash of the rows that are denied.
     denied: Option<String>,
     warning: Option<String>,
+}
+
+/// The batches for which memory is divided.
+#[derive(Clone, Copy, Debug)]
+struct Batches {
+    bytes: u64,
+    grouping: Grouping,
+    uses_workspace: bool,
+    /// Bytes of what is kept of the data set.
+    beside: u64,
 }
 
 impl Dataset {
@@ -139,6 +155,7 @@ impl LoaderBuilder {
             numbered: false,
             only: None,
             plan_only: false,
+            among: 1,
         }
     }
 
@@ -436,6 +453,21 @@ impl LoaderBuilder {
         self
     }
 
+    /// The options so far.
+    pub(super) fn options(&self) -> &LoaderSpec {
+        &self.spec
+    }
+
+    /// What it reads.
+    pub(super) fn data_set(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The same as one of so many sources of a mix, with these options.
+    pub(super) fn for_mix(self, spec: LoaderSpec, among: u64) -> Self {
+        LoaderBuilder { spec, among, ..self }
+    }
+
     /// Reads these rows and no others.
     pub(crate) fn only_rows(mut self, ids: impl IntoIterator<Item = RowId>) -> Self {
         self.only = Some(ids.into_iter().collect());
@@ -461,10 +493,22 @@ impl LoaderBuilder {
         let this = self.of_folders()?;
         let (io, store) = this.dataset.here()?;
         let settled = this.settle(&io, store)?;
+        let monitor = monitor(&settled.spec.trace, settled.threads)?;
+        let pool = threads::pool(settled.threads)?;
+        Ok(this.start(settled, io, pool, monitor))
+    }
+
+    /// Starts a loader of these options on a pool.
+    pub(super) fn start(
+        self,
+        settled: Settled,
+        io: Arc<IoRuntime>,
+        pool: Arc<ThreadPool>,
+        monitor: Arc<Monitor>,
+    ) -> Loader {
+        let this = self;
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
-        let trace = spec.trace.as_ref().map(paths::local).transpose()?;
-        let monitor = Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?);
-        let engine = Engine::start(io, threads, fetcher.row_cache.clone())?;
+        let engine = Engine::start(io, pool, fetcher.row_cache.clone());
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
@@ -515,7 +559,7 @@ impl LoaderBuilder {
             spec,
             tiers,
         };
-        Ok(Loader { inner: Arc::new(inner) })
+        Loader { inner: Arc::new(inner) }
     }
 
     /// What this rank would read in an epoch, as [`Loader::plan`] of the loader that [`build`](Self::build) makes: from
@@ -532,7 +576,7 @@ impl LoaderBuilder {
     }
 
     /// Over the folders alone that the filter does not leave out.
-    fn of_folders(mut self) -> Result<Self> {
+    pub(super) fn of_folders(mut self) -> Result<Self> {
         if let Some(filter) = &self.spec.filter {
             let catalog = &self.dataset.catalog;
             filter.validate(catalog)?;
@@ -549,7 +593,7 @@ impl LoaderBuilder {
     }
 
     /// Checks everything, and fills in the open options.
-    fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
+    pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
         let mut spec = self.spec.clone();
         spec.batch_size = spec.most_of_a_rank();
@@ -567,7 +611,7 @@ impl LoaderBuilder {
         let threads = *spec.threads.get_or_insert_with(processors);
         let memory = *spec.memory.get_or_insert_with(default_memory);
         spec.columns = Some(projection.names(&catalog.schema));
-        let default_window = WINDOW_BYTES / window_row_bytes(&catalog, &projection);
+        let default_window = WINDOW_BYTES / self.among / window_row_bytes(&catalog, &projection);
         let row_bytes = self.batch_row_bytes(&codecs, &projection)?;
         let batch_bytes = spec.batch_size.saturating_mul(self.sample_bytes(&form, row_bytes));
         let decoded = codecs.iter().filter(|codec| decodes(codec)).count();
@@ -625,7 +669,9 @@ impl LoaderBuilder {
         let row_counts = selected.row_counts();
         let sizing = sizing.with_rows(&row_counts);
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
-        let sizing = sizing.beside(selected.bytes().saturating_add(counted));
+        let beside = selected.bytes().saturating_add(counted);
+        let sizing = sizing.beside(beside);
+        let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
         self.check_rows(rows, &order)?;
@@ -657,6 +703,7 @@ impl LoaderBuilder {
             order,
             split,
             sizing,
+            batches,
             needs_deals,
             lengths,
             form,
@@ -665,7 +712,33 @@ impl LoaderBuilder {
         })
     }
 
-    /// The cache, opened if it is not open yet.
+    /// The same options as a source of a mix, with `memory` of its memory: batches have up to `rows` rows.
+    pub(super) fn divided(
+        &self,
+        io: &IoRuntime,
+        settled: Settled,
+        (memory, rows): (u64, u64),
+        portion: Portion,
+    ) -> Result<Settled> {
+        let Settled { mut spec, mut fetcher, selected, order, split, batches, .. } = settled;
+        let bytes = batches.bytes / spec.batch_size.max(1) * rows;
+        (spec.batch_size, spec.memory) = (rows, Some(memory));
+        let sizing = Sizing::new(memory, rows, bytes, batches.grouping, batches.uses_workspace)?;
+        let sizing = sizing.with_deals(settled.needs_deals).beside(batches.beside);
+        let order =
+            self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?.with_portion(portion);
+        let split = Split { lanes: order.lanes(), global_batch: spec.global_batch(), ..split };
+        fetcher.row_cache = fetcher.row_cache.map(|row_cache| {
+            let filter = spec.filter.as_ref().map(Filter::canonical);
+            let counts = selected.counts.clone();
+            let cache = row_cache.cache().clone();
+            RowCache::new(cache, filter.as_deref(), settled.denied.as_deref(), counts, sizing.row_groups)
+        });
+        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, settled.lengths.are_known)?;
+        fetcher.budget = Budget::new(sizing.row_groups);
+        Ok(Settled { spec, fetcher, selected, order: order.alone(), split, sizing, batches, ..settled })
+    }
+
     /// Has row groups that do not fit `memory` read in pieces, where rows are delivered as they are stored.
     fn in_pieces(
         &self,
@@ -691,6 +764,7 @@ impl LoaderBuilder {
         Ok(order.with_cuts(fetcher.pieces.cuts()))
     }
 
+    /// The cache, opened if it is not open yet.
     fn open_cache(&self) -> Result<Option<DiskCache>> {
         match (&self.cache, &self.spec.cache) {
             (Some(open), _) => Ok(Some(open.clone())),
@@ -809,4 +883,35 @@ impl LoaderBuilder {
         let (samples, largest) = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
         Ok((samples, largest, warning))
     }
+}
+
+impl Settled {
+    /// The bytes of a row in a batch.
+    pub(super) fn row_bytes(&self) -> u64 {
+        self.batches.bytes / self.spec.batch_size.max(1)
+    }
+
+    /// Rows of each row group that are read.
+    pub(super) fn rows(&self) -> u64 {
+        self.split.rows
+    }
+
+    /// The least memory that it needs as a source of a mix.
+    pub(super) fn least(&self, rows: u64, portion: Portion) -> u64 {
+        let Batches { grouping, uses_workspace, beside, .. } = self.batches;
+        let bytes = self.row_bytes() * rows;
+        // Large enough for any batches: the least is sought from below.
+        let sizing = Sizing::new(u64::MAX / 4, rows, bytes, grouping, uses_workspace);
+        let sizing = sizing.unwrap_or(self.sizing).with_deals(self.needs_deals).beside(beside);
+        let order = self.order.clone().with_portion(portion);
+        let world = u64::from(self.spec.shard.world());
+        let split = Split { lanes: order.lanes(), global_batch: rows * world, ..self.split };
+        sizing.least(&self.fetcher, &self.selected.counts, &order, split)
+    }
+}
+
+/// The record of a loader's activity, with a timeline if there is a file for it.
+pub(super) fn monitor(trace: &Option<PathBuf>, threads: usize) -> Result<Arc<Monitor>> {
+    let trace = trace.as_ref().map(paths::local).transpose()?;
+    Ok(Monitor::new(threads, trace.as_deref().map(Trace::create).transpose()?))
 }

@@ -58,6 +58,17 @@ pub enum Wait {
     Finished,
 }
 
+/// Whose waits the waits for batches are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counting {
+    /// The consumer's.
+    Consumer,
+    /// Those of a layer before it, which reports the consumer's.
+    Layer,
+    /// Those of an epoch that takes the batches of several sources.
+    Mix,
+}
+
 /// The batches of one rank and epoch, in order: a blocking iterator of Arrow `RecordBatch`es. Dropping it stops its work at
 /// once.
 ///
@@ -84,8 +95,7 @@ pub struct Epoch {
     pub(super) progress: Arc<Progress>,
     pub(super) generation: u64,
     pub(super) monitor: Arc<Monitor>,
-    /// Whether a wait for a batch counts as the consumer's.
-    pub(super) counted: bool,
+    pub(super) counting: Counting,
     pub(super) on_bad_row: OnBadRow,
     pub(super) skipped: Vec<BadRow>,
 }
@@ -111,7 +121,7 @@ impl Epoch {
     /// that they are taken on another thread than the consumer's. `None` if the epoch did not begin, or is over.
     #[doc(hidden)]
     pub fn consumer(&mut self, apart: bool) -> Option<Consumer> {
-        self.counted = false;
+        self.counting = Counting::Layer;
         Some(Consumer::new(self.receiver.as_ref().ok()?.watch.clone(), apart))
     }
 
@@ -128,7 +138,7 @@ impl Epoch {
         }
         if self.owed == 0 {
             // The time since the last batch was the consumer's own.
-            if self.counted {
+            if self.counting == Counting::Consumer {
                 receiver.watch.asks();
                 receiver.watch.gets_nothing();
             }
@@ -136,14 +146,15 @@ impl Epoch {
             return Wait::Finished;
         }
         let watch = receiver.watch.clone();
-        match self.counted {
-            true => watch.asks(),
-            false => watch.works(None),
+        match self.counting {
+            Counting::Consumer => watch.asks(),
+            Counting::Layer => watch.works(None),
+            Counting::Mix => watch.begins(),
         }
         let received = match self.receive(timeout) {
             Ok(made) => made,
             Err(RecvTimeoutError::Timeout) => {
-                if self.counted {
+                if self.counting == Counting::Consumer {
                     watch.pauses();
                 }
                 return Wait::Pending;
@@ -158,15 +169,15 @@ impl Epoch {
         };
         match received.and_then(|made| self.accept(made, end)) {
             Ok(step) => {
-                if self.counted {
-                    watch.takes();
-                } else {
-                    watch.hands_over();
+                match self.counting {
+                    Counting::Consumer => watch.takes(),
+                    Counting::Layer => watch.hands_over(),
+                    Counting::Mix => watch.leaves(),
                 }
                 Wait::Step(Ok(step))
             }
             Err(error) => {
-                if self.counted {
+                if self.counting == Counting::Consumer {
                     watch.gets_nothing();
                 }
                 if let Ok(receiver) = &self.receiver {
@@ -223,6 +234,7 @@ impl Epoch {
             row: end,
             last: self.owed == 0,
             numbers: made.numbers,
+            keys: None,
         };
         Ok(Step { batch: made.batch, after })
     }

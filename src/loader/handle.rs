@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use crate::arrow::datatypes::SchemaRef;
 
 use super::collate::Collator;
-use super::epoch::Epoch;
+use super::epoch::{Counting, Epoch};
 use super::pipe::{Engine, Planned, Work};
 use super::plan::RankPlan;
 use super::prefetch::PrefetchKey;
@@ -144,6 +144,26 @@ impl Loader {
 
     fn start(&self, number: Option<u64>) -> Epoch {
         let inner = &*self.inner;
+        self.begin(Counting::Consumer, || {
+            // Not before it is sure that the epoch begins: a position does not move for one that does not.
+            let (number, start, generation) = inner.progress.begin(number)?;
+            let order = self.order();
+            let last = inner.spec.epochs;
+            let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
+            let epochs = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
+            let keys = epochs.map(|(epoch, start)| PrefetchKey { epoch, start, order: order.clone() });
+            Ok((generation, keys.collect()))
+        })
+    }
+
+    /// Begins the epoch that `keys` names first; the one after it, if it is named, is prepared. With it comes the number of its
+    /// iterator.
+    pub(super) fn begin(
+        &self,
+        counting: Counting,
+        keys: impl FnOnce() -> Result<(u64, Vec<PrefetchKey>)>,
+    ) -> Epoch {
+        let inner = &*self.inner;
         let mut epoch = Epoch {
             number: 0,
             owed: 0,
@@ -152,42 +172,42 @@ impl Loader {
             progress: inner.progress.clone(),
             generation: 0,
             monitor: inner.monitor.clone(),
-            counted: true,
+            counting,
             on_bad_row: inner.collator.on_bad_row,
             skipped: Vec::new(),
         };
         epoch.receiver = inner
             .engine
             .begin(|| {
-                // Not before it is sure that the epoch begins: a position does not move for one that does not.
-                let (number, start, generation) = inner.progress.begin(number)?;
-                let spec = self.order();
+                let (generation, keys) = keys()?;
+                let Some(PrefetchKey { epoch: number, start, order }) = keys.first().cloned() else {
+                    return Err(Error::new(ErrorKind::Internal, "an epoch without a plan"));
+                };
                 if let Some((row_cache, tiers)) = inner.fetcher.row_cache.as_ref().zip(inner.tiers.as_ref()) {
                     row_cache.cache().epoch_begins();
                     tiers.epoch_begins(&inner.monitor, &inner.fetcher, inner.rows);
                 }
-                let split = self.split(&spec);
+                let split = self.split(&order);
                 (epoch.number, epoch.owed, epoch.generation) =
-                    (number, spec.skips(number).steps(&split, start), generation);
-                let planned = |epoch: u64, start: u64| {
+                    (number, order.steps(number, &split, start), generation);
+                let is_exact = order.is_exact();
+                let planned = |key: PrefetchKey| {
+                    let PrefetchKey { epoch, start, order } = key.clone();
                     let counts = inner.selected.counts.clone();
-                    let order = spec.clone();
+                    let steps = order.steps(epoch, &split, start);
                     let deals = Deals::new(move || EpochOrder::new(&counts, &order, epoch));
                     let (scouted, walked) = (deals.clone(), deals.clone());
                     Planned {
-                        key: PrefetchKey { epoch, start, order: spec.clone() },
+                        key,
                         deals,
                         scout: Box::new(move || scouted.scout(split, start)),
                         walk: Box::new(move || walked.walk(split, start)),
-                        next_at: inner.sizing.next_at(spec.skips(epoch).steps(&split, start)),
+                        next_at: inner.sizing.next_at(steps),
                     }
                 };
-                let last = inner.spec.epochs;
-                let following = number.checked_add(1).filter(|next| last.is_none_or(|epochs| *next < epochs));
-                let plans = std::iter::once((number, start)).chain(following.map(|next| (next, 0)));
                 Ok(Work {
-                    plans: plans.map(|(epoch, start)| planned(epoch, start)).collect(),
-                    source: inner.source(spec.is_exact())?,
+                    plans: keys.into_iter().map(planned).collect(),
+                    source: inner.source(is_exact)?,
                     batches: inner.sizing.batches,
                 })
             })
@@ -200,7 +220,7 @@ impl Loader {
     #[allow(clippy::len_without_is_empty, reason = "a loader always has batches: build() sees to it")]
     pub fn len(&self) -> u64 {
         let (order, (epoch, _)) = (self.order(), self.inner.progress.get());
-        order.skips(epoch).steps(&self.split(&order), 0)
+        order.steps(epoch, &self.split(&order), 0)
     }
 
     /// The options that it was built with, with the defaults filled in: columns, memory, threads, window and lanes. A position
@@ -279,22 +299,8 @@ impl Loader {
         let inner = &*self.inner;
         self.check_usable()?;
         position.check(&inner.fetcher.catalog.fingerprint.to_string(), &self.order_id())?;
+        let mut order = self.adopted(&position.order)?;
         let saved = &position.order;
-        let mut order = self.order();
-        let mismatch = |what: &str, saved: u32, here: u32| {
-            Error::new(
-                ErrorKind::StateMismatch,
-                format!("the state was saved with {what} {saved}, this loader has {here}"),
-            )
-            .hint("leave it out, to take it over from the state")
-        };
-        if saved.lanes != order.lanes && !inner.open.lanes {
-            return Err(mismatch("lanes", saved.lanes, order.lanes));
-        }
-        if saved.pool != order.pool && !inner.open.window {
-            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
-        }
-        (order.lanes, order.pool) = (saved.lanes, saved.pool);
         if inner.open.skips {
             order.skipped = saved.skipped.clone().into();
         }
@@ -313,13 +319,34 @@ impl Loader {
             tiers.restore(saved)?;
         }
         inner.engine.restored();
-        let steps = order.skips(position.epoch).steps(&self.split(&order), position.row);
+        let steps = order.steps(position.epoch, &self.split(&order), position.row);
         *inner.order.lock().unwrap_or_else(PoisonError::into_inner) = order;
         match steps {
             0 => inner.progress.set(position.epoch + 1, 0),
             _ => inner.progress.set(position.epoch, position.row),
         }
         Ok(())
+    }
+
+    /// The order of this loader with the lanes and the window of a saved one, where they were left open.
+    pub(super) fn adopted(&self, saved: &OrderId) -> Result<OrderSpec> {
+        let inner = &*self.inner;
+        let mut order = self.order();
+        let mismatch = |what: &str, saved: u32, here: u32| {
+            Error::new(
+                ErrorKind::StateMismatch,
+                format!("the state was saved with {what} {saved}, this loader has {here}"),
+            )
+            .hint("leave it out, to take it over from the state")
+        };
+        if saved.lanes != order.lanes && !inner.open.lanes {
+            return Err(mismatch("lanes", saved.lanes, order.lanes));
+        }
+        if saved.pool != order.pool && !inner.open.window {
+            return Err(mismatch("a window in row groups of", saved.pool, order.pool));
+        }
+        (order.lanes, order.pool) = (saved.lanes, saved.pool);
+        Ok(order)
     }
 
     /// A warning that was not returned yet: how the disk of the cache or of the trace failed, or that denied rows are not there.
@@ -353,7 +380,7 @@ impl Loader {
         self.inner.order.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn order_id(&self) -> OrderId {
+    pub(super) fn order_id(&self) -> OrderId {
         let Inner { rows, filter, denied, spec, .. } = &*self.inner;
         let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
         let stored = |name: &str| spec.stored_name(name).to_owned();

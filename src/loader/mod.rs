@@ -8,6 +8,7 @@
 //!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
 //!   of its columns, `buffer_pool` keeps its buffers,
+//! * [`mix`](Mix) runs several sources as one loader,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is a layer in between; `progress` counts the
@@ -31,6 +32,7 @@ mod handle;
 mod lengths;
 mod lifecycle;
 mod machine;
+mod mix;
 mod pipe;
 mod plan;
 mod prefetch;
@@ -61,10 +63,13 @@ pub use handle::Loader;
 #[doc(hidden)]
 pub use lifecycle::Reason;
 pub use machine::page_cache;
+pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSource, SourcePlan};
 pub use plan::RankPlan;
 pub use progress::Receipt;
 pub use rewind::Rewind;
 pub use spec::{CacheSpec, Flatten, LoaderSpec};
-pub use stats::{MemoryStats, NextStats, PoolStats, QueueStats, StageStats, Stages, Stats, Verdict, Waits};
+pub use stats::{
+    MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,
+};
 #[doc(hidden)]
 pub use threads::forked;

@@ -137,13 +137,9 @@ impl Drop for BatchReceiver {
 }
 
 impl Engine {
-    pub(crate) fn start(
-        io: Arc<IoRuntime>,
-        threads: usize,
-        row_cache: Option<RowCache>,
-    ) -> Result<Arc<Self>> {
-        let (pool, driven) = (threads::pool(threads)?, Mutex::default());
-        Ok(Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven, row_cache }))
+    pub(crate) fn start(io: Arc<IoRuntime>, pool: Arc<ThreadPool>, row_cache: Option<RowCache>) -> Arc<Self> {
+        let driven = Mutex::default();
+        Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven, row_cache })
     }
 
     /// Fails in a forked child.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::error::{Error, Result};
-use crate::shard::LAST_EPOCH;
+use crate::shard::{LAST_EPOCH, row_key};
 
 /// Iterators that were given out in this process: each has a number of its own, so that a receipt of another loader, or of
 /// an abandoned epoch, is not taken for one of its successor.
@@ -19,6 +19,8 @@ pub struct Receipt {
     pub(super) row: u64,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
+    /// The keys of these rows, where they are of several sources.
+    pub(super) keys: Option<Arc<[u64]>>,
 }
 
 impl Receipt {
@@ -33,6 +35,13 @@ impl Receipt {
     #[doc(hidden)]
     pub fn numbers(&self) -> &[u64] {
         &self.numbers
+    }
+
+    /// The keys that random operations on the batch's rows are drawn from, for a loader with this seed.
+    #[doc(hidden)]
+    pub fn keys(&self, seed: u64) -> Arc<[u64]> {
+        let key = |&number: &u64| row_key(seed, self.epoch, number);
+        self.keys.clone().unwrap_or_else(|| self.numbers.iter().map(key).collect())
     }
 
     /// Whether the batch is the last one of its epoch.
@@ -97,6 +106,11 @@ impl Progress {
         }
     }
 
+    /// Whether no other iterator was given out since this one, and no position set.
+    pub(super) fn is_last_begun(&self, generation: u64) -> bool {
+        self.lock().generation == generation
+    }
+
     /// The epoch, and the row of it that comes next.
     pub(super) fn get(&self) -> (u64, u64) {
         let state = self.lock();
@@ -127,6 +141,7 @@ mod tests {
             row: 64,
             last: false,
             numbers: Arc::default(),
+            keys: None,
         });
         assert_eq!(progress.get(), (0, 64));
         // Left early: the next one starts afresh.
@@ -141,6 +156,7 @@ mod tests {
             row: 1_000,
             last: true,
             numbers: Arc::default(),
+            keys: None,
         });
         assert_eq!(progress.get(), (8, 0));
         assert_eq!(progress.begin(None).unwrap().0, 8);
@@ -157,6 +173,7 @@ mod tests {
             row: 64,
             last: false,
             numbers: Arc::default(),
+            keys: None,
         });
         assert_eq!(progress.get(), (1, 0));
     }
@@ -166,7 +183,14 @@ mod tests {
         let (here, there) = (Progress::default(), Progress::default());
         here.begin(None).unwrap();
         let (_, _, generation) = there.begin(None).unwrap();
-        here.handed_over(&Receipt { generation, epoch: 0, row: 64, last: false, numbers: Arc::default() });
+        here.handed_over(&Receipt {
+            generation,
+            epoch: 0,
+            row: 64,
+            last: false,
+            numbers: Arc::default(),
+            keys: None,
+        });
         assert_eq!(here.get(), (0, 0));
     }
 
@@ -174,7 +198,14 @@ mod tests {
     fn no_epoch_follows_the_last_one() {
         let progress = Progress::default();
         let (epoch, _, generation) = progress.begin(Some(LAST_EPOCH)).unwrap();
-        progress.handed_over(&Receipt { generation, epoch, row: 64, last: true, numbers: Arc::default() });
+        progress.handed_over(&Receipt {
+            generation,
+            epoch,
+            row: 64,
+            last: true,
+            numbers: Arc::default(),
+            keys: None,
+        });
         assert_eq!(progress.get(), (u64::MAX, 0));
         for next in [None, Some(u64::MAX)] {
             let error = progress.begin(next).unwrap_err().to_string();

@@ -263,11 +263,22 @@ impl Sizing {
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
-    /// The budget that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so budgets
-    /// are tried.
+    /// The least budget for an order: one that holds its window.
+    pub(super) fn least(&self, fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split) -> u64 {
+        let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
+        self.total_from(0, needed.row_groups.saturating_add(needed.lists))
+    }
+
+    /// The budget that leaves `bytes` to row groups and lists, at least the present one.
     fn total(&self, bytes: u64) -> u64 {
+        self.total_from(self.memory, bytes)
+    }
+
+    /// The budget of `memory` or more that leaves `bytes` to row groups and lists. The share of batches depends on the budget, so
+    /// budgets are tried.
+    fn total_from(&self, memory: u64, bytes: u64) -> u64 {
         let Asked { rows, bytes: batch, grouping, uses_workspace, beside, .. } = self.asked;
-        let mut memory = self.memory.max(bytes);
+        let mut memory = memory.max(bytes);
         for _ in 0..TRIES {
             let left = Sizing::new(memory, rows, batch, grouping, uses_workspace)
                 .map_or(0, |sizing| sizing.row_groups);
@@ -336,7 +347,8 @@ impl Needed {
                 None => groups.push(weight(rows, fetcher.group_cost(group))),
             }
         }
-        Needed::for_groups(groups, order.mixing, u64::from(order.pool()), split, needs_deals)
+        let lanes = order.lanes_of_a_rank(&split);
+        Needed::for_groups(groups, order.mixing, u64::from(order.pool()), (split, lanes), needs_deals)
     }
 
     /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
@@ -349,7 +361,7 @@ impl Needed {
         mut groups: Vec<Weight>,
         mixing: Mixing,
         pool: u64,
-        split: Split,
+        (split, lanes): (Split, u64),
         needs_deals: bool,
     ) -> Self {
         // While a row group is decoded, its bytes lie beside its rows.
@@ -358,7 +370,6 @@ impl Needed {
             let held = groups.iter().map(|group| group.held).sum::<u64>();
             return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
         }
-        let lanes = split.lanes_of_a_rank();
         let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
         // A row group that two lanes share is paid for in both.
         let shared = lanes - 1;
@@ -446,26 +457,30 @@ mod tests {
         }
     }
 
+    fn need(groups: Vec<Weight>, mixing: Mixing, pool: u64, split: Split) -> Needed {
+        Needed::for_groups(groups, mixing, pool, (split, split.lanes_of_a_rank()), true)
+    }
+
     #[test]
     fn a_lane_has_memory_for_its_pool_and_the_part_that_a_batch_straddles() {
-        let needed = Needed::for_groups(groups(64), Mixing::Window, 4, split(6_400, 2, 2), true);
+        let needed = need(groups(64), Mixing::Window, 4, split(6_400, 2, 2));
         assert_eq!(needed.row_groups, 5 * 100 * KIB + 40 * KIB, "and the bytes of the one that is decoded");
         assert_eq!((needed.lanes, needed.lists), (1, 4 * 100 * listed_bytes(4, true)));
-        let two_lanes = Needed::for_groups(groups(64), Mixing::Window, 4, split(6_400, 4, 2), true);
+        let two_lanes = need(groups(64), Mixing::Window, 4, split(6_400, 4, 2));
         assert_eq!((two_lanes.row_groups, two_lanes.lanes), (2 * 500 * KIB + 40 * KIB, 2));
-        let stored = Needed::for_groups(groups(64), Mixing::Stored, 1, split(6_400, 1, 1), true);
+        let stored = need(groups(64), Mixing::Stored, 1, split(6_400, 1, 1));
         assert_eq!((stored.row_groups, stored.lists), (240 * KIB, 0));
     }
 
     #[test]
     fn a_lane_holds_no_more_than_it_has() {
-        let needed = Needed::for_groups(groups(16), Mixing::Window, 16, split(1_600, 2, 2), true);
+        let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
         // Eight row groups' worth of rows lie in ten at most, of which two are cut.
         assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
         assert_eq!(needed.lists, 800 * listed_bytes(16, true));
-        let all = Needed::for_groups(groups(16), Mixing::Window, 16, split(1_600, 1, 1), true);
+        let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));
         assert_eq!(all.row_groups, 16 * 100 * KIB + 40 * KIB);
-        let exact = Needed::for_groups(groups(16), Mixing::Exact, 1, split(1_600, 2, 2), true);
+        let exact = need(groups(16), Mixing::Exact, 1, split(1_600, 2, 2));
         assert_eq!((exact.row_groups, exact.lists), (1_640 * KIB, 0));
     }
 
@@ -473,7 +488,7 @@ mod tests {
     fn the_largest_row_groups_are_taken_to_meet() {
         let mut uneven = groups(16);
         uneven[7] = Weight { rows: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
-        let needed = Needed::for_groups(uneven, Mixing::Window, 3, split(1_600, 2, 2), true);
+        let needed = need(uneven, Mixing::Window, 3, split(1_600, 2, 2));
         assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
     }
 }

@@ -156,6 +156,11 @@ impl Watch {
         });
     }
 
+    /// A batch leaves the pipe, for one that is made of several.
+    pub(crate) fn leaves(&self) {
+        self.enter(|timings, now| timings.takes(self.0.id, now));
+    }
+
     /// A batch leaves the pipe, for the consumer.
     pub(crate) fn takes(&self) {
         let (had, now) = self.enter(|timings, now| {

@@ -14,15 +14,19 @@
 //! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
 //!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
+//! * [`apportion`] makes whole rows of weights, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
 //! * [`position`] says how far an epoch got, [`mixing`] how well an order mixes.
 
+mod apportion;
 mod blocks;
 mod calendar;
+mod course;
 mod cursor;
 mod deal;
 mod draw;
 mod exact;
 mod lane;
+mod mix;
 mod mixing;
 mod order;
 mod position;
@@ -32,9 +36,13 @@ mod spec;
 mod split;
 mod walk;
 
+pub(crate) use apportion::Weights;
+pub use course::Stop;
+pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
 pub use draw::row_key;
 pub use lane::{Part, Pick};
+pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};
 pub(crate) use position::LAST_EPOCH;

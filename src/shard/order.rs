@@ -6,8 +6,10 @@ use std::sync::Arc;
 use super::draw::{Draws, Purpose};
 use super::exact::Permutation;
 use super::lane::{ExactParts, Lane, Part};
+use super::mix::Portion;
 use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
+use super::split::Split;
 
 /// Everything that the order of an epoch depends on, beside the epoch itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct OrderSpec {
     cuts: Arc<HashMap<u32, Vec<u32>>>,
     /// Rows of its epochs that are passed over.
     pub(crate) skipped: Arc<[SkippedRows]>,
+    /// Where it is one of the sources of a mix, what of it comes in which step.
+    pub(super) portion: Option<Portion>,
 }
 
 impl OrderSpec {
@@ -44,6 +48,7 @@ impl OrderSpec {
             lanes: shuffle.lanes.unwrap_or(lanes),
             cuts: Arc::default(),
             skipped: Arc::default(),
+            portion: None,
         }
     }
 
@@ -57,6 +62,31 @@ impl OrderSpec {
     #[must_use]
     pub(crate) fn with_skipped(self, skipped: Arc<[SkippedRows]>) -> Self {
         OrderSpec { skipped, ..self }
+    }
+
+    /// The same order as one of the sources of a mix.
+    #[must_use]
+    pub(crate) fn with_portion(self, portion: Portion) -> Self {
+        OrderSpec { lanes: portion.split.lanes, portion: Some(portion), ..self }
+    }
+
+    /// The same order by itself.
+    #[must_use]
+    pub(crate) fn alone(self) -> Self {
+        OrderSpec { portion: None, ..self }
+    }
+
+    /// The most lanes that a rank reads.
+    pub(crate) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
+        self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
+    }
+
+    /// Steps of an epoch from one of its rows on: the same on every rank, but for those of a mix.
+    pub(crate) fn steps(&self, epoch: u64, split: &Split, start: u64) -> u64 {
+        match &self.portion {
+            Some(portion) => portion.shares(epoch, start).count() as u64,
+            None => self.skips(epoch).steps(split, start),
+        }
     }
 
     /// The rows of an epoch that are passed over.
@@ -109,6 +139,8 @@ pub struct EpochOrder {
     lanes: Vec<Arc<Lane>>,
     rows: u64,
     pub(super) skips: Skips,
+    /// The pass over one of the sources of a mix that it is.
+    pub(super) portion: Option<(Portion, u64)>,
 }
 
 impl EpochOrder {
@@ -116,6 +148,7 @@ impl EpochOrder {
     pub fn new(selected: &[u32], spec: &OrderSpec, epoch: u64) -> Self {
         let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
         let lanes = u64::from(spec.lanes);
+        let portion = spec.portion.clone().map(|portion| (portion, epoch));
         let mut groups: Vec<Part> = selected
             .iter()
             .enumerate()
@@ -126,7 +159,12 @@ impl EpochOrder {
             let permutation = Permutation::new(rows, spec.seed, epoch);
             let all = ExactParts::new(groups);
             let lanes = (0..lanes).map(|lane| Lane::exact(&all, permutation.clone(), lane, lanes));
-            return EpochOrder { lanes: lanes.map(Arc::new).collect(), rows, skips: spec.skips(epoch) };
+            return EpochOrder {
+                lanes: lanes.map(Arc::new).collect(),
+                rows,
+                skips: spec.skips(epoch),
+                portion,
+            };
         }
         if spec.mixing == Mixing::Window {
             Draws::keyed(spec.seed, Purpose::Groups, &[epoch]).shuffle(&mut groups);
@@ -140,7 +178,7 @@ impl EpochOrder {
                 _ => Lane::stored(spec.in_pieces(parts)),
             })
         });
-        EpochOrder { lanes: lanes.collect(), rows, skips: spec.skips(epoch) }
+        EpochOrder { lanes: lanes.collect(), rows, skips: spec.skips(epoch), portion }
     }
 
     /// The lanes. Their lengths differ by at most one row.

@@ -1,16 +1,18 @@
 //! The steps of one rank through an epoch, with the parts that each needs.
 
 use std::collections::HashMap;
+use std::iter::Peekable;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::deal::Deals;
 use super::lane::{Lane, Part, Pick};
+use super::mix::PortionShares;
 use super::order::EpochOrder;
 use super::skips::Skips;
 use super::slots::Slots;
-use super::split::Split;
+use super::split::{Share, Split};
 
 /// One batch of one rank.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,9 +40,7 @@ pub struct PlannedStep {
 /// drawing of rows, while the consumer of its parts follows with a walk of its own.
 #[derive(Debug)]
 pub struct Walk {
-    split: Split,
-    skips: Skips,
-    start: u64,
+    shares: Peekable<Shares>,
     lanes: Vec<LaneState>,
     /// Whether a lane has begun.
     has_begun: bool,
@@ -49,6 +49,30 @@ pub struct Walk {
     scratch: Vec<Pick>,
     /// Where a lane's parts are among the step's, from the span's first resident on.
     places: Vec<u32>,
+}
+
+/// The rank's share of each step.
+#[derive(Debug)]
+enum Shares {
+    /// Steps of the same rows, but for those that are passed over.
+    Even { split: Split, skips: Skips, start: u64 },
+    /// Those in which there are rows of this source of a mix.
+    Portion(PortionShares),
+}
+
+impl Iterator for Shares {
+    type Item = Share;
+
+    fn next(&mut self) -> Option<Share> {
+        match self {
+            Shares::Even { split, skips, start } => {
+                let share = skips.share(split, *start)?;
+                *start = share.end;
+                Some(share)
+            }
+            Shares::Portion(shares) => shares.next(),
+        }
+    }
 }
 
 /// What a walk draws, beside the parts.
@@ -95,10 +119,13 @@ impl Walk {
             slots: Slots::new(lane.clone()),
             cursor: Cursor::new(number as u32),
         };
+        let order = deals.order();
+        let shares = match &order.portion {
+            Some((portion, pass)) => Shares::Portion(portion.shares(*pass, start)),
+            None => Shares::Even { split, skips: order.skips.clone(), start },
+        };
         Walk {
-            split,
-            skips: deals.order().skips.clone(),
-            start,
+            shares: shares.peekable(),
             lanes: deals.order().lanes().iter().enumerate().map(state).collect(),
             has_begun: false,
             deals,
@@ -121,7 +148,7 @@ impl Iterator for Walk {
     type Item = PlannedStep;
 
     fn next(&mut self) -> Option<PlannedStep> {
-        let share = self.skips.share(&self.split, self.start)?;
+        let share = self.shares.next()?;
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
         let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
         for span in &share.spans {
@@ -165,8 +192,7 @@ impl Iterator for Walk {
             }
             list(&self.scratch, parts, &mut self.places, &mut step);
         }
-        self.start = share.end;
-        if self.skips.share(&self.split, self.start).is_none() {
+        if self.shares.peek().is_none() {
             step.leaving.extend(self.held());
         }
         Some(step)

@@ -122,6 +122,23 @@ impl Traffic {
 }
 
 impl TrafficStats {
+    /// The traffic of both: of what is no count the larger value.
+    pub(crate) fn and(&self, other: &TrafficStats) -> TrafficStats {
+        TrafficStats {
+            requests: self.requests + other.requests,
+            bytes_read: self.bytes_read + other.bytes_read,
+            bytes_needed: self.bytes_needed + other.bytes_needed,
+            retries: self.retries + other.retries,
+            hedges: self.hedges + other.hedges,
+            hedges_won: self.hedges_won + other.hedges_won,
+            throttled: self.throttled + other.throttled,
+            stalls: self.stalls + other.stalls,
+            concurrency: self.concurrency + other.concurrency,
+            first_byte_us: self.first_byte_us.max(other.first_byte_us),
+            request_us: self.request_us.max(other.request_us),
+        }
+    }
+
     /// The difference to an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &TrafficStats) -> TrafficStats {

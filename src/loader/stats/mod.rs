@@ -117,6 +117,14 @@ pub struct MemoryStats {
     pub row_groups_peak: u64,
 }
 
+/// One source of a [`Mix`](crate::Mix).
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SourceStats {
+    /// Rows of it in the batches that this rank took so far.
+    pub rows: u64,
+}
+
 /// A snapshot of the measurements of a loader since it was built: see [`Loader::stats`](super::Loader::stats).
 ///
 /// All times are in seconds. [`Display`](std::fmt::Display) prints it as a table, with the [verdict](Self::verdict) below.
@@ -161,6 +169,9 @@ pub struct Stats {
     pub traffic: TrafficStats,
     /// Work of the row cache since it was opened; `None` without one.
     pub cache: Option<CacheStats>,
+    /// The sources of a mix, in their order; empty for a loader.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<SourceStats>,
 }
 
 impl Stats {
@@ -201,6 +212,7 @@ impl Stats {
             memory,
             traffic,
             cache,
+            sources: Vec::new(),
         }
     }
 

@@ -88,6 +88,14 @@ impl fmt::Display for Stats {
         if self.skipped_rows + self.padded_rows > 0 {
             writeln!(f, "rows       {} skipped, {} repeated", self.skipped_rows, self.padded_rows)?;
         }
+        if !self.sources.is_empty() {
+            let all: u64 = self.sources.iter().map(|source| source.rows).sum();
+            let share = |rows: u64| 100.0 * rows as f64 / all.max(1) as f64;
+            let sources = (0..).zip(&self.sources).map(|(number, source): (usize, _)| {
+                format!("{number}: {} rows ({:.2} %)", source.rows, share(source.rows))
+            });
+            writeln!(f, "sources    {}", sources.collect::<Vec<_>>().join(", "))?;
+        }
         if self.unknown_values > 0 {
             writeln!(f, "values     {} in no vocabulary", self.unknown_values)?;
         }

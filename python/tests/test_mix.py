@@ -1,0 +1,431 @@
+"""Mixes: weights, ends, order, states on other worlds, and everything that a loader is used for."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import random
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import forebay as fb
+
+# Rows of the two sources, in row groups of 50.
+SIZES = (1_000, 300)
+
+Row = tuple[int, int]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Two data sets of one schema."""
+    root = tmp_path_factory.mktemp("mix")
+    for name, rows in zip("ab", SIZES, strict=True):
+        (root / name).mkdir()
+        table = pa.table({"id": pa.array(range(rows), pa.int64()), "of": pa.array([name] * rows)})
+        pq.write_table(table, root / name / "part.parquet", row_group_size=50)
+    return root / "a", root / "b"
+
+
+def mixed(folders: Iterable[Path], weights: tuple[float, ...] = (0.7, 0.3), **options: Any) -> fb.Mix:
+    """A mix of shuffled loaders, in batches of 10."""
+    lanes = options.pop("lanes", None)
+    loaders = [
+        fb.Loader(folder, shuffle=fb.Shuffle(seed=number, window_rows=120, lanes=lanes), row_id=True)
+        for number, folder in enumerate(folders)
+    ]
+    sizes: dict[str, Any] = {} if "global_batch_size" in options else {"batch_size": 10}
+    given = {**sizes, "source": True, "threads": 2, "memory": "64MB", **options}
+    mix = fb.Mix(list(zip(loaders, weights, strict=True)), **given)
+    for loader in loaders:
+        loader.close()
+    return mix
+
+
+def rows(batch: Any) -> list[Row]:
+    """The rows of a batch: source and number."""
+    return list(zip(batch["source"].tolist(), batch["id"].tolist(), strict=True))
+
+
+def epoch(mix: fb.Mix) -> list[list[Row]]:
+    """The rows of each batch of the next epoch."""
+    return [rows(batch) for batch in mix]
+
+
+def flat(batches: Iterable[list[Row]]) -> list[Row]:
+    return [row for batch in batches for row in batch]
+
+
+def every(source: int) -> list[Row]:
+    return [(source, row) for row in range(SIZES[source])]
+
+
+def test_each_batch_has_its_share_of_each_source(folders: tuple[Path, Path]) -> None:
+    with mixed(folders) as mix:
+        batches = epoch(mix)
+        # 300 rows of the second source, 3 in each batch: it ends first.
+        assert len(batches) == len(mix) == 100
+        for batch in batches:
+            assert Counter(source for source, _ in batch) == {0: 7, 1: 3}
+        assert sorted(row for row in flat(batches) if row[0] == 1) == every(1)
+        taken = [row for row in flat(batches) if row[0] == 0]
+        assert len(set(taken)) == len(taken) == 700
+        assert epoch(mix) != batches
+        plan = mix.plan(0).to_dict()
+        assert [source["unread"] for source in plan["sources"]] == [300, 0]
+    with mixed(folders, (0.65, 0.35)) as mix:
+        counts = [Counter(source for source, _ in batch)[0] for batch in epoch(mix)[:80]]
+        assert set(counts) == {6, 7}
+        for end in range(1, 81):
+            assert abs(sum(counts[:end]) - 6.5 * end) < 1
+
+
+def test_an_epoch_ends_with_the_first_or_the_last_source(folders: tuple[Path, Path]) -> None:
+    with mixed(folders, (1, 1), stop="last") as mix:
+        batches = epoch(mix)
+        counts = Counter(flat(batches))
+        assert all(counts[row] == 1 for row in every(0))
+        # 1,000 rows of 300: three passes and a third of one.
+        assert {counts[row] for row in every(1)} == {3, 4}
+        assert sum(counts[row] for row in every(1)) == 1_000
+        passes = [row for row in flat(batches) if row[0] == 1]
+        for begin in (0, 300, 600):
+            assert sorted(passes[begin : begin + 300]) == every(1), "a pass has each row once"
+        assert passes[:300] != passes[300:600]
+    with mixed(folders, (1, 1), stop="last", repeat=False) as mix:
+        batches = epoch(mix)
+        assert sorted(flat(batches)) == every(0) + every(1)
+        assert all(source == 0 for source, _ in flat(batches[61:]))
+    with mixed(folders, stop="first", drop_last=True, batch_size=16) as mix:
+        assert {len(batch) for batch in epoch(mix)} == {16}
+
+
+def test_passes_are_those_of_the_sources_own_loader(folders: tuple[Path, Path]) -> None:
+    alone = fb.Loader(folders[1], shuffle=fb.Shuffle(seed=1, window_rows=120), batch_size=300)
+    orders = [next(iter(alone.epoch(number)))["id"].tolist() for number in range(4)]
+    alone.close()
+    with mixed(folders, (1, 1), stop="last") as mix:
+        passes = [row for source, row in flat(epoch(mix)) if source == 1]
+    assert [passes[at : at + 300] for at in (0, 300, 600)] == orders[:3]
+    assert passes[900:] == orders[3][:100]
+
+
+@pytest.mark.parametrize("ends", [{"stop": "first"}, {"stop": "last"}, {"stop": "last", "repeat": False}])
+def test_steps_hold_the_same_rows_on_any_world(folders: tuple[Path, Path], ends: dict[str, Any]) -> None:
+    def steps(world: int) -> list[list[Row]]:
+        ranks = []
+        for rank in range(world):
+            shard = fb.Shard(rank=rank, world=world)
+            with mixed(folders, (0.55, 0.45), shard=shard, global_batch_size=32, lanes=4, **ends) as mix:
+                ranks.append(epoch(mix))
+                assert len(ranks[-1]) == len(mix)
+        assert len({len(batches) for batches in ranks}) == 1
+        return [sorted(flat(batches)) for batches in zip(*ranks, strict=True)]
+
+    alone = steps(1)
+    assert steps(4) == alone
+    assert steps(3) == alone
+
+
+def test_a_state_resumes_anywhere_on_any_world(folders: tuple[Path, Path]) -> None:
+    random.seed(18)
+    options = {"global_batch_size": 24, "lanes": 4, "stop": "last"}
+    with mixed(folders, (0.6, 0.4), **options) as mix:
+        wholes, states = [], [mix.state_dict()]
+        for _ in range(2):
+            for batch in mix:
+                wholes.append(sorted(rows(batch)))
+                states.append(mix.state_dict())
+    assert all(len(json.dumps(state)) < 4_000 for state in states)
+    for at in sorted(random.sample(range(len(wholes)), 8)) + [0, len(wholes) - 1]:
+        world = random.choice([1, 2, 3, 4, 5])
+        ranks: list[list[list[Row]]] = []
+        for rank in range(world):
+            shard = fb.Shard(rank=rank, world=world)
+            with mixed(folders, (0.6, 0.4), shard=shard, threads=1 + at % 3, **options) as mix:
+                mix.load_state_dict(json.loads(json.dumps(states[at])))
+                assert {**mix.state_dict(), "split": 0} == {**states[at], "split": 0}
+                tail = epoch(mix)
+                ranks.append(tail + (epoch(mix) if at < len(wholes) // 2 else []))
+        together = [sorted(flat(batches)) for batches in zip(*ranks, strict=True)]
+        assert together == wholes[at:], f"from step {at} on {world} ranks"
+
+
+def test_other_batches_begin_at_a_border_and_lose_nothing(folders: tuple[Path, Path]) -> None:
+    with mixed(folders, (0.6, 0.4), stop="last", repeat=False) as mix:
+        seen: list[Row] = []
+        for number, batch in enumerate(mix):
+            seen += rows(batch)
+            if number == 20:
+                break
+        state = mix.state_dict()
+    with mixed(folders, (0.6, 0.4), stop="last", repeat=False, batch_size=7, lanes=None) as mix:
+        mix.load_state_dict(state)
+        for number, batch in enumerate(mix):
+            seen += rows(batch)
+            if number == 30:
+                break
+        again = mix.state_dict()
+        assert again["origin"]["step"] == 21
+    with mixed(folders, (0.6, 0.4), stop="last", repeat=False, batch_size=7) as mix:
+        mix.load_state_dict(again)
+        seen += flat(epoch(mix))
+        assert sorted(seen) == every(0) + every(1)
+        assert mix.state_dict()["epoch"] == 1
+        assert sorted(flat(epoch(mix))) == every(0) + every(1)
+
+
+def test_weights_change_at_a_step_of_the_run(folders: tuple[Path, Path]) -> None:
+    schedule = {5: [0.2, 0.8], 35: [1, 0], 60: [0.5, 0.5]}
+    with mixed(folders, (1, 0), schedule=schedule) as mix:
+        counts = []
+        for step, batch in enumerate(mix):
+            assert mix.weights[0] == pytest.approx({0: 1, 1: 0.2, 2: 1, 3: 0.5}[sum(step + 1 >= at for at in schedule)])
+            counts.append(Counter(source for source, _ in rows(batch))[0])
+            if step == 36:
+                state = mix.state_dict()
+        assert counts[:65] == [10] * 5 + [2] * 30 + [10] * 25 + [5] * 5
+        length = len(counts)
+        # The next epoch goes on with the weights that hold then.
+        assert Counter(source for source, _ in epoch(mix)[0]) == {0: 5, 1: 5}
+        assert [place.source for place in mix.which(length)].count(0) == 5
+    # A state may be resumed with other weights from its step on, and with no others before.
+    with mixed(folders, (1, 0), schedule={**schedule, 60: [0.9, 0.1]}) as mix:
+        mix.load_state_dict(state)
+        tail = [Counter(source for source, _ in batch)[0] for batch in epoch(mix)]
+        assert tail[:28] == [10] * 23 + [9] * 5
+    with mixed(folders, (1, 0), schedule={5: [0.3, 0.7]}) as mix, pytest.raises(fb.StateMismatchError) as caught:
+        mix.load_state_dict(state)
+    assert "[1, 4] from step 5" in str(caught.value) and "other weights may begin at step 37" in str(caught.value)
+
+
+def test_which_names_the_rows_that_come(folders: tuple[Path, Path]) -> None:
+    random.seed(3)
+    for world, ends in ((1, {"stop": "last"}), (3, {"stop": "first"}), (2, {"stop": "last", "repeat": False})):
+        rank = random.randrange(world)
+        with mixed(folders, (0.45, 0.55), shard=fb.Shard(rank=rank, world=world), **ends) as mix:
+            length = len(mix)
+            coming = mix.which()
+            for number in range(2):
+                for step, batch in enumerate(mix):
+                    places = mix.which(step, epoch=number)
+                    assert [(place.source, place.row_id) for place in places] == list(
+                        zip(batch["source"].tolist(), batch["row_id"].tolist(), strict=True)
+                    )
+                    assert [place.row_group * 50 + place.row for place in places] == batch["id"].tolist()
+                    if number == 0 and step == 0:
+                        assert places == coming
+                    if step == 17:
+                        assert places == mix.which(number * length + step)
+            with pytest.raises(fb.InvalidError, match="there is no step"):
+                mix.which(length, epoch=0)
+
+
+def test_statistics_count_the_rows_of_each_source(folders: tuple[Path, Path]) -> None:
+    with mixed(folders) as mix:
+        taken = Counter(source for source, _ in flat(epoch(mix)))
+        stats = mix.stats()
+        assert [source["rows"] for source in stats.to_dict()["sources"]] == [taken[0], taken[1]] == [700, 300]
+        assert "0: 700 rows (70.00 %), 1: 300 rows (30.00 %)" in str(stats)
+        assert stats.to_dict()["next"]["count"] == 99, "all but the first"
+        assert mix.metrics()["forebay/sources/1/rows"] == 300
+        memory = stats.to_dict()["memory"]
+        assert memory["budget"] == 64_000_000
+        assert 0 < memory["row_groups_peak"] + memory["batches"] <= memory["budget"]
+        spec = mix.spec
+        assert spec["stop"] == "first" and len(spec["sources"]) == 2
+        assert sum(source["memory"] for source in spec["sources"]) <= spec["memory"] == 64_000_000
+
+
+def test_one_budget_is_for_all_sources(folders: tuple[Path, Path]) -> None:
+    with pytest.raises(fb.TooLargeError) as caught:
+        mixed(folders, memory="5kB")
+    assert "memory" in str(caught.value)
+    sources = [(fb.Loader(folder, shuffle=fb.Shuffle.exact(1)), 1) for folder in folders]
+    with pytest.raises(fb.TooLargeError, match="of 2 sources need") as caught:
+        fb.Mix(sources, batch_size=4, memory="100kB")
+    enough = re.search(r"raise memory to ([\d.]+) KiB", str(caught.value))
+    assert enough is not None
+    with fb.Mix(sources, batch_size=4, memory=f"{float(enough[1])}KiB") as mix:
+        assert len(list(mix)) == 150
+        memory = mix.stats().to_dict()["memory"]
+        assert memory["row_groups_peak"] + memory["batches"] <= memory["budget"]
+
+
+def test_a_mix_is_used_as_a_loader(folders: tuple[Path, Path]) -> None:
+    mix = mixed(folders)
+    assert isinstance(mix, fb.Loader)
+    assert mix.columns == ["id", "of", "row_id", "source"]
+    assert (mix.num_rows, mix.batch_size) == (1_300, 10)
+    first = epoch(mix)
+    again = pickle.loads(pickle.dumps(mix))
+    assert epoch(again) == first
+    assert repr(mix).startswith("forebay.Mix([(<forebay.Dataset ") and "source=True" in repr(mix)
+    batches = fb.adapters.Batches(mix, lambda batch: rows(batch))
+    assert list(batches.epoch(0)) == first and len(batches) == 100
+    with pytest.raises(fb.InvalidError, match=r"call warm\(\) of their loaders"):
+        mix.warm()
+    running = iter(mix)
+    next(running)
+    later = iter(mix)
+    with pytest.raises(fb.ClosedError, match="another epoch was begun"):
+        next(running)
+    assert len(list(later)) == 100
+    state = mix.state_dict()
+    mix.close()
+    with pytest.raises(fb.ClosedError):
+        next(iter(mix))
+    assert mix.state_dict() == state
+    again.close()
+
+
+def test_functions_see_the_rows_of_all_sources(folders: tuple[Path, Path]) -> None:
+    def double(row: fb.Row) -> dict[str, Any]:
+        return {"id": row["id"], "source": row["source"], "draw": fb.rng(row).integers(1 << 40)}
+
+    def drawn(workers: int | fb.Workers) -> list[Any]:
+        # Each row of the second source comes several times.
+        with mixed(folders, (1, 1), stop="last", transform_rows=double, transform_workers=workers) as mix:
+            return [(*row, int(draw)) for batch in mix for row, draw in zip(rows(batch), batch["draw"], strict=True)]
+
+    found = drawn(0)
+    assert drawn(fb.Workers(2, threads=True)) == found
+    assert len({draw for *_, draw in found}) == len(found), "each row of each pass has numbers of its own"
+
+
+def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array(range(90), pa.int64()), "note": [f"note {row}" for row in range(90)]})
+    pq.write_table(table, tmp_path / "c.parquet")
+    with fb.Mix([(folders[0], 1), (tmp_path, 1)], batch_size=6) as mix:
+        assert mix.columns == ["id", "of", "note"]
+        batch = next(iter(mix))
+        assert batch["of"].tolist() == ["a"] * 3 + [None] * 3
+        assert batch["note"].tolist() == [None] * 3 + ["note 0", "note 1", "note 2"]
+    pq.write_table(pa.table({"id": pa.array(range(9), pa.int32())}), tmp_path / "c.parquet")
+    with pytest.raises(fb.InvalidError) as caught:
+        fb.Mix([(folders[0], 1), (tmp_path, 1)])
+    assert 'column "id" of source 1 is Int32, and Int64 in one before it' in str(caught.value)
+
+
+def test_images_of_several_sources_are_one_array(documented: Path) -> None:
+    image = {"image": fb.Image.resize(16, 16)}
+    sources = [fb.Loader(documented / "data" / name, decode=image) for name in ("train", "val")]
+    with fb.Mix(list(zip(sources, (3, 1), strict=True)), batch_size=16) as mix:
+        batch = next(iter(mix))
+        assert batch["image"].shape == (16, 16, 16, 3) and batch["image"].dtype == np.uint8
+        for source, at, count in ((sources[0], 0, 12), (sources[1], 12, 4)):
+            own = next(iter(source))
+            assert np.array_equal(batch["image"][at : at + count], own["image"][:count])
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "said"),
+    [
+        ([], {}, "a mix without sources"),
+        ("ab", {}, "sources must be a list"),
+        ([("a",)], {}, "source 0 must be a pair"),
+        ([("a", "1")], {}, "the weight of source 0 must be a number"),
+        ([("a", -1), ("b", 1)], {}, "the weight of source 0 is -1"),
+        ([("a", 0), ("b", 0)], {}, "all weights are 0"),
+        ([("a", 1), ("b", 1)], {"stop": "never"}, "stop must be 'first' or 'last'"),
+        ([("a", 1), ("b", 1)], {"schedule": {3: [1]}}, "1 weights at step 3"),
+        ([("a", 1), ("b", 1)], {"schedule": {0: [1, 1]}}, "at least 1"),
+        ([("a", 1), ("b", 0)], {"stop": "last"}, "source 1 never ends"),
+        ([("a", 1), ("b", 1)], {"batch_size": 5_000, "drop_last": True}, "no step of 5000 rows"),
+        ([("a", 1), ("b", 1)], {"repeat": 1}, "repeat must be True or False"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    folders: tuple[Path, Path], sources: Any, options: dict[str, Any], said: str
+) -> None:
+    if isinstance(sources, list):
+        where = dict(zip("ab", folders, strict=True))
+        sources = [(where[one[0]], *one[1:]) for one in sources]
+    with pytest.raises(fb.InvalidError) as caught:
+        fb.Mix(sources, **options)
+    assert said in str(caught.value)
+
+
+def test_options_of_a_source_that_belong_to_the_mix_are_refused(folders: tuple[Path, Path]) -> None:
+    for options in ({"batch_size": 8}, {"memory": "1GB"}, {"transform": dict}, {"shard": fb.Shard(rank=0, world=2)}):
+        loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match=f"source 0 has {next(iter(options))}, which belongs to the mix"):
+            fb.Mix([(loader, 1)])
+    for options in ({"row_mask": True}, {"skip_steps": [(0, 1)]}, {"samples": fb.Window(2)}):
+        loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
+        with pytest.raises(fb.InvalidError, match=f"source 0 has {next(iter(options))}, which a mix does not have"):
+            fb.Mix([(loader, 1)])
+    with pytest.raises(fb.InvalidError, match="a mix itself"):
+        fb.Mix([(mixed(folders), 1)])
+
+
+def test_states_of_others_are_refused(folders: tuple[Path, Path]) -> None:
+    with mixed(folders) as mix, fb.Loader(folders[0]) as loader:
+        next(iter(mix))
+        state: Any = mix.state_dict()
+        with pytest.raises(fb.StateMismatchError, match="not a state of a mix"):
+            mix.load_state_dict(loader.state_dict())
+        with pytest.raises(fb.StateMismatchError):
+            loader.load_state_dict(state)
+        for change, said in (
+            ({"mix": 9}, "format version"),
+            ({"stop": "last"}, "stop"),
+            ({"sources": state["sources"][:1]}, "number of sources"),
+            ({"sources": state["sources"][::-1]}, "data set"),
+            ({"row": 11}, "contradict"),
+        ):
+            with pytest.raises(fb.StateMismatchError, match=said):
+                mix.load_state_dict({**state, **change})
+
+
+def test_a_fresh_process_goes_on(folders: tuple[Path, Path]) -> None:
+    program = """
+import json, sys
+import forebay as fb
+a, b, state = sys.argv[1:]
+of = lambda where, seed: fb.Loader(where, shuffle=fb.Shuffle(seed=seed, window_rows=120, lanes=2), row_id=True)
+mix = fb.Mix([(of(a, 0), 0.6), (of(b, 1), 0.4)], batch_size=20, source=True, memory="64MB", threads=1)
+mix.load_state_dict(json.loads(state))
+print(json.dumps([sorted(zip(batch["source"].tolist(), batch["id"].tolist())) for batch in mix]))
+"""
+    ranks = [
+        mixed(folders, (0.6, 0.4), shard=fb.Shard(rank=rank, world=2), lanes=2) for rank in range(2)
+    ]
+    epochs = [iter(mix) for mix in ranks]
+    for _ in range(13):
+        for one in epochs:
+            next(one)
+    states = [mix.state_dict() for mix in ranks]
+    assert states[0] == states[1], "the same on every rank"
+    tail = [sorted(flat(map(rows, batches))) for batches in zip(*epochs, strict=True)]
+    run = subprocess.run(
+        [sys.executable, "-c", program, *map(str, folders), json.dumps(states[0])],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert [[tuple(row) for row in batch] for batch in json.loads(run.stdout)] == tail
+    for mix in ranks:
+        mix.close()
+
+
+def test_batches_of_a_mix_are_tensors(folders: tuple[Path, Path]) -> None:
+    torch = pytest.importorskip("torch")
+    with mixed(folders) as mix:
+        first = epoch(mix)
+        batches = fb.torch.batches(mix)
+        names = ("id", "source")
+        found = [rows({name: batch[name].numpy() for name in names}) for batch in batches.epoch(0)]
+        assert found == first
+        data = torch.utils.data.DataLoader(fb.torch.dataset(mix), batch_size=None, num_workers=1)
+        assert sum(len(batch["id"]) for batch in data) == 1_000

@@ -1,0 +1,114 @@
+//! Batches of several sources joined into one, column by column.
+
+use std::sync::Arc;
+
+use crate::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
+use crate::arrow::compute::concat;
+use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::error::{Error, ErrorKind, OrFail, Result};
+
+/// The column with the number of each row's source.
+pub(super) const SOURCE: &str = "source";
+
+/// How the batches of sources become one.
+#[derive(Debug)]
+pub(super) struct Joiner {
+    pub(super) schema: SchemaRef,
+    /// Of each source the place of each column, if it has it.
+    places: Vec<Vec<Option<usize>>>,
+    /// Whether the last column is the source of each row.
+    numbered: bool,
+}
+
+impl Joiner {
+    /// All columns of all sources, in the order of the first ones that have them. What a source does not have is null.
+    ///
+    /// # Errors
+    /// Two sources have a column of another type, or one has a column with the name of the one that is added.
+    pub(super) fn new(schemas: &[SchemaRef], numbered: bool) -> Result<Self> {
+        let mut fields: Vec<Arc<Field>> = Vec::new();
+        for (source, schema) in schemas.iter().enumerate() {
+            for field in schema.fields() {
+                match fields.iter().position(|known| known.name() == field.name()) {
+                    None => fields.push(field.clone()),
+                    Some(known) => fields[known] = common(&fields[known], field, source)?,
+                }
+            }
+        }
+        let is_missing = |name: &String| schemas.iter().any(|schema| schema.index_of(name).is_err());
+        let mut fields: Vec<Field> = fields
+            .iter()
+            .map(|field| {
+                let nullable = field.is_nullable() || is_missing(field.name());
+                field.as_ref().clone().with_nullable(nullable)
+            })
+            .collect();
+        if numbered {
+            if fields.iter().any(|field| field.name() == SOURCE) {
+                return Err(Error::invalid(format!("a source has a column {SOURCE:?} already"))
+                    .hint("deliver it under another name with `rename`"));
+            }
+            fields.push(Field::new(SOURCE, DataType::Int64, false));
+        }
+        let place = |schema: &SchemaRef| {
+            let stored = fields.len() - usize::from(numbered);
+            fields[..stored].iter().map(|field| schema.index_of(field.name()).ok()).collect()
+        };
+        let places = schemas.iter().map(place).collect();
+        Ok(Joiner { schema: Arc::new(Schema::new(fields)), places, numbered })
+    }
+
+    /// One batch of those of sources, in their order.
+    pub(super) fn join(&self, batches: &[(usize, RecordBatch)]) -> Result<RecordBatch> {
+        let rows: usize = batches.iter().map(|(_, batch)| batch.num_rows()).sum();
+        let stored = self.schema.fields().len() - usize::from(self.numbered);
+        let column = |number: usize| -> Result<ArrayRef> {
+            let of = |(source, batch): &(usize, RecordBatch)| match self.places[*source][number] {
+                Some(place) => batch.column(place).clone(),
+                None => new_null_array(self.schema.field(number).data_type(), batch.num_rows()),
+            };
+            let parts: Vec<ArrayRef> = batches.iter().map(of).collect();
+            match parts.as_slice() {
+                [one] => Ok(one.clone()),
+                parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).or_fail(),
+            }
+        };
+        let mut columns: Vec<ArrayRef> = (0..stored).map(column).collect::<Result<_>>()?;
+        if self.numbered {
+            let numbers = batches
+                .iter()
+                .flat_map(|(source, batch)| std::iter::repeat_n(*source as i64, batch.num_rows()));
+            columns.push(Arc::new(Int64Array::from_iter_values(numbers)));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(self.schema.clone(), columns, &options).or_fail()
+    }
+}
+
+/// The field of a column that two sources have.
+fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<Field>> {
+    let (here, there) = (words(known), words(other));
+    if known.data_type() != other.data_type() || here != there {
+        let name = known.name();
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("column {name:?} of source {source} is {there}, and {here} in one before it"),
+        )
+        .hint("make them alike with `cast`, `decode` or `encode`, or tell them apart with `rename`"));
+    }
+    let nullable = known.is_nullable() || other.is_nullable();
+    Ok(Arc::new(known.as_ref().clone().with_nullable(nullable)))
+}
+
+/// The type of a column, and what is delivered in it: the shape of a tensor, the format of a text.
+fn words(field: &Field) -> String {
+    let is_ours = |key: &str| key.starts_with("ARROW:extension") || key.starts_with("forebay");
+    let mut notes: Vec<String> = field
+        .metadata()
+        .iter()
+        .filter(|(key, _)| is_ours(key))
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    notes.sort_unstable();
+    format!("{} {}", field.data_type(), notes.join(" ")).trim_end().to_owned()
+}

@@ -1,0 +1,388 @@
+//! The course of an epoch over several sources: how many rows each of them gives to each step.
+//!
+//! An epoch is a list of stages. In most of them all steps are full, and their rows are shared by weights that stay the same. A
+//! stage ends where the weights change, or before the step that would take more rows of a source than it has: that step has
+//! the source's last rows and as many of the others as belong to them, so it is shorter, as the last step of a loader is.
+//!
+//! Rows of a source are counted through the epoch: row `r` is row `r mod n` of the source's pass `r / n`, if it has `n` rows.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::apportion::{Apportionment, Weights};
+use crate::error::{Error, Result};
+
+/// When an epoch over several sources ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Stop {
+    /// When the first source has no more rows. What the others have left is not read.
+    #[default]
+    First,
+    /// When each source has given all of its rows. Those that end before are repeated, or left out from then on.
+    Last,
+}
+
+/// What decides the course of every epoch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CourseRule {
+    /// Rows of each source.
+    pub(crate) rows: Vec<u64>,
+    /// Rows of a full step.
+    pub(crate) global_batch: u64,
+    /// Rows that are shared out together: a divisor of the global batch.
+    pub(crate) unit: u64,
+    pub(crate) stop: Stop,
+    /// Whether a source that ends before the epoch begins again.
+    pub(crate) repeat: bool,
+    /// Whether steps that are not full are left out.
+    pub(crate) drop_last: bool,
+    /// The weights from a step of the run on; the first ones from step 0.
+    pub(crate) schedule: Vec<(u64, Weights)>,
+}
+
+/// A step: of each source the rows before it, and its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct MixedStep {
+    pub(crate) before: Vec<u64>,
+    pub(crate) rows: Vec<u64>,
+}
+
+/// Consecutive steps.
+#[derive(Clone, Debug)]
+struct Stage {
+    /// The number of its first step in the epoch, and the rows before it.
+    first: u64,
+    before: Vec<u64>,
+    steps: u64,
+    shares: Shares,
+}
+
+#[derive(Clone, Debug)]
+enum Shares {
+    /// Full steps.
+    Full(Apportionment),
+    /// One step of these rows.
+    Short(Vec<u64>),
+}
+
+/// The steps of an epoch.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    stages: Vec<Stage>,
+    unit: u64,
+    steps: u64,
+    /// Rows of each source in the epoch.
+    rows: Vec<u64>,
+}
+
+impl CourseRule {
+    /// The weights at a step of the run, of the sources for which `keeps` holds, and the step at which others follow.
+    fn weights(&self, step: u64, keeps: impl Fn(usize) -> bool) -> (Option<Weights>, Option<u64>) {
+        let next = self.schedule.partition_point(|(from, _)| *from <= step);
+        let weights = next.checked_sub(1).and_then(|at| self.schedule[at].1.only(keeps));
+        (weights, self.schedule.get(next).map(|(from, _)| *from))
+    }
+
+    /// The last step of the run from which other weights hold.
+    pub(crate) fn last_change(&self) -> u64 {
+        self.schedule.last().map_or(0, |(from, _)| *from)
+    }
+
+    /// The course of an epoch that begins at a step of the run, with `taken` rows of each source given already.
+    ///
+    /// # Errors
+    /// It has no step, or no end.
+    pub(crate) fn course(&self, begin: u64, taken: &[u64]) -> Result<Course> {
+        let mut making = Making { rule: self, begin, taken: taken.to_vec(), stages: Vec::new(), steps: 0 };
+        match self.stop {
+            Stop::First => making.until_one_ends()?,
+            Stop::Last if self.repeat => making.until_all_ended()?,
+            Stop::Last => making.one_after_another()?,
+        }
+        let Making { taken: rows, stages, steps, .. } = making;
+        Ok(Course { stages, unit: self.unit, steps, rows })
+    }
+}
+
+/// A course in the making.
+struct Making<'a> {
+    rule: &'a CourseRule,
+    begin: u64,
+    taken: Vec<u64>,
+    stages: Vec<Stage>,
+    steps: u64,
+}
+
+/// How a stage of full steps ended.
+enum End {
+    /// Other weights follow.
+    Changed,
+    /// The next step would take too many rows of a source: the units of all in that step.
+    At(Vec<u64>),
+}
+
+impl Making<'_> {
+    fn left(&self, source: usize) -> u64 {
+        self.rule.rows[source].saturating_sub(self.taken[source])
+    }
+
+    fn push(&mut self, steps: u64, shares: Shares) {
+        if steps == 0 {
+            return;
+        }
+        let before = self.taken.clone();
+        match &shares {
+            Shares::Full(shares) => {
+                let end = shares.clone().at(steps);
+                let unit = self.rule.unit;
+                (0..).zip(&mut self.taken).for_each(|(source, taken)| *taken += end.so_far(source) * unit);
+            }
+            Shares::Short(rows) => self.taken.iter_mut().zip(rows).for_each(|(taken, rows)| *taken += rows),
+        }
+        self.stages.push(Stage { first: self.steps, before, steps, shares });
+        self.steps += steps;
+    }
+
+    /// Full steps by these weights: as many as `most` says of the shares, or until others follow.
+    fn full(
+        &mut self,
+        weights: &Weights,
+        change: Option<u64>,
+        most: impl Fn(&Self, &Apportionment) -> u64,
+    ) -> End {
+        let shares = Apportionment::new(weights, self.rule.global_batch / self.rule.unit);
+        let most = most(self, &shares);
+        match change.map(|at| at - (self.begin + self.steps)) {
+            Some(until) if until <= most => {
+                self.push(until, Shares::Full(shares));
+                End::Changed
+            }
+            _ => {
+                let next = shares.clone().at(most).next();
+                self.push(most, Shares::Full(shares));
+                End::At(next)
+            }
+        }
+    }
+
+    /// A step of the last rows of a source, and of as many of the others as belong to them.
+    fn short(&mut self, ending: usize, units: &[u64], up: bool) {
+        let (unit, last) = (self.rule.unit, self.left(ending));
+        let share = |source: usize| {
+            if source == ending {
+                return last;
+            }
+            let exact = u128::from(units[source]) * u128::from(last);
+            let whole = u128::from(units[ending] * unit);
+            let units = if up { exact.div_ceil(whole) } else { exact / whole };
+            units as u64 * unit
+        };
+        let rows: Vec<u64> = (0..units.len()).map(share).collect();
+        let all: u64 = rows.iter().sum();
+        if all == self.rule.global_batch || (all > 0 && !self.rule.drop_last) {
+            self.push(1, Shares::Short(rows));
+        }
+    }
+
+    /// Of the sources that get units, the one whose remaining rows are the smallest share of them, or the largest.
+    fn ending(&self, units: &[u64], of: impl Fn(usize) -> bool, smallest: bool) -> Option<usize> {
+        let gets = |source: &usize| units[*source] > 0 && of(*source);
+        let product = |source: usize, other: usize| u128::from(self.left(source)) * u128::from(units[other]);
+        (0..units.len()).filter(gets).reduce(|one, other| {
+            let is_less = product(other, one) < product(one, other);
+            let is_more = product(other, one) > product(one, other);
+            if if smallest { is_less } else { is_more } { other } else { one }
+        })
+    }
+
+    /// Steps for which no source needs more rows than it has.
+    fn within(&self, shares: &Apportionment) -> u64 {
+        let limits = (0..self.taken.len()).map(|source| (source, self.left(source) / self.rule.unit));
+        shares.last_before(&limits.collect::<Vec<_>>(), false).unwrap_or(0)
+    }
+
+    fn until_one_ends(&mut self) -> Result<()> {
+        loop {
+            let (weights, change) = self.rule.weights(self.begin + self.steps, |_| true);
+            let Some(weights) = weights else { return Err(no_weight()) };
+            if let End::At(units) = self.full(&weights, change, Making::within) {
+                let ending = self.ending(&units, |_| true, true);
+                ending.into_iter().for_each(|ending| self.short(ending, &units, false));
+                return Ok(());
+            }
+        }
+    }
+
+    fn one_after_another(&mut self) -> Result<()> {
+        let mut is_over: Vec<bool> = (0..self.taken.len()).map(|source| self.left(source) == 0).collect();
+        while is_over.iter().any(|is_over| !is_over) {
+            let (weights, change) = self.rule.weights(self.begin + self.steps, |source| !is_over[source]);
+            let Some(weights) = weights else {
+                let source = is_over.iter().position(|is_over| !is_over).unwrap_or(0);
+                return Err(never_ends(source, "once the others have ended"));
+            };
+            if let End::At(units) = self.full(&weights, change, Making::within) {
+                if let Some(ending) = self.ending(&units, |_| true, true) {
+                    self.short(ending, &units, false);
+                    is_over[ending] = true;
+                }
+                (0..is_over.len()).for_each(|source| is_over[source] |= self.left(source) == 0);
+            }
+        }
+        Ok(())
+    }
+
+    fn until_all_ended(&mut self) -> Result<()> {
+        loop {
+            let (weights, change) = self.rule.weights(self.begin + self.steps, |_| true);
+            let Some(weights) = weights else { return Err(no_weight()) };
+            let awaited: Vec<usize> = (0..self.taken.len()).filter(|source| self.left(*source) > 0).collect();
+            if awaited.is_empty() {
+                return Ok(());
+            }
+            let idle = awaited.iter().find(|source| weights.part(**source) == 0);
+            if let (Some(source), None) = (idle, change) {
+                return Err(never_ends(*source, "at the end"));
+            }
+            // The step before the one with which the last of them ends.
+            let most = |this: &Self, shares: &Apportionment| {
+                let limit = |&source: &usize| (source, this.left(source).div_ceil(this.rule.unit) - 1);
+                let limits: Vec<_> = awaited.iter().map(limit).collect();
+                // One that has no weight yet gets it with a change.
+                shares.last_before(&limits, true).unwrap_or(u64::MAX)
+            };
+            if let End::At(units) = self.full(&weights, change, most) {
+                let is_awaited = |source: usize| self.left(source) > 0;
+                if let Some(ending) = self.ending(&units, is_awaited, false) {
+                    self.short(ending, &units, true);
+                }
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn no_weight() -> Error {
+    Error::invalid("all weights are 0").hint("give one source a weight above 0")
+}
+
+fn never_ends(source: usize, when: &str) -> Error {
+    Error::invalid(format!("source {source} never ends: it has no weight {when}"))
+        .hint("give it a weight, or stop at the first source to end")
+}
+
+impl Course {
+    /// Its steps.
+    pub(crate) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// Rows of each source, with those before the beginning.
+    pub(crate) fn rows(&self) -> &[u64] {
+        &self.rows
+    }
+
+    /// The steps from `step` on.
+    pub(crate) fn steps_from(self: &Arc<Self>, step: u64) -> Steps {
+        let at = self.stages.partition_point(|stage| stage.first + stage.steps <= step);
+        self.enter(at, step)
+    }
+
+    /// The steps from the one on that has row `row` of a source, and its number.
+    pub(crate) fn from_row(self: &Arc<Self>, source: usize, row: u64) -> (u64, Steps) {
+        let end = |at: usize| self.stages.get(at + 1).map_or(self.rows[source], |stage| stage.before[source]);
+        let at = (0..self.stages.len()).find(|at| end(*at) > row).unwrap_or(self.stages.len());
+        let step = match self.stages.get(at) {
+            None => self.steps,
+            Some(Stage { first, shares: Shares::Short(_), .. }) => *first,
+            Some(Stage { first, before, shares: Shares::Full(shares), .. }) => {
+                first + shares.last_within(source, (row - before[source]) / self.unit).unwrap_or(0)
+            }
+        };
+        (step, self.enter(at, step))
+    }
+
+    /// The step that comes after `rows` rows of all sources together, which are those of whole steps.
+    pub(crate) fn step_of(&self, rows: u64) -> u64 {
+        let sum = |rows: &[u64]| rows.iter().sum::<u64>();
+        let at = self.stages.partition_point(|stage| sum(&stage.before) <= rows);
+        let Some(stage) = at.checked_sub(1).map(|at| &self.stages[at]) else { return 0 };
+        let into = rows - sum(&stage.before);
+        match &stage.shares {
+            Shares::Short(_) => stage.first + u64::from(into > 0),
+            Shares::Full(shares) => {
+                let units =
+                    (0..self.rows.len()).map(|source| shares.clone().at(1).so_far(source)).sum::<u64>();
+                (stage.first + into / (units * self.unit).max(1)).min(stage.first + stage.steps)
+            }
+        }
+    }
+
+    fn enter(self: &Arc<Self>, at: usize, step: u64) -> Steps {
+        let mut steps = Steps { course: self.clone(), stage: at, step, before: Vec::new(), shares: None };
+        steps.begin();
+        steps
+    }
+}
+
+/// The steps of a course, one after the other.
+#[derive(Clone, Debug)]
+pub(crate) struct Steps {
+    course: Arc<Course>,
+    stage: usize,
+    step: u64,
+    before: Vec<u64>,
+    shares: Option<Shares>,
+}
+
+impl Steps {
+    /// The number of the next step.
+    pub(crate) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Rows of each source before it.
+    pub(crate) fn taken(&self) -> &[u64] {
+        &self.before
+    }
+
+    /// Begins the stage, at the present step.
+    fn begin(&mut self) {
+        let Some(stage) = self.course.stages.get(self.stage) else {
+            self.before.clone_from(&self.course.rows);
+            return self.shares = None;
+        };
+        self.before.clone_from(&stage.before);
+        self.shares = Some(match &stage.shares {
+            Shares::Short(rows) => Shares::Short(rows.clone()),
+            Shares::Full(shares) => {
+                let shares = shares.clone().at(self.step - stage.first);
+                let unit = self.course.unit;
+                (0..).zip(&mut self.before).for_each(|(source, rows)| *rows += shares.so_far(source) * unit);
+                Shares::Full(shares)
+            }
+        });
+    }
+}
+
+impl Iterator for Steps {
+    type Item = MixedStep;
+
+    fn next(&mut self) -> Option<MixedStep> {
+        let before = self.before.clone();
+        let rows = match self.shares.as_mut()? {
+            Shares::Short(rows) => std::mem::take(rows),
+            Shares::Full(shares) => shares.next().into_iter().map(|units| units * self.course.unit).collect(),
+        };
+        self.before.iter_mut().zip(&rows).for_each(|(before, rows)| *before += rows);
+        self.step += 1;
+        let stage = &self.course.stages[self.stage];
+        if self.step == stage.first + stage.steps {
+            self.stage += 1;
+            self.begin();
+        }
+        Some(MixedStep { before, rows })
+    }
+}

@@ -1,0 +1,332 @@
+//! Several sources in one order: the epochs of a mix, and what each rank gets of each source.
+//!
+//! ```text
+//! weights ─ course ─► rows of each source in each step
+//!                          │        a source's rows, counted through the epoch: its passes, one after the other
+//!                          ▼
+//!      row r of a source comes from lane r mod L ─ shared among the ranks as the lanes are
+//! ```
+//!
+//! Each pass over a source is an epoch of that source, with an order of its own. The lanes go on from pass to pass: where
+//! pass 0 ends with lane 4, pass 1 begins with lane 5. So the steps that are full hold as many rows of each lane, also where a
+//! pass ends in them, and a rank keeps to its lanes. Which rows a step holds depends on neither rank nor world.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use super::course::{Course, CourseRule, MixedStep, Steps};
+use super::spec::Shard;
+use super::split::{LaneSpan, Share, Split};
+use crate::error::{Error, Result};
+
+/// Where the plan of a run begins: at its first step, or where its batches became others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The epoch, and the number of its first step in the run.
+    pub(crate) epoch: u64,
+    pub(crate) step: u64,
+    /// Of each source the number of its first pass in the epoch.
+    pub(crate) passes: Vec<u64>,
+    /// Of each source the rows that the epoch gave before.
+    pub(crate) taken: Vec<u64>,
+}
+
+/// One epoch of a mix.
+#[derive(Clone, Debug)]
+pub(crate) struct MixedEpoch {
+    pub(crate) course: Arc<Course>,
+    /// Rows of each source.
+    pub(crate) sizes: Arc<[u64]>,
+    /// The number of its first step in the run.
+    pub(crate) first_step: u64,
+    /// Of each source the number of its first pass.
+    pub(crate) passes: Vec<u64>,
+    /// Of each source the rows that came before the first step of the course.
+    pub(crate) taken: Vec<u64>,
+}
+
+/// All epochs of a mix.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) rule: CourseRule,
+    pub(crate) origin: Origin,
+}
+
+impl Origin {
+    /// The beginning of a run over so many sources.
+    pub(crate) fn of_sources(sources: usize) -> Self {
+        Origin { epoch: 0, step: 0, passes: vec![0; sources], taken: vec![0; sources] }
+    }
+}
+
+impl Run {
+    /// The plan of an epoch.
+    ///
+    /// # Errors
+    /// It has no step, or no end; or it is further away than numbers reach.
+    pub(crate) fn epoch(&self, number: u64) -> Result<MixedEpoch> {
+        let sources = self.rule.rows.len();
+        let mut origin = self.origin.clone();
+        if number < origin.epoch {
+            origin = Origin::of_sources(sources);
+        }
+        let sizes: Arc<[u64]> = self.rule.rows.as_slice().into();
+        let far = || Error::invalid(format!("epoch {number} is too far away")).hint("begin with epoch 0");
+        loop {
+            let Origin { epoch, step, passes, taken } = origin;
+            let course = Arc::new(self.rule.course(step, &taken)?);
+            if epoch == number {
+                if course.steps() == 0 && taken.iter().all(|taken| *taken == 0) {
+                    return Err(Error::invalid(format!(
+                        "no step of {} rows can be filled",
+                        self.rule.global_batch
+                    ))
+                    .hint("use smaller batches, or leave out `drop_last`"));
+                }
+                return Ok(MixedEpoch { course, sizes, first_step: step, passes, taken });
+            }
+            // Once the weights stay the same, so do the epochs.
+            let are_alike = step >= self.rule.last_change() && taken.iter().all(|taken| *taken == 0);
+            let times = if are_alike { number - epoch } else { 1 };
+            let goes_on = |passes: u64, source: usize| {
+                let more = course.rows()[source].div_ceil(sizes[source].max(1));
+                more.checked_mul(times).and_then(|more| passes.checked_add(more))
+            };
+            let passes: Option<Vec<u64>> =
+                (0..).zip(passes).map(|(source, passes)| goes_on(passes, source)).collect();
+            let step = course.steps().checked_mul(times).and_then(|steps| step.checked_add(steps));
+            let (passes, step) = passes.zip(step).ok_or_else(far)?;
+            origin = Origin { epoch: epoch + times, step, passes, taken: vec![0; sources] };
+        }
+    }
+}
+
+impl Run {
+    /// The epoch of a step of the run, and the step's number in it.
+    ///
+    /// # Errors
+    /// As [`epoch`](Self::epoch), for those before it.
+    pub(crate) fn locate(&self, step: u64) -> Result<(u64, u64)> {
+        let mut number = 0;
+        loop {
+            let epoch = self.epoch(number)?;
+            let (first, steps) = (epoch.first_step, epoch.course.steps().max(1));
+            let Some(into) = step.checked_sub(first) else { return Ok((number, 0)) };
+            if into < steps {
+                return Ok((number, into));
+            }
+            let are_alike = first >= self.rule.last_change() && epoch.taken.iter().all(|taken| *taken == 0);
+            // An epoch that the plan begins in anew may lie in between.
+            let until = self.origin.epoch.checked_sub(number).filter(|more| *more > 0).unwrap_or(u64::MAX);
+            number += if are_alike { (into / steps).min(until) } else { 1 };
+        }
+    }
+}
+
+impl MixedEpoch {
+    /// Rows of each source that came before a step.
+    pub(crate) fn taken_before(&self, step: u64) -> Vec<u64> {
+        self.course.steps_from(step).next().map_or(self.course.rows().to_vec(), |step| step.before)
+    }
+
+    /// How many passes over a source it begins.
+    pub(crate) fn passes_of(&self, source: usize) -> u64 {
+        self.course.rows()[source].div_ceil(self.sizes[source].max(1))
+    }
+
+    /// The rows of a step that a rank gets of a source: each pass, counted in this epoch, with its share.
+    pub(crate) fn share(&self, step: &MixedStep, source: usize, split: &MixSplit) -> Vec<(u64, Share)> {
+        let mine = split.mine(step);
+        let is_empty = mine.iter().all(|(from, to)| from == to);
+        // One row more keeps the steps equal: an earlier one of an own lane.
+        if is_empty && step.rows.iter().position(|rows| *rows > 0) == Some(source) {
+            return vec![self.repeated(step, source, split)];
+        }
+        self.cut(step, source, mine[source], split)
+    }
+
+    /// The passes over a source that a step has rows of.
+    fn passes_in(&self, step: &MixedStep, source: usize) -> RangeInclusive<u64> {
+        let (before, size) = (step.before[source], self.sizes[source].max(1));
+        before / size..=(before + step.rows[source]).saturating_sub(1) / size
+    }
+
+    /// The rows `from..to` of a source in a step, sorted by lane.
+    fn cut(
+        &self,
+        step: &MixedStep,
+        source: usize,
+        (low, high): (u64, u64),
+        split: &MixSplit,
+    ) -> Vec<(u64, Share)> {
+        if low == high {
+            return Vec::new();
+        }
+        let (lanes, size) = (u64::from(split.lanes), self.sizes[source].max(1));
+        let (begin, end) = (step.before[source], step.before[source] + step.rows[source]);
+        let mut shares: Vec<(u64, Share)> = Vec::new();
+        for pass in self.passes_in(step, source) {
+            let end = end.min((pass + 1) * size) - pass * size;
+            shares.push((pass, Share { spans: Vec::new(), padded: 0, end }));
+        }
+        let mut before = 0;
+        for lane in 0..lanes {
+            for (pass, share) in &mut shares {
+                let first = *pass * size;
+                // The number of the lane in the order of the pass.
+                let number = (lane + lanes - first % lanes) % lanes;
+                let from = lane_position(number, lanes, begin.saturating_sub(first));
+                let rows = lane_position(number, lanes, share.end) - from;
+                let (mine_from, mine_to) = (low.max(before), high.min(before + rows));
+                if mine_from < mine_to {
+                    share.spans.push(LaneSpan {
+                        lane: number as u32,
+                        from: from + mine_from - before,
+                        to: from + mine_to - before,
+                    });
+                }
+                before += rows;
+            }
+        }
+        shares.retain(|(_, share)| !share.spans.is_empty());
+        shares
+    }
+
+    fn repeated(&self, step: &MixedStep, source: usize, split: &MixSplit) -> (u64, Share) {
+        let pass = *self.passes_in(step, source).end();
+        let size = self.sizes[source].max(1);
+        let lanes = u64::from(split.lanes);
+        let lane = u64::from(split.shard.rank()) * lanes / u64::from(split.shard.world());
+        let number = (lane + lanes - pass * size % lanes) % lanes;
+        let end = step.before[source] + step.rows[source] - pass * size;
+        let from = lane_position(number, lanes, end).saturating_sub(1);
+        let span = LaneSpan { lane: number as u32, from, to: from + 1 };
+        (pass, Share { spans: vec![span], padded: 1, end })
+    }
+}
+
+/// The rule by which the rows of a step are shared among the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct MixSplit {
+    pub(crate) shard: Shard,
+    pub(crate) lanes: u32,
+    pub(crate) global_batch: u64,
+}
+
+impl MixSplit {
+    /// Rows that are shared out together: as many of each lane, where lanes divide steps.
+    pub(crate) fn unit(&self) -> u64 {
+        super::apportion::gcd(self.global_batch, self.lanes.into())
+    }
+
+    /// Whether each rank has lanes of its own.
+    pub(crate) fn by_lanes(&self) -> bool {
+        self.lanes.is_multiple_of(self.shard.world()) && self.unit() == u64::from(self.lanes)
+    }
+
+    /// The rows of each source in a step, sorted by lane, that are this rank's: from and to.
+    fn mine(&self, step: &MixedStep) -> Vec<(u64, u64)> {
+        let (rank, world) = (u64::from(self.shard.rank()), u64::from(self.shard.world()));
+        let lanes = u64::from(self.lanes);
+        if self.by_lanes() {
+            let own = rank * (lanes / world)..(rank + 1) * (lanes / world);
+            let rows = |begin: u64, end: u64, lane: u64| {
+                lane_position(lane, lanes, end) - lane_position(lane, lanes, begin)
+            };
+            let mine = |(begin, count): (&u64, &u64)| {
+                let end = begin + count;
+                let before = (0..own.start).map(|lane| rows(*begin, end, lane)).sum::<u64>();
+                (before, before + own.clone().map(|lane| rows(*begin, end, lane)).sum::<u64>())
+            };
+            return step.before.iter().zip(&step.rows).map(mine).collect();
+        }
+        // Dealt one by one, so that no rank has more than a row more than another, of any source or of all.
+        let before_rank = |rows: u64, rank: u64| rows / world * rank + (rows % world).min(rank);
+        let mut first = 0;
+        let mine = |rows: &u64| {
+            let (begin, end) = (first, first + rows);
+            first = end;
+            let of = |rank: u64| before_rank(end, rank) - before_rank(begin, rank);
+            (of(rank), of(rank + 1))
+        };
+        step.rows.iter().map(mine).collect()
+    }
+}
+
+/// How many of the rows before `row` are rows of `lane`.
+fn lane_position(lane: u64, lanes: u64, row: u64) -> u64 {
+    (row + lanes - 1 - lane) / lanes
+}
+
+/// One source of an epoch, and one pass over it.
+#[derive(Clone, Debug)]
+pub(crate) struct Portion {
+    pub(crate) epoch: Arc<MixedEpoch>,
+    pub(crate) source: usize,
+    pub(crate) split: MixSplit,
+}
+
+impl PartialEq for Portion {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |one: &Self| (one.epoch.first_step, one.epoch.passes[one.source], one.source, one.split);
+        // Of one run: epochs that begin at the same step are the same.
+        key(self) == key(other)
+            && self.epoch.taken == other.epoch.taken
+            && self.epoch.course.rows() == other.epoch.course.rows()
+    }
+}
+
+impl Eq for Portion {}
+
+impl Portion {
+    /// This rank's shares of a pass from one of its rows on. `pass` counts all passes over the source.
+    pub(super) fn shares(&self, pass: u64, start: u64) -> PortionShares {
+        let pass = pass.saturating_sub(self.epoch.passes[self.source]);
+        let first = pass * self.epoch.sizes[self.source];
+        let (_, steps) = self.epoch.course.from_row(self.source, first + start);
+        PortionShares { portion: self.clone(), pass, steps }
+    }
+
+    /// The most lanes that this rank reads of a pass.
+    pub(super) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
+        let (lanes, world) = (u64::from(self.split.lanes), u64::from(self.split.shard.world()));
+        if self.split.by_lanes() {
+            return lanes / world;
+        }
+        // Where shares are cut across lanes they begin and end in others' lanes.
+        (split.lanes_of_a_rank() + BESIDE).min(lanes)
+    }
+}
+
+/// Lanes beside a rank's own that it may begin or end in, as the rows of a step are not always as many.
+const BESIDE: u64 = 2;
+
+/// The shares of one pass, in order.
+#[derive(Clone, Debug)]
+pub(super) struct PortionShares {
+    portion: Portion,
+    pass: u64,
+    steps: Steps,
+}
+
+impl Iterator for PortionShares {
+    type Item = Share;
+
+    fn next(&mut self) -> Option<Share> {
+        let Portion { epoch, source, split } = &self.portion;
+        let end = ((self.pass + 1) * epoch.sizes[*source]).min(epoch.course.rows()[*source]);
+        loop {
+            let step = self.steps.next()?;
+            if step.before[*source] >= end {
+                return None;
+            }
+            let shares = epoch.share(&step, *source, split);
+            if let Some((_, share)) = shares.into_iter().find(|(pass, _)| *pass == self.pass) {
+                return Some(share);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! Mixes as a user of the library has them: random topologies, whose rows are held against the plan, and resumed anywhere.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and is its own loader"
+)]
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use forebay::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use forebay::arrow::datatypes::Int64Type;
+use forebay::{
+    Dataset, ErrorKind, Mix, MixBuilder, MixEpoch, MixPosition, MixSpec, RowId, Shard, Shuffle, Stop, Wait,
+};
+use parquet::arrow::ArrowWriter;
+use parquet::file::properties::WriterProperties;
+
+/// Numbers that are the same in each run.
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// A row as it came: source, pass-independent number, in delivered order.
+type Row = (i64, i64);
+
+/// A file of so many rows in row groups of `group`; column `n` counts them.
+fn write(folder: &Path, rows: i64, group: usize) -> Dataset {
+    std::fs::create_dir_all(folder).unwrap();
+    let columns = [("n", Arc::new(Int64Array::from_iter_values(0..rows)) as ArrayRef)];
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group)).build();
+    let file = File::create(folder.join("part.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    Dataset::open(folder).unwrap()
+}
+
+fn rows(batch: &RecordBatch) -> Vec<Row> {
+    let column = |name: &str| batch[name].as_primitive::<Int64Type>().values().to_vec();
+    column("source").into_iter().zip(column("n")).collect()
+}
+
+fn ids(batch: &RecordBatch) -> Vec<(usize, RowId)> {
+    let column = |name: &str| batch[name].as_primitive::<Int64Type>().values().to_vec();
+    let sources = column("source").into_iter().map(|source| source as usize);
+    sources.zip(column("row_id").into_iter().map(RowId::new)).collect()
+}
+
+fn batches(epoch: MixEpoch) -> Vec<RecordBatch> {
+    epoch.map(Result::unwrap).collect()
+}
+
+/// Sources of random sizes, weights, orders and ends.
+struct Topology {
+    sources: Vec<(Dataset, Shuffle, f64)>,
+    spec: MixSpec,
+    global_batch: u64,
+}
+
+impl Topology {
+    fn draw(draw: &mut Draw, folder: &Path) -> Self {
+        let lanes = 1 + draw.below(4) as u32;
+        let source = |at: u64, draw: &mut Draw| {
+            let rows = 30 + draw.below(200) as i64;
+            let dataset = write(&folder.join(at.to_string()), rows, 1 + draw.below(40) as usize);
+            let shuffle = match draw.below(3) {
+                0 => Shuffle::stored(),
+                1 => Shuffle::exact(draw.below(100)),
+                _ => Shuffle::seeded(draw.below(100)).window_rows(1 + draw.below(90)),
+            };
+            (dataset, shuffle.lanes(lanes), 1.0 + draw.below(9) as f64)
+        };
+        let sources = (0..1 + draw.below(3)).map(|at| source(at, draw)).collect::<Vec<_>>();
+        let mut spec = MixSpec::default();
+        spec.stop = if draw.below(2) == 0 { Stop::First } else { Stop::Last };
+        spec.repeat = draw.below(2) == 0;
+        spec.drop_last = draw.below(4) == 0;
+        spec.source = true;
+        (spec.memory, spec.threads) = (Some(64 << 20), Some(2));
+        if draw.below(2) == 0 {
+            spec.schedule = vec![(1 + draw.below(9), vec![1.0; sources.len()])];
+        }
+        Topology { sources, spec, global_batch: 8 + draw.below(30) }
+    }
+
+    fn builder(&self, rank: u32, world: u32) -> MixBuilder {
+        let of = |(dataset, shuffle, weight): &(Dataset, Shuffle, f64)| {
+            (dataset.loader().shuffle(*shuffle).row_id(true), *weight)
+        };
+        let mut spec = self.spec.clone();
+        spec.shard = Shard::new(rank, world).unwrap();
+        spec.global_batch_size = Some(self.global_batch);
+        Mix::of(self.sources.iter().map(of)).spec(spec)
+    }
+
+    fn mix(&self, rank: u32, world: u32) -> Mix {
+        self.builder(rank, world).build().unwrap()
+    }
+}
+
+#[test]
+fn rows_come_as_planned_and_a_position_resumes_anywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut draw = Draw(18);
+    for topology in 0..20 {
+        let here = Topology::draw(&mut draw, &folder.path().join(topology.to_string()));
+        let alone = here.mix(0, 1);
+        let plan = alone.plan(0).unwrap();
+        let (mut steps, mut positions) = (Vec::new(), vec![alone.position()]);
+        for epoch in 0..2 {
+            let mut seen: BTreeMap<Row, u64> = BTreeMap::new();
+            for (step, batch) in alone.next_epoch().enumerate() {
+                let batch = batch.unwrap();
+                let said = alone.which(epoch, step as u64, 0).unwrap();
+                let said: Vec<_> = said.into_iter().map(|(source, row)| (source, row.id)).collect();
+                assert_eq!(ids(&batch), said, "topology {topology}, epoch {epoch}, step {step}");
+                rows(&batch).into_iter().for_each(|row| *seen.entry(row).or_default() += 1);
+                let mut step = rows(&batch);
+                step.sort_unstable();
+                steps.push(step);
+                positions.push(alone.position());
+            }
+            if epoch == 0 {
+                assert_eq!(steps.len() as u64, plan.steps);
+                for (source, planned) in (0..).zip(&plan.sources) {
+                    let of_source = seen.iter().filter(|((of, _), _)| *of == source).map(|(_, count)| *count);
+                    let counts: Vec<u64> = of_source.collect();
+                    assert_eq!(counts.iter().sum::<u64>(), planned.rows);
+                    let (most, least) = (counts.iter().max(), counts.iter().min());
+                    assert!(most.zip(least).is_none_or(|(most, least)| most - least <= 1));
+                    assert!(planned.rows < planned.size || counts.len() as u64 == planned.size);
+                }
+            }
+        }
+        let world = 1 + draw.below(here.global_batch.min(5)) as u32;
+        let from = draw.below(steps.len() as u64) as usize;
+        let saved = serde_json::to_string(&positions[from]).unwrap();
+        let saved: MixPosition = serde_json::from_str(&saved).unwrap();
+        let mut tail: Vec<Vec<Row>> = Vec::new();
+        let until = steps.len() - from;
+        for rank in 0..world {
+            let resumed = here.mix(rank, world);
+            resumed.restore(&saved).unwrap();
+            let mut got = Vec::new();
+            while got.len() < until {
+                let epoch = batches(resumed.next_epoch());
+                got.extend(epoch.iter().map(rows));
+            }
+            assert_eq!(got.len(), until, "topology {topology}");
+            tail.resize(until, Vec::new());
+            tail.iter_mut().zip(got).for_each(|(all, own)| all.extend(own));
+        }
+        for (at, (mut got, expected)) in tail.into_iter().zip(&steps[from..]).enumerate() {
+            got.sort_unstable();
+            if got.len() > expected.len() {
+                // Repeated, so that no rank is without a batch.
+                assert!(expected.len() < world as usize);
+                continue;
+            }
+            assert_eq!(&got, expected, "topology {topology}, step {} on {world} ranks", from + at);
+        }
+    }
+}
+
+#[test]
+fn who_takes_batches_beforehand_counts_those_that_it_hands_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (write(&folder.path().join("a"), 200, 20), write(&folder.path().join("b"), 100, 20));
+    let mix = Mix::of([(a.loader(), 3.0), (b.loader(), 1.0)]).batch_size(20).build().unwrap();
+    let mut epoch = mix.epoch(0);
+    let mut take = || loop {
+        if let Wait::Step(step) = epoch.next_step(Duration::from_secs(60)) {
+            return step.unwrap();
+        }
+    };
+    let (first, second) = (take(), take());
+    assert_eq!(mix.position().row, 0);
+    mix.handed_over(&first.after);
+    assert_eq!((mix.position().row, mix.position().step), (20, 1));
+    assert_eq!(mix.position().sources.iter().map(|source| source.rows).collect::<Vec<_>>(), [15, 5]);
+    mix.handed_over(&second.after);
+    mix.handed_over(&first.after);
+    assert_eq!(mix.position().row, 40);
+    assert_eq!(mix.stats().sources.iter().map(|source| source.rows).collect::<Vec<_>>(), [30, 10]);
+    mix.close();
+    assert_eq!(mix.epoch(0).next().unwrap().unwrap_err().kind(), ErrorKind::Closed);
+}
+
+#[test]
+fn an_epoch_that_another_one_ends_says_so_and_takes_nothing_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (a, b) = (write(&folder.path().join("a"), 90, 20), write(&folder.path().join("b"), 20, 20));
+    let mix =
+        Mix::of([(a.loader(), 1.0), (b.loader(), 1.0)]).stop(Stop::Last).batch_size(10).build().unwrap();
+    let mut first = mix.epoch(0);
+    first.next().unwrap().unwrap();
+    let second = mix.epoch(1);
+    // Batches that were made already may still come.
+    let ended = first.find_map(Result::err).unwrap();
+    assert_eq!(ended.kind(), ErrorKind::Closed);
+    assert!(first.next().is_none());
+    assert_eq!(second.count() as u64, mix.len());
+}
+
+#[test]
+fn the_options_of_a_source_are_refused_where_they_belong_to_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let a = write(folder.path(), 50, 20);
+    let error = Mix::of([(a.loader().memory(1 << 30), 1.0)]).build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().starts_with("source 0 has `memory`, which belongs to the mix"), "{error}");
+    let lanes = |lanes| (a.loader().shuffle(Shuffle::seeded(1).lanes(lanes)), 1.0);
+    let error = Mix::of([lanes(2), lanes(3)]).build().unwrap_err();
+    assert!(error.to_string().starts_with("one source has 2 lanes, another 3"), "{error}");
+}
