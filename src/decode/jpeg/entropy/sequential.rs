@@ -9,7 +9,7 @@ use crate::decode::jpeg::markers::{EOI, RST};
 
 /// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
 /// longest run can overshoot.
-const NATURAL: [u8; 128] = {
+pub(super) const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
     while k < 64 {
@@ -143,7 +143,7 @@ impl<'a> Mcus<'a> {
 }
 
 #[inline(always)]
-fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
+pub(super) fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
     bits.refill();
     let symbol = table.symbol(bits.peek());
     bits.head.damaged |= symbol.is_none();
