@@ -5,6 +5,7 @@
 //! for the crop. Everything else (other files of several scans, progressive ones that are not sound, unusual sampling, CMYK,
 //! turned by EXIF) is decoded whole.
 
+mod coefficients;
 mod damage;
 mod entropy;
 mod ffi;
@@ -26,6 +27,9 @@ use super::spec::{Image, LUMA, RGB};
 use super::workspace::Workspace;
 use super::{bad_row, check_size, pixels};
 use crate::error::{Error, ErrorKind, Result};
+pub(super) use coefficients::{
+    coefficients_seen_size, decode_coefficients, is_coefficients, keep_coefficients, most_bytes,
+};
 use entropy::{EntropyDecoder, Request};
 use ffi::{Decompressor, Opened, Samples, Stored};
 use markers::Markers;

@@ -49,7 +49,7 @@ impl Planes {
     }
 
     /// The blocks of the MCU at a column and row, in the order of a scan of all components.
-    fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
+    pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
         self.grids.iter().flat_map(move |grid| {
             (0..grid.down).flat_map(move |y| {
                 let first = grid.start + (row * grid.down + y) * grid.stride + column * grid.across;
