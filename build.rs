@@ -3,7 +3,7 @@
 use std::path::Path;
 
 fn main() {
-    let folder = Path::new("src/decode/jpeg/baseline");
+    let folder = Path::new("src/decode/jpeg/entropy");
     println!("cargo::rerun-if-changed={}", folder.join("library.c").display());
     let Ok(include) = std::env::var("DEP_TURBOJPEG_INCLUDE") else {
         println!("cargo::error=turbojpeg-sys did not say where the headers of libjpeg-turbo are");

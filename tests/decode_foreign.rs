@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use forebay::internals::decode::{RowKey, decode_into, probe};
+use forebay::internals::decode::{Form, RowKey, decode_into, probe};
 use forebay::{ErrorKind, Image, PixelType, Result};
 
 /// Longest time for one file, good or bad.
@@ -191,6 +191,25 @@ fn a_malformed_file_is_refused_by_a_crop_unless_the_damage_is_below_it() {
         }
     }
     assert_eq!(delivered, DAMAGED_BELOW);
+}
+
+#[test]
+fn coefficients_have_the_outcome_of_their_file() {
+    let Some(data) = shared_data() else { return };
+    let mut kept_as_coefficients = 0;
+    for path in files_below(&data).into_iter().filter(|path| path.extension().is_some_and(|end| end == "jpg"))
+    {
+        let encoded = std::fs::read(&path).unwrap();
+        for image in [Image::random_resized_crop(64).exif_orientation(true), Image::center_crop(32)] {
+            let outcome = |bytes: &[u8]| decode(&image, bytes).map_err(|error| error.cause().to_owned());
+            let kept = image.keep(Form::Coefficients, &encoded).unwrap_or((&encoded).into());
+            if kept[..] != encoded[..] {
+                kept_as_coefficients += 1;
+                assert!(outcome(&kept) == outcome(&encoded), "{}", path.display());
+            }
+        }
+    }
+    assert!(kept_as_coefficients > 500, "{kept_as_coefficients}");
 }
 
 #[test]

@@ -113,7 +113,7 @@ TensorType = Literal[
 TensorFormat = Literal["raw", "npy", "npz"]
 """How a cell of bytes holds a tensor."""
 
-CacheTier = Literal["auto", "rows", "resized", "pixels"]
+CacheTier = Literal["auto", "rows", "coefficients", "resized", "pixels"]
 """Form in which a cache keeps images."""
 
 Mixing = Literal["window", "exact", "stored"]

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import multiprocessing
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import forebay as fb
@@ -114,6 +119,37 @@ def test_resized_images_are_close_to_the_files(drawn: Path, tmp_path: Path) -> N
                 assert difference.mean() < 3
         assert cached.state_dict()["cache_tier"] == "resized"
         assert cached.stats().to_dict()["stages"]["keep"]["items"] == 400
+
+
+@pytest.mark.parametrize("progressive", [False, True])
+def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: bool) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    random = np.random.default_rng(7)
+
+    def photo(number: int) -> bytes:
+        small = random.integers(0, 256, (12 + number, 16, 3), dtype=np.uint8)
+        encoded = io.BytesIO()
+        picture = pillow.fromarray(small).resize((200 + number, 160))
+        picture.save(encoded, "JPEG", quality=70 + number, progressive=progressive, subsampling=number % 3)
+        return encoded.getvalue()
+
+    photos = [photo(number) for number in range(24)]
+    table = pa.table({"id": list(range(24)), "image": pa.array(photos, pa.binary())})
+    pq.write_table(table, tmp_path / "photos.parquet", row_group_size=8)
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GB", tier="coefficients")
+    options: dict[str, Any] = {"batch_size": 5, "shuffle": fb.Shuffle(seed=3)}
+    # The second loader, of another crop, uses what the first one kept.
+    for image, made in (fb.Image.random_resized_crop(64).flip(), 24), (fb.Image.center_crop(20, resize=24), 0):
+        with (
+            fb.Loader(tmp_path / "photos.parquet", decode={"image": image}, **options) as plain,
+            fb.Loader(tmp_path / "photos.parquet", decode={"image": image}, **options, cache=cache) as cached,
+        ):
+            for number in (0, 1):
+                for ours, theirs in zip(plain.epoch(number), cached.epoch(number), strict=True):
+                    assert ours["id"].tolist() == theirs["id"].tolist()
+                    np.testing.assert_array_equal(ours["image"], theirs["image"])
+            assert cached.state_dict()["cache_tier"] == "coefficients"
+            assert cached.stats().to_dict()["stages"]["keep"]["items"] == made
 
 
 def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def test_effects_change_the_image_alone(data: Path) -> None:
         assert (row["image"][:height, :width] == 250).all(axis=2).mean() > 0.01
 
 
-@pytest.mark.parametrize("tier", ["pixels", "resized"])
+@pytest.mark.parametrize("tier", ["pixels", "resized", "coefficients"])
 def test_a_cache_gives_the_same_sizes_and_what_follows(data: Path, tmp_path: Path, tier: str) -> None:
     decode = {
         "image": fb.Image.fit(CANVAS, resize=80, fill=7).flip().dtype("float32"),

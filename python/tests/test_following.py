@@ -258,7 +258,7 @@ def test_a_turned_image_turns_nothing_else(tmp_path: Path) -> None:
     np.testing.assert_array_equal(batch["mask"][0][::2, ::2].ravel(), np.arange(80 * 40, dtype=np.uint8))
 
 
-@pytest.mark.parametrize("tier", ["rows", "resized", "pixels"])
+@pytest.mark.parametrize("tier", ["rows", "resized", "pixels", "coefficients"])
 @pytest.mark.parametrize("framing", FRAMINGS)
 def test_a_cache_changes_nothing(data: Path, tmp_path: Path, framing: str, tier: Any) -> None:
     decode = {

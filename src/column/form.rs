@@ -195,6 +195,7 @@ mod tests {
         let expected = [
             (Tier::Pixels, format!("; column 1: pixels of {whole}; column 2: pixels of {small}")),
             (Tier::Resized, format!("; column 1: JPEG 95 of {resized}; column 2: JPEG 95 of {small}")),
+            (Tier::Coefficients, "; column 1: coefficients 1; column 2: coefficients 1".into()),
         ];
         assert_eq!(forms.iter().map(|form| (form.tier(), form.key.clone())).collect::<Vec<_>>(), expected);
     }

@@ -92,13 +92,15 @@ impl ColumnCodec for ImageCodec {
     }
 
     /// Kept images may have any length, so the column must take that. Those that are kept as they are shown have lost the
-    /// size that others need, which follow them.
+    /// size that others need, which follow them; coefficients have not.
     fn forms(&self, stored: &DataType) -> Vec<Arc<dyn KeptForm>> {
         let is_lost = self.is_followed && !self.image.kept_with_size();
-        if is_lost || matches!(stored, DataType::FixedSizeBinary(_)) {
+        if matches!(stored, DataType::FixedSizeBinary(_)) {
             return Vec::new();
         }
-        let forms = [Form::Pixels, Form::Resized].into_iter().filter(|form| self.image.has_form(*form));
+        let forms = [Form::Pixels, Form::Resized, Form::Coefficients].into_iter();
+        let forms =
+            forms.filter(|form| self.image.has_form(*form) && (!is_lost || *form == Form::Coefficients));
         forms
             .map(|form| Arc::new(KeptImage { image: self.image.clone(), form }) as Arc<dyn KeptForm>)
             .collect()
@@ -117,6 +119,7 @@ impl KeptForm for KeptImage {
         match self.form {
             Form::Pixels => Tier::Pixels,
             Form::Resized => Tier::Resized,
+            Form::Coefficients => Tier::Coefficients,
         }
     }
 
@@ -129,6 +132,7 @@ impl KeptForm for KeptImage {
         let decoding = match self.form {
             Form::Pixels => 0.0,
             Form::Resized => self.image.resized_share(cell)?,
+            Form::Coefficients => self.image.coefficients_share(cell)?,
         };
         Ok(Cost { bytes, decoding })
     }

@@ -37,7 +37,7 @@ impl Drawn {
     /// It is not an image, or has more pixels than it may.
     pub(crate) fn of(image: &Image, encoded: &[u8], key: RowKey) -> Result<Drawn> {
         let (width, height) = match kept::is_kept(encoded) {
-            true => kept::drawn_on(encoded)?,
+            true => kept::drawn_on(image, encoded)?,
             false => seen_size(image, encoded)?,
         };
         check_size(width, height, image.max_pixels)?;
@@ -163,7 +163,7 @@ mod tests {
     fn an_image_that_was_kept_before_its_crop_is_drawn_alike() {
         let image = Image::random_resized_crop(16).flip().vertical_flip();
         let file = jpeg(160, 120);
-        for form in [Form::Pixels, Form::Resized] {
+        for form in [Form::Pixels, Form::Resized, Form::Coefficients] {
             let kept = image.keep(form, &file).unwrap();
             assert_ne!(&kept[..], &file[..]);
             for key in (0..50).map(RowKey) {

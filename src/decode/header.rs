@@ -62,7 +62,7 @@ pub struct Header {
     pub height: u32,
     /// Channels as stored: 1 grey, 2 grey and alpha, 3 colour, 4 colour and alpha or CMYK.
     pub channels: u8,
-    /// A JPEG in several scans, which cannot be decoded in part.
+    /// A JPEG in several scans: all of them are read before any part of it is decoded.
     pub progressive: bool,
 }
 

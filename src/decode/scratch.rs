@@ -28,13 +28,14 @@ impl Scratch {
             if scratch.bytes() > kept {
                 (scratch.pixels, scratch.second) = Default::default();
                 scratch.output = Output::default();
+                scratch.decoder.free();
             }
             done
         })
     }
 
     fn bytes(&self) -> u64 {
-        self.pixels.bytes() + self.second.bytes() + self.output.bytes()
+        self.pixels.bytes() + self.second.bytes() + self.output.bytes() + self.decoder.bytes()
     }
 }
 

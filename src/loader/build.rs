@@ -419,7 +419,8 @@ impl LoaderBuilder {
     /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk
     /// space: 3 bytes for each of their pixels, or of the result's where no random crop comes first. With
     /// [`Tier::Resized`] they are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller
-    /// stays as it is. Row groups whose images would take more than an eighth of the memory in such a form are kept as
+    /// stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are kept, from which every size and crop is
+    /// decoded to the same pixels as from the file, for about a third more disk space. Row groups whose images would take more than an eighth of the memory in such a form are kept as
     /// rows, and so are all row groups where entries are not mapped.
     ///
     /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch, the consumer

@@ -249,6 +249,17 @@ mod tests {
     }
 
     #[test]
+    fn coefficients_are_chosen_where_nothing_else_would_do_and_they_save_half() {
+        let with = |decoding| {
+            let coefficients = Cost { bytes: 148_000.0, decoding };
+            let costs = &[PHOTOGRAPHS[PIXELS], PHOTOGRAPHS[RESIZED], coefficients];
+            Measured { costs, room: 2 * GB, ..measured() }.choice()
+        };
+        assert_eq!(with(0.35), Some(2), "pixels do not fit, and smaller images are none");
+        assert_eq!(with(0.7), None);
+    }
+
+    #[test]
     fn large_photographs_are_resized_where_their_pixels_do_not_fit() {
         let pixels = Cost { bytes: 36e6, decoding: 0.0 };
         let large = |resized| {

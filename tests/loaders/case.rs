@@ -67,7 +67,14 @@ impl Case {
             2 => Mixing::Default,
             _ => Mixing::Window(chance.magnitude(1, 2 * rows + 2).max(1)),
         };
-        let tier = chance.pick(&[Tier::Auto, Tier::Rows, Tier::Rows, Tier::Resized, Tier::Pixels]);
+        let tier = chance.pick(&[
+            Tier::Auto,
+            Tier::Rows,
+            Tier::Rows,
+            Tier::Resized,
+            Tier::Pixels,
+            Tier::Coefficients,
+        ]);
         let tight = chance.one_in(2);
         Case {
             image: chance.one_in(2).then(|| image(chance)),

@@ -147,6 +147,12 @@ impl<'a> Markers<'a> {
         self.named.0 & !self.defined.0 == 0
     }
 
+    /// The same of quantization tables alone. A progressive image defines Huffman tables where its scans need them.
+    pub(super) fn has_its_quantization(&self) -> bool {
+        const ALL: u16 = (1 << Tables::DC) - 1;
+        self.named.0 & ALL & !self.defined.0 == 0
+    }
+
     /// Pixels across an iMCU, the unit of crops.
     pub(super) fn mcu_width(&self) -> u32 {
         const BLOCK: u32 = 8;

@@ -1,11 +1,13 @@
 //! JPEG through libjpeg-turbo: only the rows and columns that are needed, at the scale that is needed.
 //!
 //! A crop of a one-scan file is decoded inside the library: rows above it are only entropy-decoded, rows below it are not
-//! touched, columns beside it are not transformed. Everything else (progressive, several scans, unusual sampling, CMYK,
+//! touched, columns beside it are not transformed. Of a progressive file all coefficients are decoded, and the rest is done
+//! for the crop. Everything else (other files of several scans, progressive ones that are not sound, unusual sampling, CMYK,
 //! turned by EXIF) is decoded whole.
 
-mod baseline;
+mod coefficients;
 mod damage;
+mod entropy;
 mod ffi;
 mod markers;
 mod region;
@@ -25,7 +27,10 @@ use super::spec::{Image, LUMA, RGB};
 use super::workspace::Workspace;
 use super::{bad_row, check_size, pixels};
 use crate::error::{Error, ErrorKind, Result};
-use baseline::{Baseline, Request};
+pub(super) use coefficients::{
+    coefficients_seen_size, decode_coefficients, is_coefficients, keep_coefficients, most_bytes,
+};
+use entropy::{EntropyDecoder, Request};
 use ffi::{Decompressor, Opened, Samples, Stored};
 use markers::Markers;
 use region::ReducedRegion;
@@ -45,7 +50,7 @@ const BYTES_PER_COLUMN: u64 = 512;
 /// One thread's decompressors, made when first needed and again after a failure.
 #[derive(Default)]
 pub(super) struct Decoder {
-    baseline: Baseline,
+    entropy: EntropyDecoder,
     idle: Option<Decompressor>,
     /// The memory limit that the idle one has.
     memory_mib: u32,
@@ -54,7 +59,8 @@ pub(super) struct Decoder {
 impl Decoder {
     /// Reads a header with a decompressor that is limited for `max_pixels`.
     ///
-    /// A decompressor keeps its tables. So one that was used before is taken only if the image has all of its own.
+    /// A decompressor keeps its tables. So one that was used before is taken only if the image has all of its own, or if it is
+    /// only to read the header: pixels of a progressive image that we decline are left to a new one.
     fn open<'a>(
         &mut self,
         encoded: &'a [u8],
@@ -67,19 +73,70 @@ impl Decoder {
             Some(idle) if self.memory_mib == memory_mib && has_its_tables(markers) => idle.open(encoded),
             _ => {
                 self.memory_mib = memory_mib;
-                Decompressor::new(MAX_SCANS, memory_mib)?.open(encoded)
+                self.open_anew(encoded)
             }
         }
     }
+
+    /// The same with a new decompressor, of the same limits.
+    fn open_anew<'a>(&self, encoded: &'a [u8]) -> Result<Opened<'a>, ffi::Message> {
+        Decompressor::new(MAX_SCANS, self.memory_mib)?.open(encoded)
+    }
+
+    /// Bytes of the coefficients that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.entropy.bytes()
+    }
+
+    /// Frees them.
+    pub(super) fn free(&mut self) {
+        self.entropy.free();
+    }
 }
 
-/// Whether no part of an image depends on tables that another one defined. Later scans are not checked.
+/// Whether no part of an image depends on tables that another one defined. Our decoder of progressive images checks Huffman
+/// tables itself; later scans of other images are not checked.
 fn has_its_tables(markers: &Markers<'_>) -> bool {
-    markers.one_scan() && markers.has_its_tables()
+    match markers.progressive {
+        true => markers.has_its_quantization(),
+        false => markers.one_scan() && markers.has_its_tables(),
+    }
 }
 
-/// Decodes a part of an image into `pixels`, as RGB or luma, and hands the decompressor back to `decoder`.
-fn decode(
+/// Decodes a part of an image into `pixels` with our own Huffman decoder, as RGB or luma. Returns whether it did.
+fn decode_own(
+    opened: &Opened<'_>,
+    part: &ReducedRegion,
+    markers: &Markers<'_>,
+    channels: usize,
+    (decoder, pixels): (&mut Decoder, &mut Buffer),
+) -> bool {
+    let samples = samples(&opened.info(), channels);
+    if samples == Samples::Cmyk {
+        return false;
+    }
+    let count = part.rect.width as usize * part.rect.height as usize;
+    let out = pixels.take(count * samples.per_pixel());
+    let request = Request {
+        encoded: opened.encoded(),
+        memory: (decoder.memory_mib as usize) << MIB_SHIFT,
+        reduction: part.reduction,
+        colours: samples.per_pixel(),
+    };
+    let decoded = match markers.progressive {
+        _ if !has_its_tables(markers) => false,
+        true => decoder.entropy.progressive(request, MAX_SCANS as usize, part.region(), out),
+        false => opened.info().sequential && decoder.entropy.baseline(request, part.region(), out),
+    };
+    if decoded && channels != RGB && samples != Samples::Luma {
+        pixels::luma_in_place(out, count);
+    }
+    decoded
+}
+
+/// Decodes a part of an image into `pixels` with the library alone, as RGB or luma, and hands the decompressor back to
+/// `decoder`.
+fn decode_with_library(
     opened: Opened<'_>,
     part: &ReducedRegion,
     markers: &Markers<'_>,
@@ -89,23 +146,13 @@ fn decode(
     let samples = samples(&opened.info(), channels);
     let count = part.rect.width as usize * part.rect.height as usize;
     let out = pixels.take(count * samples.per_pixel());
-    let baseline = has_its_tables(markers) && opened.info().sequential && samples != Samples::Cmyk;
-    let request = Request {
-        encoded: opened.encoded(),
-        memory: (decoder.memory_mib as usize) << MIB_SHIFT,
-        reduction: part.reduction,
-        colours: samples.per_pixel(),
-    };
-    if baseline && decoder.baseline.decode(request, part.region(), out) {
-        decoder.idle = Some(opened.close());
-    } else {
-        match opened.decompress(part.reduction, part.region(), samples, out) {
-            Ok(idle) => decoder.idle = Some(idle),
-            // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
-            Err(message)
-                if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
-            Err(message) => return Err(message),
-        }
+    let opened = if markers.one_scan() { opened } else { decoder.open_anew(opened.encoded())? };
+    match opened.decompress(part.reduction, part.region(), samples, out) {
+        Ok(idle) => decoder.idle = Some(idle),
+        // Without restart markers the library looks for a marker only after the last sample, so all pixels are there.
+        Err(message)
+            if damage::is_padding(&message) && markers.one_scan() && markers.restart_interval == 0 => {}
+        Err(message) => return Err(message),
     }
     if samples == Samples::Cmyk {
         pixels::inverted_cmyk_to_rgb_in_place(out, count);
@@ -126,10 +173,9 @@ fn samples(info: &ffi::Info, channels: usize) -> Samples {
 }
 
 /// Bytes that decoding a part takes at most: its pixels, the rows that the library works on, and all coefficients where
-/// several scans make them.
-fn needed(info: &ffi::Info, part: &ReducedRegion, markers: &Markers<'_>, channels: usize) -> u64 {
+/// several `scans` make them.
+fn needed(info: &ffi::Info, part: &ReducedRegion, scans: u64, channels: usize) -> u64 {
     let pixels = u64::from(part.rect.width) * u64::from(part.rect.height);
-    let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
     pixels * samples(info, channels).per_pixel() as u64 + u64::from(info.width) * BYTES_PER_COLUMN + scans
 }
 
@@ -213,31 +259,49 @@ fn decode_strictly(
     check_size(info.width, info.height, image.max_pixels)?;
 
     let channels = image.channels();
-    let buffers = (&mut scratch.decoder, &mut scratch.pixels);
+    let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
     let orientation = if image.exif_orientation { markers.orientation() } else { Orientation::NoTransforms };
     if orientation != Orientation::NoTransforms {
         let part = ReducedRegion::whole(&info);
         let whole = Whole { rect: part.rect, orientation, depth: Depth::Eight };
-        let needed = needed(&info, &part, &markers, channels) + bytes_after(image, whole, frame_of);
+        let needed = needed(&info, &part, scans, channels) + bytes_after(image, whole, frame_of);
         let _taken = workspace.take(needed, || named(&info, &markers))?;
-        decode(opened, &part, &markers, channels, buffers)?;
+        let Scratch { decoder, pixels, .. } = scratch;
+        if decode_own(&opened, &part, &markers, channels, (decoder, pixels)) {
+            decoder.idle = Some(opened.close());
+        } else {
+            decode_with_library(opened, &part, &markers, channels, (decoder, pixels))?;
+        }
         return Ok(scratch.fill_from_whole(image, whole, frame_of, slot)?);
     }
     let frame = frame_of(info.width, info.height);
-    let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
-    let part = if markers.one_scan() && info.sequential && croppable {
-        ReducedRegion::of(&info, &frame.sampling, frame.target)
-    } else {
-        ReducedRegion::whole(&info)
+    let needed = |part: &ReducedRegion| {
+        needed(&info, part, scans, channels) + bytes_of_fill(image, &frame, part.reduction, Depth::Eight)
     };
-    let needed =
-        needed(&info, &part, &markers, channels) + bytes_of_fill(image, &frame, part.reduction, Depth::Eight);
-    let _taken = workspace.take(needed, || named(&info, &markers))?;
-    decode(opened, &part, &markers, channels, buffers)?;
+    let croppable = info.mcu_width == Some(markers.mcu_width()) && info.stored != Stored::Cmyk;
+    let in_part = croppable && (markers.progressive || markers.one_scan() && info.sequential);
+    let mut part = match in_part {
+        true => ReducedRegion::of(&info, &frame.sampling, frame.target),
+        false => ReducedRegion::whole(&info),
+    };
+    let mut taken = workspace.take(needed(&part), || named(&info, &markers))?;
+    let Scratch { decoder, pixels, .. } = scratch;
+    if decode_own(&opened, &part, &markers, channels, (decoder, pixels)) {
+        decoder.idle = Some(opened.close());
+    } else {
+        if markers.progressive && in_part {
+            drop(taken);
+            part = ReducedRegion::whole(&info);
+            taken = workspace.take(needed(&part), || named(&info, &markers))?;
+        }
+        decode_with_library(opened, &part, &markers, channels, (decoder, pixels))?;
+    }
     let ReducedRegion { rect, reduction, .. } = part;
     let pixels = scratch.pixels.get(rect.width as usize * rect.height as usize * channels);
     let decoded = Decoded { pixels, rect, reduction, channels, depth: Depth::Eight };
-    Ok(scratch.output.fill(image, decoded, &frame, slot)?)
+    let filled = scratch.output.fill(image, decoded, &frame, slot);
+    drop(taken);
+    Ok(filled?)
 }
 
 /// Checks for damage that a decoder does not see if it stops below the crop: a missing end, and too many scans.

@@ -2,6 +2,11 @@
 
 use super::*;
 use crate::decode::{decode_into, encode_jpeg, probe};
+use crate::error::ErrorKind;
+
+/// The segment of a photograph that is to be turned by a quarter.
+const EXIF_TURNED: &[u8] =
+    b"\xFF\xE1\0\x22Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
 
 /// A picture with detail in every direction.
 fn picture(width: u32, height: u32) -> Vec<u8> {
@@ -144,5 +149,60 @@ fn a_cut_resized_image_is_a_bad_row() {
     let mut slot = vec![0; image.bytes_per_image()];
     for length in [RESIZED.len(), HEADER - 1, HEADER, HEADER + 20, kept.len() - 1] {
         assert!(decode_into(&image, &kept[..length], RowKey(0), &mut slot).is_err(), "{length}");
+    }
+}
+
+#[test]
+fn coefficients_give_the_pixels_of_the_file() {
+    let file = picture(400, 300);
+    let turned = [&file[..2], EXIF_TURNED, &file[2..]].concat();
+    for image in [
+        Image::random_resized_crop(48).flip(),
+        Image::random_resized_crop(9).grayscale(),
+        Image::random_resized_crop(64)
+            .exif_orientation(true)
+            .normalize([0.5; 3], [0.2; 3])
+            .dtype(PixelType::F32),
+        Image::center_crop(64).flip(),
+        Image::resize(30, 50).exif_orientation(true),
+        Image::fit(40),
+    ] {
+        for file in [&file, &turned] {
+            let kept = image.keep(Form::Coefficients, file).unwrap();
+            assert!(
+                is_kept(&kept) && kept.len() as u64 <= image.kept_bytes(Form::Coefficients, file).unwrap()
+            );
+            assert!((0.2..0.9).contains(&image.coefficients_share(file).unwrap()));
+            for key in 0..20 {
+                assert!(decoded(&image, file, key) == decoded(&image, &kept, key), "{image}, {key}");
+            }
+        }
+    }
+}
+
+#[test]
+fn coefficients_serve_every_image_and_other_files_stay() {
+    let image = Image::random_resized_crop(224);
+    assert_eq!(
+        image.kept_as(Form::Coefficients),
+        Image::center_crop(8).grayscale().kept_as(Form::Coefficients)
+    );
+    let file = picture(80, 60);
+    let mut damaged = file.clone();
+    // No Huffman code is all ones.
+    damaged[file.len() - 80..][..64].copy_from_slice(&[0xFF, 0].repeat(32));
+    assert_eq!(image.keep(Form::Coefficients, &damaged).unwrap(), &damaged[..]);
+    for bad in [&b"no image"[..], &file[..file.len() / 2]] {
+        assert!(image.keep(Form::Coefficients, bad).is_err());
+    }
+    let small = image.max_pixels(100);
+    assert!(small.keep(Form::Coefficients, &file).is_err(), "more pixels than it may have");
+    let kept = Image::center_crop(8).keep(Form::Coefficients, &file).unwrap();
+    let mut slot = vec![0; small.bytes_per_image()];
+    let error = decode_into(&small, &kept, RowKey(0), &mut slot).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TooLarge);
+    for length in [8, 20, 47, 60, kept.len() - 1] {
+        let error = decode_into(&Image::resize(8, 8), &kept[..length], RowKey(0), &mut [0; 192]).unwrap_err();
+        assert_eq!(error.cause(), "damaged coefficients of a JPEG in the cache");
     }
 }

@@ -9,7 +9,8 @@ use crate::decode::RowKey;
 use crate::decode::draws::Draws;
 
 const MEMORY: u32 = 64;
-const SCANS: u32 = 10;
+const SCANS: u32 = 12;
+const FACTS: Facts = Facts { width: 9, height: 7, channels: 3, orientation: 1, mcu_width: None };
 const REDUCTIONS: [u32; 4] = [1, 2, 4, 8];
 
 /// How often a test of chance is repeated: `few`, or `many` with `FOREBAY_LONG=1`.
@@ -30,11 +31,13 @@ fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
     pixels
 }
 
-/// A JPEG of some size, quality and sampling, with or without restart markers and tables of its own.
-fn jpeg(draws: &mut Draws) -> Vec<u8> {
+/// A JPEG of some size, quality and sampling, baseline or progressive, with or without restart markers and tables of its
+/// own.
+fn jpeg(progressive: bool, draws: &mut Draws) -> Vec<u8> {
     let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
     let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
-    let settings: [Setting; 4] = [
+    let settings: [Setting; 5] = [
+        (tj::TJPARAM_TJPARAM_PROGRESSIVE, progressive.into()),
         ffi::quality(1 + draws.below(100) as u8),
         ffi::chroma_sampling(draws.below(6) as i32),
         (tj::TJPARAM_TJPARAM_OPTIMIZE, draws.below(2) as i32),
@@ -64,40 +67,61 @@ fn part(encoded: &[u8], draws: &mut Draws) -> Option<(u32, Option<Region>, Sampl
     Some((reduction, region, samples, width as usize * height as usize * samples.per_pixel()))
 }
 
-/// The same by the baseline decoder and by the library; `None` where one declines.
-fn both(baseline: &mut Baseline, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 2] {
-    let own_tables = Markers::read(encoded).is_some_and(|markers| markers.has_its_tables());
+/// The same by our decoder, by way of packed coefficients, and by the library; `None` where one declines.
+fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Option<Vec<u8>>; 3] {
+    let own_tables = Markers::read(encoded).is_some_and(|markers| match markers.progressive {
+        true => markers.has_its_quantization(),
+        false => markers.has_its_tables(),
+    });
     let Some((reduction, region, samples, bytes)) = part(encoded, draws).filter(|_| own_tables) else {
-        return [None, None];
+        return [None, None, None];
     };
-    let (mut ours, mut theirs) = (vec![1; bytes], vec![2; bytes]);
+    let [mut ours, mut kept, mut theirs] = [1, 2, 3].map(|byte| vec![byte; bytes]);
     let memory = (MEMORY as usize) << 20;
     let request = Request { encoded, memory, reduction, colours: samples.per_pixel() };
-    let decoded = baseline.decode(request, region, &mut ours);
+    let scans = SCANS as usize;
+    let progressive = Markers::read(encoded).is_some_and(|markers| markers.progressive);
+    let decoded = match progressive {
+        true => decoder.progressive(request, scans, region, &mut ours),
+        false => decoder.baseline(request, region, &mut ours),
+    };
+    let packed = match progressive {
+        true => decoder.pack_progressive(request, scans, FACTS),
+        false => decoder.pack_baseline(request, FACTS),
+    };
+    let unpacked =
+        packed.map(|encoded| decoder.packed(Request { encoded: &encoded, ..request }, region, &mut kept));
+    assert_ne!(unpacked, Some(false), "what was packed is sound");
     let library = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let library = library.and_then(|opened| opened.decompress(reduction, region, samples, &mut theirs));
-    [decoded.then_some(ours), library.is_ok().then_some(theirs)]
+    [decoded.then_some(ours), unpacked.map(|_| kept), library.is_ok().then_some(theirs)]
+}
+
+/// Whether a test of chance takes a progressive image.
+fn is_progressive(round: usize) -> bool {
+    round % 2 == 1
 }
 
 #[test]
 fn pixels_are_those_of_the_library() {
     let mut draws = Draws::new(RowKey(1));
-    let mut baseline = Baseline::default();
-    for round in 0..rounds(1_500, 100_000) {
-        let encoded = jpeg(&mut draws);
-        let [ours, theirs] = both(&mut baseline, &encoded, &mut draws);
+    let mut decoder = EntropyDecoder::default();
+    for round in 0..rounds(3_000, 200_000) {
+        let encoded = jpeg(is_progressive(round), &mut draws);
+        let [ours, kept, theirs] = all(&mut decoder, &encoded, &mut draws);
         assert!(ours.is_some(), "declined in round {round}");
         assert!(ours == theirs, "other pixels in round {round}");
+        assert!(kept == theirs, "other pixels of packed coefficients in round {round}");
     }
 }
 
 #[test]
 fn what_the_library_refuses_is_declined() {
     let mut draws = Draws::new(RowKey(2));
-    let mut baseline = Baseline::default();
+    let mut decoder = EntropyDecoder::default();
     let [mut decoded, mut declined] = [0; 2];
-    for round in 0..rounds(6_000, 1_000_000) {
-        let mut encoded = jpeg(&mut draws);
+    for round in 0..rounds(12_000, 2_000_000) {
+        let mut encoded = jpeg(is_progressive(round), &mut draws);
         for _ in 0..=draws.below(3) {
             let at = draws.below(encoded.len() as u32) as usize;
             match draws.below(5) {
@@ -111,13 +135,15 @@ fn what_the_library_refuses_is_declined() {
                 break;
             }
         }
-        let [ours, theirs] = both(&mut baseline, &encoded, &mut draws);
+        let [ours, kept, theirs] = all(&mut decoder, &encoded, &mut draws);
         match (&ours, &theirs) {
             (Some(_), _) => decoded += 1,
             (None, None) => declined += 1,
             (None, Some(_)) => {}
         }
         assert!(ours.is_none() || ours == theirs, "round {round}");
+        // Packing reads all of a file, where a crop ends above damage.
+        assert!(kept.is_none() || kept == theirs, "packed in round {round}");
     }
     assert!(decoded > 0 && declined > 0, "{decoded} decoded, {declined} declined by both");
 }
@@ -125,34 +151,56 @@ fn what_the_library_refuses_is_declined() {
 #[test]
 fn an_image_with_its_own_tables_does_not_disturb_the_next() {
     let mut draws = Draws::new(RowKey(3));
-    let mut baseline = Baseline::default();
+    let mut decoder = EntropyDecoder::default();
     let settings: [Setting; 3] =
         [ffi::quality(90), ffi::chroma_sampling(2), (tj::TJPARAM_TJPARAM_OPTIMIZE, 1)];
     let own: Vec<_> =
         (0..12).map(|_| ffi::compress(&picture(90, 70, &mut draws), 90, 70, &settings).unwrap()).collect();
     for _ in 0..40 {
         let encoded = &own[draws.below(12) as usize];
-        let [ours, theirs] = both(&mut baseline, encoded, &mut draws);
+        let [ours, _, theirs] = all(&mut decoder, encoded, &mut draws);
         assert!(ours.is_some() && ours == theirs);
     }
 }
 
 #[test]
-fn progressive_images_are_declined() {
-    let mut draws = Draws::new(RowKey(4));
-    let settings: [Setting; 3] =
-        [ffi::quality(90), ffi::chroma_sampling(2), (tj::TJPARAM_TJPARAM_PROGRESSIVE, 1)];
-    let encoded = ffi::compress(&picture(64, 64, &mut draws), 64, 64, &settings).unwrap();
-    let mut out = vec![0; 64 * 64 * 3];
+fn a_buffer_of_another_size_is_declined() {
+    let encoded = jpeg(false, &mut Draws::new(RowKey(5)));
     let request = Request { encoded: &encoded, memory: 1 << 26, reduction: 1, colours: 3 };
-    assert!(!Baseline::default().decode(request, None, &mut out));
+    assert!(!EntropyDecoder::default().baseline(request, None, &mut [0; 5]));
+    let beyond = Region { x: 0, y: 0, width: 4000, height: 4000 };
+    assert!(!EntropyDecoder::default().baseline(request, Some(beyond), &mut vec![0; 48_000_000]));
 }
 
 #[test]
-fn a_buffer_of_another_size_is_declined() {
-    let encoded = jpeg(&mut Draws::new(RowKey(5)));
-    let request = Request { encoded: &encoded, memory: 1 << 26, reduction: 1, colours: 3 };
-    assert!(!Baseline::default().decode(request, None, &mut [0; 5]));
-    let beyond = Region { x: 0, y: 0, width: 4000, height: 4000 };
-    assert!(!Baseline::default().decode(request, Some(beyond), &mut vec![0; 48_000_000]));
+fn damaged_coefficients_are_read_or_declined() {
+    let mut draws = Draws::new(RowKey(6));
+    let mut decoder = EntropyDecoder::default();
+    let [mut read, mut declined] = [0; 2];
+    for round in 0..rounds(8_000, 1_000_000) {
+        let encoded = jpeg(is_progressive(round), &mut draws);
+        let Some((reduction, region, samples, bytes)) = part(&encoded, &mut draws) else { continue };
+        let memory = (MEMORY as usize) << 20;
+        let request = Request { encoded: &encoded, memory, reduction, colours: samples.per_pixel() };
+        let mut packed = match is_progressive(round) {
+            true => decoder.pack_progressive(request, SCANS as usize, FACTS).unwrap(),
+            false => decoder.pack_baseline(request, FACTS).unwrap(),
+        };
+        for _ in 0..=draws.below(3) {
+            // As often at the head as anywhere.
+            let within = if draws.below(2) == 0 { packed.len() } else { packed.len().min(400) };
+            let at = draws.below(within as u32) as usize;
+            match draws.below(4) {
+                0 => packed.truncate(at + 1),
+                1 => packed[at] = 0xFF,
+                _ => packed[at] ^= 1 << draws.below(8),
+            }
+        }
+        let mut out = vec![0; bytes];
+        match decoder.packed(Request { encoded: &packed, ..request }, region, &mut out) {
+            true => read += 1,
+            false => declined += 1,
+        }
+    }
+    assert!(read > 0 && declined > 0, "{read} read, {declined} declined");
 }

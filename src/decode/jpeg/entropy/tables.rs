@@ -11,7 +11,7 @@ const PAIR: u32 = 10;
 /// Bits that look up a difference of DC.
 const DIFFERENCE: u32 = 9;
 /// Bits of the longest code.
-const LONGEST: u32 = 16;
+pub(super) const LONGEST: u32 = 16;
 
 /// A distance beyond the end of any block: the end-of-block code.
 const END: u8 = 64;
@@ -29,6 +29,19 @@ pub(super) struct Definition {
     counts: [u8; 17],
     /// In the order of their codes; zeros behind the last.
     symbols: [u8; 256],
+}
+
+impl Definition {
+    /// The first table of a DHT segment, without its number, and what follows; `None` if it is cut off or has more codes
+    /// than there are symbols.
+    pub(super) fn read(content: &[u8]) -> Option<(Definition, &[u8])> {
+        let (lengths, rest) = content.split_first_chunk::<{ LONGEST as usize }>()?;
+        let (mut counts, mut symbols) = ([0; 17], [0; 256]);
+        counts[1..].copy_from_slice(lengths);
+        let used: usize = lengths.iter().map(|count| usize::from(*count)).sum();
+        symbols.get_mut(..used)?.copy_from_slice(rest.get(..used)?);
+        Some((Definition { counts, symbols }, &rest[used..]))
+    }
 }
 
 /// A code with the value that follows it.
@@ -97,21 +110,21 @@ pub(super) struct Pair {
 }
 
 /// The codes of a definition, by length (ITU-T T.81, annex C).
-struct Codes {
+pub(super) struct Codes {
     /// First code of each length, first index of its symbols, and how many.
     lengths: [(u32, usize, u32); LONGEST as usize + 1],
     symbols: [u8; 256],
 }
 
 impl Codes {
-    /// `None` if there are more codes than there can be.
-    fn new(definition: &Definition) -> Option<Codes> {
+    /// `None` if there are more codes than there can be, where none is all ones.
+    pub(super) fn new(definition: &Definition) -> Option<Codes> {
         let (mut code, mut index, mut lengths) = (0u32, 0usize, [(0, 0, 0); LONGEST as usize + 1]);
         for (length, count) in definition.counts.iter().enumerate().skip(1) {
             lengths[length] = (code, index, u32::from(*count));
             code += u32::from(*count);
             index += usize::from(*count);
-            if code > 1 << length || index > definition.symbols.len() {
+            if (*count > 0 && code >= 1 << length) || index > definition.symbols.len() {
                 return None;
             }
             code <<= 1;
@@ -120,7 +133,7 @@ impl Codes {
     }
 
     /// The code of more than `shorter` bits that begins `bits`: its length and its symbol.
-    fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
+    pub(super) fn find(&self, bits: u64, shorter: u32) -> Option<(u8, u8)> {
         (shorter + 1..=LONGEST).find_map(|length| {
             let (first, index, count) = self.lengths[length as usize];
             let offset = ((bits >> (64 - length)) as u32).wrapping_sub(first);
@@ -128,19 +141,26 @@ impl Codes {
         })
     }
 
+    /// Calls `each` for the codes of at most `bits` bits: with the first index of `bits` bits that one begins, its length
+    /// and its symbol.
+    pub(super) fn each(&self, bits: u32, mut each: impl FnMut(usize, u8, u8)) {
+        for length in 1..=bits {
+            let (first, index, count) = self.lengths[length as usize];
+            for offset in 0..count {
+                let from = ((first + offset) << (bits - length)) as usize;
+                each(from, length as u8, self.symbols[index + offset as usize]);
+            }
+        }
+    }
+
     /// The symbol that each pattern of bits begins with, for an index of `N` symbols: the codes that are no longer than
     /// that.
     fn spread<const N: usize>(&self, symbol: fn((u8, u8)) -> Symbol) -> Box<[Symbol; N]> {
-        let most = N.trailing_zeros();
+        let bits = N.trailing_zeros();
         let mut all = Box::new([Symbol::default(); N]);
-        for length in 1..=most {
-            let (first, index, count) = self.lengths[length as usize];
-            for offset in 0..count {
-                let from = ((first + offset) << (most - length)) as usize;
-                let code = (length as u8, self.symbols[index + offset as usize]);
-                all[from..from + (1 << (most - length))].fill(symbol(code));
-            }
-        }
+        self.each(bits, |from, length, code| {
+            all[from..from + (1 << (bits - u32::from(length)))].fill(symbol((length, code)));
+        });
         all
     }
 }

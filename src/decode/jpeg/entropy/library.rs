@@ -14,7 +14,7 @@ pub(super) type Block = [i16; 64];
 /// Components of a scan.
 pub(super) const COMPONENTS: usize = 4;
 /// Blocks of an MCU.
-const BLOCKS: usize = 10;
+pub(super) const BLOCKS: usize = 10;
 
 /// What `library.c` calls `forebay_library`.
 #[repr(C)]
@@ -134,6 +134,10 @@ impl<'a> Scan<'a> {
 
     pub(super) fn mcus(&self) -> usize {
         self.raw.mcus_per_row as usize * self.raw.mcu_rows as usize
+    }
+
+    pub(super) fn mcus_per_row(&self) -> usize {
+        self.raw.mcus_per_row as usize
     }
 
     /// MCUs between restart markers; 0: none.

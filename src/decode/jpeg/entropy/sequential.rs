@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use super::bits::{BitBuffer, Bits, Reader};
+use super::bits::{BitBuffer, Bits, Head, Reader};
 use super::library::{Block, COMPONENTS, Scan};
 use super::tables::{AcTable, DcTable, Known};
 use crate::decode::jpeg::markers::{EOI, RST};
 
 /// Index in natural order of each coefficient in zigzag order. A block's 64 are followed by as many entries as the
 /// longest run can overshoot.
-const NATURAL: [u8; 128] = {
+pub(super) const NATURAL: [u8; 128] = {
     let mut natural = [63; 128];
     let (mut x, mut y, mut up, mut k) = (0, 0, true, 0);
     while k < 64 {
@@ -96,10 +96,7 @@ impl<'a> Mcus<'a> {
     /// Decodes the next MCU into its blocks, which are zeros, or skips it.
     #[inline]
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
-        if self.restart_interval > 0 {
-            self.begin();
-        }
-        self.bits.prepare();
+        self.begin();
         let mut bits = self.bits.reader();
         match blocks {
             Some(blocks) => {
@@ -121,12 +118,45 @@ impl<'a> Mcus<'a> {
             }
         }
         let head = bits.head;
+        self.end(head);
+    }
+
+    /// Decodes the next MCU into its blocks, which are zeros. Each gets a mask of its AC coefficients that are not zero: a bit
+    /// for each, in zigzag order from the highest.
+    pub(super) fn next_with_masks(&mut self, blocks: &mut [Block], masks: &mut [u64]) {
+        self.begin();
+        let mut bits = self.bits.reader();
+        for ((block, mask), component) in blocks.iter_mut().zip(masks).zip(self.blocks) {
+            let component = &mut self.components[usize::from(*component) % COMPONENTS];
+            component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+            block[0] = component.before as i16;
+            let mut found = 0;
+            coefficients(&mut bits, component.ac, |k, value| {
+                block[usize::from(NATURAL[k % NATURAL.len()])] = value;
+                found |= (u64::from(value != 0) << 63) >> (k % 64);
+            });
+            *mask = found;
+        }
+        let head = bits.head;
+        self.end(head);
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        if self.restart_interval > 0 {
+            self.skip_restart();
+        }
+        self.bits.prepare();
+    }
+
+    #[inline(always)]
+    fn end(&mut self, head: Head) {
         self.bits.go_to(head);
         self.left = self.left.wrapping_sub(1);
     }
 
     /// Skips a restart marker where one is due.
-    fn begin(&mut self) {
+    fn skip_restart(&mut self) {
         if self.until_restart == 0 {
             self.sound &= self.bits.sound() && self.bits.restart(RST + self.restart);
             self.restart = (self.restart + 1) % RESTARTS;
@@ -143,7 +173,7 @@ impl<'a> Mcus<'a> {
 }
 
 #[inline(always)]
-fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
+pub(super) fn difference(bits: &mut Reader<'_>, table: &DcTable) -> i32 {
     bits.refill();
     let symbol = table.symbol(bits.peek());
     bits.head.damaged |= symbol.is_none();

@@ -71,6 +71,16 @@ impl<'a> Bits<'a> {
         self.ended && (0..8).contains(&self.left()) && self.scan[self.next..].starts_with(&[PREFIX, marker])
     }
 
+    /// How many bytes there are from the next marker on, if all bits were read and were sound, but for less than a byte of
+    /// padding.
+    pub(super) fn end(&mut self) -> Option<usize> {
+        if !self.ended {
+            self.slide();
+        }
+        let ends = self.ended && !self.head.damaged && (0..8).contains(&self.left());
+        ends.then(|| self.scan.len() - self.next)
+    }
+
     /// Whether all bits read so far were present and sound.
     pub(super) fn sound(&self) -> bool {
         !self.head.damaged && (!self.ended || self.left() >= 0)
@@ -87,6 +97,12 @@ impl<'a> Bits<'a> {
         if self.filled < self.head.at + MCU && !self.ended {
             self.slide();
         }
+    }
+
+    /// Whether all bytes of an MCU that begins at a place are in the window.
+    #[inline(always)]
+    pub(super) fn covers(&self, head: Head) -> bool {
+        self.filled >= head.at + MCU || self.ended
     }
 
     #[cold]

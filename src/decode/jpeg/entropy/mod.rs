@@ -1,0 +1,174 @@
+//! The fast path for JPEG: libjpeg-turbo with our own Huffman decoder in place of the library's.
+//!
+//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library does the
+//! rest, from the coefficients to the pixels. A file that is not a sound baseline or progressive JPEG is declined, and
+//! decoded by the library alone, which reports what is wrong: so pixels and errors are the same either way.
+//!
+//! Of a baseline JPEG, coefficients go to the library as they are decoded ([`sequential`]). Those of a progressive one are
+//! collected first, in [`planes`]. Those of either can be [packed], and are read from there with less work.
+
+mod bits;
+mod frame;
+mod library;
+mod packed;
+mod planes;
+mod progressive;
+mod sequential;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use super::ffi::Region;
+use super::markers::{PREFIX, SOI, SOS};
+use bits::BitBuffer;
+use frame::{BaselineHeader, Frame, Segments};
+use library::{BLOCKS, Library};
+pub(super) use packed::{Facts, is_packed};
+use packed::{Reader, Writer};
+use planes::{Planes, PlanesMcus};
+use progressive::Progressive;
+use sequential::{Mcus, Tables};
+use tables::{AcTable, DcTable, Known};
+
+/// A JPEG, and how to decode it.
+#[derive(Clone, Copy)]
+pub(super) struct Request<'a> {
+    pub(super) encoded: &'a [u8],
+    /// Most bytes that the library may take, or the coefficients of several scans.
+    pub(super) memory: usize,
+    /// 1, 2, 4 or 8.
+    pub(super) reduction: u32,
+    /// 1: luma, 3: RGB.
+    pub(super) colours: usize,
+}
+
+/// One thread's library, tables and buffers.
+#[derive(Default)]
+pub(super) struct EntropyDecoder {
+    library: Option<Library>,
+    dc: Known<DcTable>,
+    ac: Known<AcTable>,
+    window: BitBuffer,
+    progressive: Progressive,
+    planes: Planes,
+}
+
+impl EntropyDecoder {
+    /// Decodes a region of a reduced image, or all of it, into `out`, which is exactly as long. Returns whether it did;
+    /// if not, the content of `out` is unspecified.
+    pub(super) fn baseline(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
+        let EntropyDecoder { library, dc, ac, window, .. } = self;
+        let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
+        let (blocks, in_mcu) = scan.blocks();
+        let Some(tables) = Tables::of(&scan, dc, ac) else { return false };
+        let Some(mut mcus) = Mcus::new(&scan, &blocks[..in_mcu], &tables, window) else { return false };
+        scan.read(region, |blocks| mcus.next(blocks), out) && mcus.sound()
+    }
+
+    /// The same for a progressive JPEG of at most so many scans.
+    pub(super) fn progressive(
+        &mut self,
+        request: Request<'_>,
+        most_scans: usize,
+        region: Option<Region>,
+        out: &mut [u8],
+    ) -> bool {
+        let EntropyDecoder { library, window, progressive, planes, .. } = self;
+        let limits = (request.memory, most_scans);
+        let decoded = progressive.decode(request.encoded, limits, window, planes);
+        let Some((header, _)) = decoded else { return false };
+        let request = Request { encoded: &header, ..request };
+        let Some(scan) = ready(library).and_then(|library| library.start(request)) else { return false };
+        let mut mcus = PlanesMcus::new(planes);
+        scan.read(region, |blocks| mcus.next(blocks), out)
+    }
+
+    /// Packs all coefficients of a baseline JPEG; `None` if it is declined.
+    pub(super) fn pack_baseline(&mut self, request: Request<'_>, facts: Facts) -> Option<Vec<u8>> {
+        let EntropyDecoder { library, dc, ac, window, .. } = self;
+        let (header, frame) = header(request.encoded)?;
+        let scan = ready(library)?.start(request)?;
+        let (blocks, in_mcu) = scan.blocks();
+        let tables = Tables::of(&scan, dc, ac)?;
+        let mut mcus = Mcus::new(&scan, &blocks[..in_mcu], &tables, window)?;
+        let mut writer = Writer::new(&frame);
+        if (writer.in_mcu(), writer.mcus()) != (in_mcu, scan.mcus()) {
+            return None;
+        }
+        let (mut blocks, mut masks) = ([[0; 64]; BLOCKS], [0; BLOCKS]);
+        let (blocks, masks) = (blocks.get_mut(..in_mcu)?, masks.get_mut(..in_mcu)?);
+        for _ in 0..scan.mcus() {
+            blocks.fill([0; 64]);
+            mcus.next_with_masks(blocks, masks);
+            writer.add(blocks.iter().zip(masks.iter().copied()));
+        }
+        mcus.sound().then(|| writer.finish(facts, &header)).flatten()
+    }
+
+    /// Packs all coefficients of a progressive JPEG of at most so many scans; `None` if it is declined.
+    pub(super) fn pack_progressive(
+        &mut self,
+        request: Request<'_>,
+        most_scans: usize,
+        facts: Facts,
+    ) -> Option<Vec<u8>> {
+        let EntropyDecoder { library, window, progressive, planes, .. } = self;
+        let (header, frame) =
+            progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
+        // What the library refuses stays a file.
+        ready(library)?.start(Request { encoded: &header, ..request })?;
+        let mut writer = Writer::new(&frame);
+        for (row, column) in (0..planes.mcu_rows).flat_map(|y| (0..planes.mcus_per_row).map(move |x| (y, x)))
+        {
+            let mcu = planes.mcu(column, row);
+            writer.add(mcu.filter_map(|at| Some((planes.blocks.get(at)?, *planes.nonzero.get(at)?))));
+        }
+        writer.finish(facts, &header)
+    }
+
+    /// As [`baseline`](Self::baseline), of packed coefficients.
+    pub(super) fn packed(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
+        let Some(header) = packed::header(request.encoded) else { return false };
+        let of_header = Request { encoded: header, ..request };
+        let Some(scan) = ready(&mut self.library).and_then(|library| library.start(of_header)) else {
+            return false;
+        };
+        let (blocks, in_mcu) = scan.blocks();
+        let Some(mut reader) = Reader::new(request.encoded, &scan, &blocks[..in_mcu]) else { return false };
+        scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
+    }
+
+    /// Bytes of the coefficients that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.planes.bytes()
+    }
+
+    /// Frees them.
+    pub(super) fn free(&mut self) {
+        self.planes = Planes::default();
+    }
+}
+
+fn ready(library: &mut Option<Library>) -> Option<&mut Library> {
+    if library.is_none() {
+        *library = Library::new();
+    }
+    library.as_mut()
+}
+
+/// The header of a baseline JPEG as a new one of the same coefficients, and its frame.
+fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
+    let mut segments = Segments { rest: encoded.strip_prefix(&[PREFIX, SOI])? };
+    let (mut header, mut frame) = (BaselineHeader::new(), None);
+    loop {
+        let (marker, content, segment) = segments.next()?;
+        match marker {
+            SOS => break,
+            0xC0 | 0xC1 if frame.is_none() => frame = Some(Frame::read(content)?),
+            _ => {}
+        }
+        header.add((marker, content, segment)).then_some(())?;
+    }
+    let frame = frame?;
+    Some((header.finish(&frame), frame))
+}

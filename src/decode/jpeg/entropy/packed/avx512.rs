@@ -1,0 +1,68 @@
+//! Expansion with AVX-512 VBMI: all coefficients of a block at once.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::library::Block;
+use super::super::sequential::NATURAL;
+use super::expand::{Escapes, Expand, Packed};
+
+/// The zigzag index of each coefficient in natural order.
+const ZIGZAG: [u8; 64] = {
+    let (mut zigzag, mut at) = ([0; 64], 0);
+    while at < 64 {
+        zigzag[NATURAL[at] as usize] = at as u8;
+        at += 1;
+    }
+    zigzag
+};
+
+/// The function, if this machine has all that it needs.
+pub(super) fn expand() -> Option<Expand> {
+    let has = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt");
+    fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+        // SAFETY: the function is only handed out where the machine has the features.
+        unsafe { expand_512(packed, block) }
+    }
+    has.then_some(detected)
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+    // SAFETY: 32, 64 and 64 bytes are loaded from arrays of as many.
+    let (nibbles, bytes, zigzag) = unsafe {
+        (
+            _mm256_loadu_si256(packed.nibbles.as_ptr().cast()),
+            _mm512_loadu_si512(packed.bytes.as_ptr().cast()),
+            _mm512_loadu_si512(ZIGZAG.as_ptr().cast()),
+        )
+    };
+    let present: u64 = _bzhi_u64(u64::MAX, packed.bitmap.count_ones());
+    // Each byte as 16 bits, so that its nibbles become one byte each.
+    let wide = _mm512_cvtepu8_epi16(nibbles);
+    let spread = _mm512_or_si512(wide, _mm512_slli_epi16::<4>(wide));
+    let spread = _mm512_and_si512(spread, _mm512_set1_epi8(15));
+    let sign = _mm512_set1_epi8(8);
+    let values = _mm512_sub_epi8(_mm512_xor_si512(spread, sign), sign);
+    let escaped = _mm512_testn_epi8_mask(values, values) & present;
+    let values = _mm512_mask_expand_epi8(values, escaped, bytes);
+    let words = _mm512_testn_epi8_mask(values, values) & escaped;
+    let in_zigzag = _mm512_maskz_expand_epi8(packed.bitmap << 1, values);
+    let natural = _mm512_permutexvar_epi8(zigzag, in_zigzag);
+    let low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(natural));
+    let high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64::<1>(natural));
+    let [first, second] = block.as_chunks_mut::<32>().0 else { unreachable!("two halves of 64") };
+    // SAFETY: 64 bytes are stored to each half of a block, which has 32 coefficients of two bytes.
+    unsafe {
+        _mm512_storeu_si512(first.as_mut_ptr().cast(), low);
+        _mm512_storeu_si512(second.as_mut_ptr().cast(), high);
+    }
+    Escapes { bytes: escaped.count_ones(), words }
+}

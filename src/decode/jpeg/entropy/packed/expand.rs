@@ -1,0 +1,80 @@
+//! The AC coefficients of one packed block, put in their places.
+
+use super::super::library::Block;
+use super::super::sequential::NATURAL;
+
+/// A packed block.
+#[derive(Clone, Copy)]
+pub(super) struct Packed<'a> {
+    /// The AC coefficients that are not zero, from the first one in zigzag order.
+    pub(super) bitmap: u64,
+    /// Their nibbles and bytes, and what follows.
+    pub(super) nibbles: &'a [u8; 32],
+    pub(super) bytes: &'a [u8; 64],
+}
+
+impl Packed<'_> {
+    /// Coefficients that are not zero.
+    pub(super) fn count(&self) -> u32 {
+        self.bitmap.count_ones()
+    }
+}
+
+/// How many bytes a block has, and which of its coefficients that are not zero have words: a bit for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Escapes {
+    pub(super) bytes: u32,
+    pub(super) words: u64,
+}
+
+/// Puts AC coefficients into a block of zeros. Those that have words become zeros, and DC is unspecified.
+pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
+
+/// The fastest way on this machine.
+pub(super) fn fastest() -> Expand {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(fast) = super::avx512::expand().or_else(super::avx2::expand) {
+        return fast;
+    }
+    plain
+}
+
+/// With nothing that some machines lack.
+pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+    let mut escapes = Escapes { bytes: 0, words: 0 };
+    for (place, at) in places(packed.bitmap).zip(0..) {
+        let nibble = packed.nibbles[at / 2] >> (at % 2 * 4) & 15;
+        let mut value = (nibble << 4) as i8 >> 4;
+        if nibble == 0 {
+            value = packed.bytes[escapes.bytes as usize % packed.bytes.len()] as i8;
+            escapes.bytes += 1;
+            escapes.words |= u64::from(value == 0) << at;
+        }
+        block[place] = value.into();
+    }
+    escapes
+}
+
+/// Indices in natural order of the coefficients that are not zero.
+pub(super) fn places(mut bitmap: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let first = (bitmap != 0).then(|| bitmap.trailing_zeros() as usize + 1)?;
+        bitmap &= bitmap - 1;
+        Some(usize::from(NATURAL[first]))
+    })
+}
+
+/// The bytes and the words of a block that is passed over.
+pub(super) fn count(packed: &Packed<'_>) -> (usize, usize) {
+    const FIRSTS: u128 = u128::MAX / 15;
+    let count = packed.count();
+    let [low, high] = [0, 16].map(|at| {
+        let nibbles = u128::from_le_bytes(*packed.nibbles[at..].first_chunk().unwrap_or(&[0; 16]));
+        let any = nibbles | nibbles >> 1 | nibbles >> 2 | nibbles >> 3;
+        !any & FIRSTS
+    });
+    // Nibbles of each half that are the block's.
+    let of = |zeros: u128, count: u32| (zeros & !u128::MAX.checked_shl(4 * count).unwrap_or(0)).count_ones();
+    let bytes = (of(low, count.min(32)) + of(high, count.saturating_sub(32))) as usize;
+    (bytes, packed.bytes.iter().take(bytes).filter(|byte| **byte == 0).count())
+}

@@ -1,0 +1,216 @@
+//! Reads packed coefficients, from the MCU that is needed first in each row.
+
+use super::super::library::{Block, COMPONENTS, Scan};
+use super::expand::{self, Expand, Packed};
+use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
+
+/// The parts of packed coefficients. Those that rows begin anywhere in go on to the end of all.
+struct Parts<'a> {
+    header: &'a [u8],
+    index: &'a [[u8; 4]],
+    blocks: &'a [u8],
+    streams: [&'a [u8]; STREAMS],
+    mcus_per_row: usize,
+    in_mcu: usize,
+}
+
+impl<'a> Parts<'a> {
+    /// `None` if the sizes do not fit together.
+    fn split(packed: &'a [u8]) -> Option<Parts<'a>> {
+        Facts::read(packed)?;
+        let (head, rest) = packed.split_first_chunk::<FACTS>()?;
+        let in_mcu = usize::from(head[MARK.len() + 11]);
+        let numbers = head[MARK.len() + 12..].as_chunks::<4>().0;
+        let numbers: [usize; 7] = std::array::from_fn(|at| u32::from_le_bytes(numbers[at]) as usize);
+        let [header, mcus_per_row, mcu_rows, streams @ ..] = numbers;
+        let in_row = mcus_per_row.checked_mul(in_mcu)?;
+        let (header, rest) = rest.split_at_checked(header)?;
+        let (index, rest) = rest.split_at_checked(mcu_rows.checked_mul(size_of::<[u32; STREAMS]>())?)?;
+        let (blocks, rest) = rest.split_at_checked(mcu_rows.checked_mul(in_row)?)?;
+        let mut from = 0usize;
+        let starts = streams.map(|bytes| {
+            let start = from;
+            from = from.saturating_add(bytes);
+            start
+        });
+        let sound = mcus_per_row > 0 && in_mcu > 0 && rest.len() == from.checked_add(PADDING)?;
+        let streams = starts.map(|start| rest.get(start..).unwrap_or_default());
+        sound.then_some(Parts { header, index: index.as_chunks().0, blocks, streams, mcus_per_row, in_mcu })
+    }
+}
+
+/// The header of the JPEG that has packed coefficients.
+pub(in super::super) fn header(packed: &[u8]) -> Option<&[u8]> {
+    Parts::split(packed).map(|parts| parts.header)
+}
+
+/// Where the next block is.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    /// Blocks before it.
+    block: usize,
+    /// Bytes of each stream before it.
+    bitmaps: usize,
+    nibbles: usize,
+    bytes: usize,
+    words: usize,
+}
+
+/// A place among the MCUs of packed coefficients.
+pub(in super::super) struct Reader<'a> {
+    parts: Parts<'a>,
+    /// The component of each block of an MCU.
+    components: &'a [u8],
+    expand: Expand,
+    /// The next MCU that is asked for.
+    column: usize,
+    row: usize,
+    /// The MCU at which the streams are.
+    read_column: usize,
+    read_row: Option<usize>,
+    place: Place,
+    before: [i16; COMPONENTS],
+    sound: bool,
+}
+
+impl<'a> Reader<'a> {
+    /// `None` if the coefficients are not those of the scan that their header began, with blocks of these components.
+    pub(in super::super) fn new(
+        packed: &'a [u8],
+        scan: &Scan<'_>,
+        components: &'a [u8],
+    ) -> Option<Reader<'a>> {
+        let parts = Parts::split(packed)?;
+        let mcus = parts.mcus_per_row * (parts.index.len() / STREAMS);
+        let fits = (mcus, parts.mcus_per_row) == (scan.mcus(), scan.mcus_per_row());
+        (fits && parts.in_mcu == components.len()).then(|| Reader {
+            parts,
+            components,
+            expand: expand::fastest(),
+            column: 0,
+            row: 0,
+            read_column: 0,
+            read_row: None,
+            place: Place::default(),
+            before: [0; COMPONENTS],
+            sound: true,
+        })
+    }
+
+    /// Reads the next MCU into its blocks, which are zeros, or passes over it.
+    #[inline]
+    pub(in super::super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
+        if let Some(blocks) = blocks {
+            self.sound &= self.mcu(blocks).is_some();
+        }
+        self.column += 1;
+        if self.column == self.parts.mcus_per_row {
+            (self.column, self.row) = (0, self.row + 1);
+        }
+    }
+
+    /// Whether everything that was read was where it should be.
+    pub(in super::super) fn sound(&self) -> bool {
+        self.sound
+    }
+
+    #[inline]
+    fn mcu(&mut self, blocks: &mut [&mut Block]) -> Option<()> {
+        if self.read_row != Some(self.row) {
+            self.begin_row()?;
+        }
+        while self.read_column < self.column {
+            for at in 0..self.components.len() {
+                self.block(at, None)?;
+            }
+            self.read_column += 1;
+        }
+        for (at, block) in blocks.iter_mut().enumerate() {
+            self.block(at, Some(block))?;
+        }
+        self.read_column += 1;
+        Some(())
+    }
+
+    #[cold]
+    fn begin_row(&mut self) -> Option<()> {
+        let index = self.parts.index.get(self.row * STREAMS..)?.first_chunk::<STREAMS>()?;
+        let [bitmaps, nibbles, bytes, words] = index.map(|number| u32::from_le_bytes(number) as usize);
+        let block = self.row * self.parts.mcus_per_row * self.parts.in_mcu;
+        self.place = Place { block, bitmaps, nibbles, bytes, words };
+        (self.read_row, self.read_column, self.before) = (Some(self.row), 0, [0; COMPONENTS]);
+        Some(())
+    }
+
+    /// Reads the block at a place of its MCU, or counts it.
+    #[inline(always)]
+    fn block(&mut self, in_mcu: usize, block: Option<&mut Block>) -> Option<()> {
+        let Parts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
+        let head = *blocks.get(self.place.block)?;
+        self.place.block += 1;
+        let length = head & 15;
+        let difference = match head as i8 >> 4 {
+            BYTE_DC => self.wide_dc()?,
+            nibble => i16::from(nibble),
+        };
+        let component = usize::from(*self.components.get(in_mcu)?) % COMPONENTS;
+        let before = self.before[component].wrapping_add(difference);
+        self.before[component] = before;
+        if length == 0 {
+            if let Some(block) = block {
+                block[0] = before;
+            }
+            return Some(());
+        }
+        let bits = (u64::BITS as u8).checked_sub(length * 8)?;
+        let place = &mut self.place;
+        let bitmap = u64::from_le_bytes(*bitmaps.get(place.bitmaps..)?.first_chunk()?) & (u64::MAX >> bits);
+        // There are 63 AC coefficients.
+        let bitmap = bitmap & (u64::MAX >> 1);
+        let packed = Packed {
+            bitmap,
+            nibbles: nibbles.get(place.nibbles..)?.first_chunk()?,
+            bytes: bytes.get(place.bytes..)?.first_chunk()?,
+        };
+        place.bitmaps += usize::from(length);
+        place.nibbles += packed.count().div_ceil(2) as usize;
+        let Some(block) = block else {
+            let (bytes, words) = expand::count(&packed);
+            place.bytes += bytes;
+            place.words += words * size_of::<i16>();
+            return Some(());
+        };
+        let escapes = (self.expand)(&packed, block);
+        place.bytes += escapes.bytes as usize;
+        block[0] = before;
+        if escapes.words != 0 {
+            self.widen(bitmap, escapes.words, block)?;
+        }
+        Some(())
+    }
+
+    /// A difference of DC that is no nibble.
+    #[inline]
+    fn wide_dc(&mut self) -> Option<i16> {
+        let byte = *self.parts.streams[2].get(self.place.bytes)? as i8;
+        self.place.bytes += 1;
+        if byte == WORD_DC { self.word() } else { Some(byte.into()) }
+    }
+
+    /// Puts words where `which` of the coefficients have them, counted among those that are not zero.
+    #[cold]
+    fn widen(&mut self, bitmap: u64, which: u64, block: &mut Block) -> Option<()> {
+        for at in
+            expand::places(bitmap).zip(0..).filter(|(_, at)| which >> at & 1 == 1).map(|(place, _)| place)
+        {
+            block[at] = self.word()?;
+        }
+        Some(())
+    }
+
+    fn word(&mut self) -> Option<i16> {
+        let bytes = self.parts.streams[3].get(self.place.words..)?.first_chunk()?;
+        self.place.words += size_of::<i16>();
+        Some(i16::from_le_bytes(*bytes))
+    }
+}

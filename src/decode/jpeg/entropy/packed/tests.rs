@@ -1,0 +1,38 @@
+//! Every way to expand must give what plain code gives, and damage must never be more than damage.
+
+use super::expand::{self, Escapes, Expand, Packed};
+use crate::decode::RowKey;
+use crate::decode::draws::Draws;
+
+/// The ways that this machine has.
+fn ways() -> Vec<(&'static str, Expand)> {
+    #[cfg(target_arch = "x86_64")]
+    let ways = [("AVX2", super::avx2::expand()), ("AVX-512", super::avx512::expand())];
+    #[cfg(not(target_arch = "x86_64"))]
+    let ways: [(&str, Option<Expand>); 0] = [];
+    ways.into_iter().filter_map(|(name, way)| Some((name, way?))).collect()
+}
+
+#[test]
+fn all_ways_expand_alike() {
+    let mut draws = Draws::new(RowKey(1));
+    for round in 0..20_000 {
+        let (density, zeros) = (1 + draws.below(64), 1 + draws.below(16));
+        let bitmap = (0..63).fold(0, |bits: u64, at| bits | u64::from(draws.below(64) < density) << at);
+        let mut byte =
+            || if draws.below(16) < zeros { draws.below(16) as u8 } else { draws.below(256) as u8 };
+        let (nibbles, bytes) = (std::array::from_fn(|_| byte()), std::array::from_fn(|_| byte()));
+        let packed = Packed { bitmap, nibbles: &nibbles, bytes: &bytes };
+        let mut plain = [0; 64];
+        let escapes = expand::plain(&packed, &mut plain);
+        let words = escapes.words.count_ones() as usize;
+        assert_eq!(expand::count(&packed), (escapes.bytes as usize, words), "round {round}");
+        for (name, way) in ways() {
+            let mut block = [0; 64];
+            let found: Escapes = way(&packed, &mut block);
+            // DC is put there afterwards.
+            block[0] = 0;
+            assert_eq!((found, block), (escapes, plain), "{name}, round {round}");
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! All coefficients of an image, in blocks, as several scans fill them.
+
+use super::frame::Frame;
+use super::library::Block;
+
+/// The blocks of a component, in rows that are padded to whole MCUs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Grid {
+    /// The first block.
+    pub(super) start: usize,
+    /// Blocks of an MCU, across and down.
+    pub(super) across: usize,
+    pub(super) down: usize,
+    /// Blocks in a padded row.
+    pub(super) stride: usize,
+    /// Blocks that have samples, across and down: those of a scan of this component alone.
+    pub(super) width: usize,
+    pub(super) height: usize,
+}
+
+/// Memory for coefficients, kept from one image to the next.
+#[derive(Default)]
+pub(super) struct Planes {
+    pub(super) grids: Vec<Grid>,
+    pub(super) blocks: Vec<Block>,
+    /// The coefficients of each block that are not zero, but for DC: a bit for each, in zigzag order from the highest.
+    pub(super) nonzero: Vec<u64>,
+    pub(super) mcus_per_row: usize,
+    pub(super) mcu_rows: usize,
+}
+
+impl Planes {
+    /// Zeros for the blocks of a frame.
+    pub(super) fn clear(&mut self, frame: &Frame) {
+        (self.mcus_per_row, self.mcu_rows) = (frame.mcus_per_row(), frame.mcu_rows());
+        self.grids.clear();
+        let mut start = 0;
+        for component in &frame.components {
+            let (across, down) = frame.blocks_of_mcu(component);
+            let stride = self.mcus_per_row * across;
+            let (width, height) = frame.blocks_of(component);
+            self.grids.push(Grid { start, across, down, stride, width, height });
+            start += stride * self.mcu_rows * down;
+        }
+        self.blocks.clear();
+        self.blocks.resize(start, [0; 64]);
+        self.nonzero.clear();
+        self.nonzero.resize(start, 0);
+    }
+
+    /// The blocks of the MCU at a column and row, in the order of a scan of all components.
+    pub(super) fn mcu(&self, column: usize, row: usize) -> impl Iterator<Item = usize> {
+        self.grids.iter().flat_map(move |grid| {
+            (0..grid.down).flat_map(move |y| {
+                let first = grid.start + (row * grid.down + y) * grid.stride + column * grid.across;
+                first..first + grid.across
+            })
+        })
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        (self.blocks.capacity() * size_of::<Block>() + self.nonzero.capacity() * size_of::<u64>()) as u64
+    }
+}
+
+/// A place among the MCUs of an image whose coefficients are all there.
+pub(super) struct PlanesMcus<'a> {
+    planes: &'a Planes,
+    column: usize,
+    row: usize,
+}
+
+impl<'a> PlanesMcus<'a> {
+    pub(super) fn new(planes: &'a Planes) -> PlanesMcus<'a> {
+        PlanesMcus { planes, column: 0, row: 0 }
+    }
+
+    /// Copies the next MCU to its blocks, or skips it.
+    pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
+        if let Some(blocks) = blocks {
+            for (to, from) in blocks.iter_mut().zip(self.planes.mcu(self.column, self.row)) {
+                if let Some(from) = self.planes.blocks.get(from) {
+                    **to = *from;
+                }
+            }
+        }
+        self.column += 1;
+        if self.column == self.planes.mcus_per_row {
+            (self.column, self.row) = (0, self.row + 1);
+        }
+    }
+}

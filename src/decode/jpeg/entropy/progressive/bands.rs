@@ -1,0 +1,174 @@
+//! The AC coefficients of one block in a scan of a progressive JPEG (ITU-T T.81, G.1.2.2 and G.1.2.3).
+//!
+//! Each block has a mask of its coefficients that are not zero, so that a scan that refines finds those that it corrects
+//! and the zeros that it counts without looking at the block, and reads all corrections up to the next code at once.
+
+use super::super::bits::Reader;
+use super::super::library::Block;
+use super::super::sequential::NATURAL;
+use super::tables::{END, FirstTable, RefineTable};
+
+/// Codes read between refills: 4 x 10 bits, or 26 for one that is not in the index and 3 x 10, of 56.
+const CODES: usize = 4;
+/// Bits that are read at once.
+const AT_ONCE: u32 = 56;
+/// Those that are still there after the longest code and its sign or number.
+const AFTER_CODE: u32 = AT_ONCE - 31;
+
+/// The coefficients that a scan has.
+#[derive(Clone, Copy)]
+pub(super) struct Band {
+    /// The first and last, in zigzag order.
+    pub(super) first: u32,
+    pub(super) last: u32,
+    /// The lowest bit that is sent.
+    pub(super) low: u8,
+}
+
+impl Band {
+    /// The bits of the coefficients from `from` on, which is at most the last one.
+    fn from(self, from: u32) -> u64 {
+        (u64::MAX >> from) & (u64::MAX << (63 - self.last))
+    }
+}
+
+/// The bit of a coefficient in the mask of a block: the first one's is the highest, as in the data.
+fn bit(at: u32) -> u64 {
+    1 << 63 >> at
+}
+
+/// Puts the lowest bits of `bits` where `mask` has ones: the instruction PDEP, or the same.
+pub(super) trait Deposit {
+    fn deposit(bits: u64, mask: u64) -> u64;
+}
+
+/// Reads the first bits of a block. Returns how many more blocks end where they begin.
+#[inline(always)]
+pub(super) fn first(
+    bits: &mut Reader<'_>,
+    table: &FirstTable,
+    band: Band,
+    (block, nonzero): (&mut Block, &mut u64),
+) -> u32 {
+    let mut at = band.first - 1;
+    loop {
+        bits.refill();
+        for _ in 0..CODES {
+            let mut entry = table.short(bits.peek());
+            if entry.length == 0 {
+                bits.refill();
+                entry = table.long(bits.peek());
+                bits.head.damaged |= entry.length == 0;
+            }
+            bits.consume(entry.length);
+            at += u32::from(entry.advance);
+            if entry.advance == END {
+                return entry.value as u32 - 1;
+            }
+            if at > band.last || entry.length == 0 {
+                bits.head.damaged = true;
+                return 0;
+            }
+            let value = entry.value << band.low;
+            block[usize::from(NATURAL[at as usize])] = value;
+            *nonzero |= if value != 0 { bit(at) } else { 0 };
+            if at == band.last {
+                // A run of zeros never ends a block.
+                bits.head.damaged |= entry.value == 0;
+                return 0;
+            }
+        }
+    }
+}
+
+/// Refines a block. Returns how many more blocks have only corrections.
+#[inline(always)]
+pub(super) fn refine<D: Deposit>(
+    bits: &mut Reader<'_>,
+    table: &RefineTable,
+    band: Band,
+    (block, nonzero): (&mut Block, &mut u64),
+) -> u32 {
+    let before = *nonzero;
+    let (mut at, mut raised) = (band.first, 0);
+    let run = loop {
+        bits.refill();
+        let mut entry = table.short(bits.peek());
+        if entry.length == 0 {
+            entry = table.long(bits.peek());
+        }
+        bits.consume(entry.length);
+        let left = band.from(at);
+        if entry.advance == END {
+            raised |= corrections::<D>(bits, before & left);
+            break entry.value as u32 - 1;
+        }
+        // The zero that the code is for: it passes over some, counted from the first.
+        let zeros = !before & left;
+        let Some(behind) = zeros.count_ones().checked_sub(entry.advance.into()).filter(|_| entry.length > 0)
+        else {
+            bits.head.damaged = true;
+            break 0;
+        };
+        let next = D::deposit(1 << behind, zeros).leading_zeros();
+        raised |= corrections::<D>(bits, before & left & !(u64::MAX >> next));
+        let value = entry.value << band.low;
+        block[usize::from(NATURAL[next as usize & 63])] = value;
+        *nonzero |= if value != 0 { bit(next) } else { 0 };
+        if next == band.last {
+            bits.head.damaged |= entry.value == 0;
+            break 0;
+        }
+        at = next + 1;
+    };
+    raise(block, raised, band);
+    run
+}
+
+/// Refines a block that has no new coefficients.
+#[inline(always)]
+pub(super) fn correct<D: Deposit>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
+    bits.refill();
+    let raised = corrections::<D>(bits, *nonzero & band.from(band.first));
+    raise(block, raised, band);
+}
+
+/// Whether a block has anything to correct.
+#[inline(always)]
+pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
+    nonzero & band.from(band.first) != 0
+}
+
+/// Reads a bit for each coefficient of `which`; those that have a one are returned.
+#[inline(always)]
+fn corrections<D: Deposit>(bits: &mut Reader<'_>, which: u64) -> u64 {
+    let mut count = which.count_ones();
+    if count > AFTER_CODE {
+        bits.refill();
+    }
+    if count > AT_ONCE {
+        let first = D::deposit(bits.peek() >> (64 - AT_ONCE) << (count - AT_ONCE), which);
+        bits.consume(AT_ONCE as u8);
+        bits.refill();
+        count -= AT_ONCE;
+        let rest = bits.peek() >> (64 - count);
+        bits.consume(count as u8);
+        return first | D::deposit(rest, which);
+    }
+    // Two shifts, since there may be none to read.
+    let read = bits.peek() >> 1 >> (63 - count);
+    bits.consume(count as u8);
+    D::deposit(read, which)
+}
+
+/// Adds the lowest bit of the scan to coefficients, away from zero.
+#[inline(always)]
+fn raise(block: &mut Block, mut which: u64, band: Band) {
+    while which != 0 {
+        let at = which.leading_zeros();
+        which &= !bit(at);
+        let value = &mut block[usize::from(NATURAL[at as usize])];
+        let sign = (*value >> 15) | 1;
+        *value = value.wrapping_add(sign << band.low);
+    }
+}
