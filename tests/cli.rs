@@ -705,7 +705,10 @@ fn what_a_newcomer_gives_by_mistake_is_answered_with_the_next_move() {
             "storage option \"timeout\" is not a duration (write it as in",
         ),
         (format!("bench {dir} --order random"), "[possible values: window, exact, stored]"),
-        (format!("bench {dir} --cache-tier jpeg --cache x --cache-bytes 1"), "auto, rows, resized, pixels"),
+        (
+            format!("bench {dir} --cache-tier jpeg --cache x --cache-bytes 1"),
+            "auto, rows, coefficients, resized, pixels",
+        ),
     ] {
         let said = refused(&line);
         assert!(said.contains(words), "{line}: {said}");
