@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 from . import _forebay
 from .arguments import checked
 from .dataset import Dataset, opened
+from .epoch import BadRow
 from .errors import InvalidError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
@@ -72,8 +73,9 @@ class Mix(Loader):
     It takes the place of a :class:`Loader` everywhere: it is iterated once for each epoch, has a length and a state,
     and goes to ``forebay.torch.batches`` and the other frameworks.
 
-    Each step has its share of every source, rounded to whole rows of each rank, so that no sum over steps is off by a
-    row of each rank. A pass over a source has each of its rows once, in the order that its own loader has in that
+    Each step has its share of every source, rounded to whole rows of each lane, so that no sum over steps is off by a
+    row of each lane. There are as many lanes as ranks unless a source has ``lanes=``; with more, such as 64 lanes and
+    batches of 64, a batch can be of one source alone. A pass over a source has each of its rows once, in the order that its own loader has in that
     epoch. Every epoch begins a new pass over every source.
 
     Parameters
@@ -315,6 +317,31 @@ class Mix(Loader):
         for number, source in enumerate(self.stats().to_dict().get("sources", [])):
             metrics |= dict(numbers(source, f"{prefix}sources/{number}/"))
         return metrics
+
+    def skipped(self, save: str | os.PathLike[str] | None = None) -> list[BadRow]:
+        """Rows that were left out of the epoch that was begun last, as :meth:`Loader.skipped`.
+
+        Parameters
+        ----------
+        save : str or os.PathLike, optional
+            Refused: a row id belongs to the data set of one source, and a list of them would deny rows of another.
+
+        Returns
+        -------
+        list of BadRow
+            The place of each row, and why it was left out.
+
+        Raises
+        ------
+        InvalidError
+            ``save`` is given.
+        """
+        if save is not None:
+            raise InvalidError(
+                "save= is not for a mix: a row id belongs to one of its sources (take file, row group and row of each "
+                "from mix.skipped(), and save them with a loader of that source)"
+            )
+        return super().skipped()
 
     def warm(self, *, share: bool = False, report: Callable[[int, int], object] | None = None) -> dict[str, Any]:
         """Refused: the caches belong to the sources, whose loaders fill them before they are mixed.

@@ -149,7 +149,9 @@ def test_coefficients_give_the_pixels_of_the_files(tmp_path: Path, progressive: 
                     assert ours["id"].tolist() == theirs["id"].tolist()
                     np.testing.assert_array_equal(ours["image"], theirs["image"])
             assert cached.state_dict()["cache_tier"] == "coefficients"
-            assert cached.stats().to_dict()["stages"]["keep"]["items"] == made
+            stats = cached.stats().to_dict()
+            assert stats["stages"]["keep"]["items"] == made
+            assert stats["cache"]["misses"] == stats["cache"]["written"] == made // 8
 
 
 def test_a_tier_is_chosen_when_the_loop_waits_and_resumed(drawn: Path, tmp_path: Path) -> None:

@@ -303,6 +303,23 @@ def test_functions_see_the_rows_of_all_sources(folders: tuple[Path, Path]) -> No
     assert len({draw for *_, draw in found}) == len(found), "each row of each pass has numbers of its own"
 
 
+def test_rows_at_the_same_place_of_two_sources_draw_apart(folders: tuple[Path, Path]) -> None:
+    def drawn(row: fb.Row) -> dict[str, Any]:
+        return {"draw": fb.rng(row).integers(1 << 40)}
+
+    with fb.Mix([(folder, 1) for folder in folders], batch_size=20, transform_rows=drawn) as mix:
+        draws = [int(draw) for batch in mix for draw in batch["draw"]]
+    assert len(set(draws)) == len(draws)
+
+
+def test_bad_rows_of_a_mix_are_no_list_to_deny(folders: tuple[Path, Path], tmp_path: Path) -> None:
+    with mixed(folders) as mix:
+        assert mix.skipped() == []
+        with pytest.raises(fb.InvalidError, match="a row id belongs to one of its sources"):
+            mix.skipped(save=tmp_path / "deny.txt")
+    assert not (tmp_path / "deny.txt").exists()
+
+
 def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path], tmp_path: Path) -> None:
     table = pa.table({"id": pa.array(range(90), pa.int64()), "note": [f"note {row}" for row in range(90)]})
     pq.write_table(table, tmp_path / "c.parquet")

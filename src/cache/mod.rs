@@ -243,6 +243,13 @@ impl DiskCache {
         self.look_up(key, Access::Copied)
     }
 
+    /// As [`get_copy`](Self::get_copy) of rows whose lookup in another form was counted: a second miss is not.
+    pub(crate) fn get_copy_instead(&self, key: &Key) -> Option<Entry> {
+        let found = self.find(key, Access::Copied)?;
+        count(&self.0.counters.hits);
+        Some(found)
+    }
+
     fn look_up(&self, key: &Key, access: Access) -> Option<Entry> {
         let found = self.find(key, access);
         count(if found.is_some() { &self.0.counters.hits } else { &self.0.counters.misses });

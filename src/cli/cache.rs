@@ -118,7 +118,7 @@ fn describe(outcome: &Outcome) -> String {
     if let Some(Report { sound, bytes: whole, rows, damaged, unreadable, parts, strange }) = verified {
         lines.push(format!(
             "verified: {} of {} with {} are whole; {damaged} damaged and removed, {unreadable} unreadable, {} being \
-             written, {} that is no part of a cache",
+             written, {} not part of a cache",
             counted(*sound, "row group"),
             bytes(*whole),
             counted(*rows, "row"),

@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::Foreign;
-use crate::{Deny, Error, ErrorKind, Place, Position, Result, Rewind, RowPlace, source};
+use crate::{Deny, Error, ErrorKind, MixPosition, Place, Position, Result, Rewind, RowPlace, source};
 
 use super::console::Console;
 use super::location::Location;
@@ -119,7 +119,15 @@ fn read_state(file: &Path) -> Result<Position> {
     let here = || Place::file(file.to_string_lossy());
     let text = fs::read_to_string(file).map_err(|error| error.into_error().at(here()))?;
     serde_json::from_str(&text).map_err(|error| {
-        Error::new(ErrorKind::StateMismatch, format!("this is no position of a loader: {error}"))
+        if serde_json::from_str::<MixPosition>(&text).is_ok() {
+            return Error::new(
+                ErrorKind::StateMismatch,
+                "the state of a mix, whose sources it does not name",
+            )
+            .hint("build the mix, and ask it with mix.load_state_dict(...) and mix.which(...)")
+            .at(here());
+        }
+        Error::new(ErrorKind::StateMismatch, format!("not a position of a loader: {error}"))
             .hint("json.dump(loader.state_dict(), file) writes one")
             .at(here())
     })

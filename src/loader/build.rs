@@ -45,7 +45,7 @@ use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::row_set::RowSet;
 use crate::samples::{SampleIndex, Samples};
-use crate::shard::{EpochOrder, Mixing, OrderSpec, Portion, Shard, Shuffle, SkippedRows, Split};
+use crate::shard::{EpochOrder, Mixing, OrderSpec, Portion, Shard, Shuffle, SkippedRows, Split, row_key};
 use crate::source::{Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
@@ -97,6 +97,8 @@ pub struct LoaderBuilder {
     only: Option<Vec<RowId>>,
     /// Whether nothing will be read, so that it does not matter what is delivered.
     plan_only: bool,
+    /// Which source of a mix it is.
+    source: u64,
     /// Among how many sources of a mix the memory of the default window is divided.
     among: u64,
 }
@@ -155,6 +157,7 @@ impl LoaderBuilder {
             numbered: false,
             only: None,
             plan_only: false,
+            source: 0,
             among: 1,
         }
     }
@@ -464,9 +467,9 @@ impl LoaderBuilder {
         &self.dataset
     }
 
-    /// The same as one of so many sources of a mix, with these options.
-    pub(super) fn for_mix(self, spec: LoaderSpec, among: u64) -> Self {
-        LoaderBuilder { spec, among, ..self }
+    /// The same as a source of a mix of so many, with these options.
+    pub(super) fn for_mix(self, spec: LoaderSpec, source: u64, among: u64) -> Self {
+        LoaderBuilder { spec, source, among, ..self }
     }
 
     /// Reads these rows and no others.
@@ -533,7 +536,7 @@ impl LoaderBuilder {
             buffers: BufferPool::new((sizing.ahead + 3) * settled.decoded),
             workspace: Workspace::of_loader(sizing.memory, threads),
             monitor: monitor.clone(),
-            seed: spec.shuffle.seed(),
+            seed: augmentation_seed(spec.shuffle.seed(), this.source),
             lengths: Lengths {
                 columns: lengths.columns,
                 to_longest: lengths.to_longest,
@@ -824,15 +827,17 @@ impl LoaderBuilder {
         }
         let global = self.spec.global_batch();
         if self.spec.drop_last && rows < global {
+            let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
             return Err(Error::invalid(format!(
-                "{rows} rows do not fill one step of {global}, and drop_last drops the rest"
+                "{rows} {noun} do not fill one step of {global}, and drop_last drops the rest"
             ))
             .hint("use smaller batches, or leave out `drop_last`"));
         }
         if rows < u64::from(order.lanes()) {
             let lanes = order.lanes();
+            let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
             return Err(Error::invalid(format!(
-                "{lanes} lanes need at least {lanes} rows; the selection has {rows}"
+                "{lanes} lanes need at least {lanes} {noun}; the selection has {rows}"
             ))
             .hint("use fewer `lanes` or fewer ranks"));
         }
@@ -909,6 +914,12 @@ impl Settled {
         let split = Split { lanes: order.lanes(), global_batch: rows * world, ..self.split };
         sizing.least(&self.fetcher, &self.selected.counts, &order, split)
     }
+}
+
+/// The seed of what is drawn for a row: another one for each source of a mix, or rows at the same place in two of them would
+/// have the same crops.
+fn augmentation_seed(seed: u64, source: u64) -> u64 {
+    if source == 0 { seed } else { row_key(seed, u64::MAX, source) }
 }
 
 /// The record of a loader's activity, with a timeline if there is a file for it.

@@ -125,7 +125,7 @@ impl Sizing {
         let bytes = made_together.saturating_add(rows.saturating_mul(PLACES));
         let least = (1 + BEYOND_QUEUE).saturating_mul(bytes);
         if least >= memory {
-            let fits = (memory / (2 * (1 + BEYOND_QUEUE)) / (bytes / rows).max(1)).max(1);
+            let fits = memory / (2 * (1 + BEYOND_QUEUE)) / (bytes / rows).max(1);
             let cause = format!(
                 "{} batches of {} each do not fit the memory budget of {}",
                 1 + BEYOND_QUEUE,
@@ -133,7 +133,7 @@ impl Sizing {
                 words(memory)
             );
             let enough = words(least.saturating_mul(2));
-            let hint = match fits < rows {
+            let hint = match (1..rows).contains(&fits) {
                 true => format!("`batch_size={fits}` fits, or raise `memory` to {enough}"),
                 false => format!("raise `memory` to {enough}"),
             };

@@ -169,7 +169,7 @@ impl RowCache {
     ) -> Lookup {
         let writer = CacheWriter { guard, behind: self.behind.clone(), pass };
         let stored = self.form.as_ref().map(|_| self.in_form(None).key(store, catalog, projection, group));
-        match stored.and_then(|key| self.cache.get_copy(&key)) {
+        match stored.and_then(|key| self.cache.get_copy_instead(&key)) {
             Some(entry) => Lookup::Hit(Kept::new(entry), Some(writer)),
             None => Lookup::Miss(Some(writer)),
         }

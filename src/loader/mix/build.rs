@@ -243,7 +243,8 @@ impl MixBuilder {
             options.batch_size = spec.batch_size;
             (options.memory, options.threads) = (spec.memory, spec.threads);
             options.shuffle.lanes = lanes.first().copied();
-            let builder = builder.clone().for_mix(options, self.sources.len() as u64).numbered(self.numbered);
+            let (source, among) = (number as u64, self.sources.len() as u64);
+            let builder = builder.clone().for_mix(options, source, among).numbered(self.numbered);
             let builder = builder.of_folders().map_err(in_source)?;
             let (io, store) = builder.data_set().here()?;
             let settled = builder.settle(&io, store).map_err(in_source)?;

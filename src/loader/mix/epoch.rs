@@ -187,7 +187,7 @@ impl MixEpoch {
             let of = &mix.sources[*source];
             mix.delivered[*source].fetch_add(step.batch.num_rows() as u64, Relaxed);
             numbers.extend(step.after.numbers().iter().map(|number| of.first_number + number));
-            keys.extend_from_slice(&step.after.keys(of.loader.spec().shuffle.seed()));
+            keys.extend_from_slice(&step.after.keys(of.loader.inner.collator.seed));
         }
         let batches: Vec<(usize, RecordBatch)> =
             taken.into_iter().map(|(source, step)| (source, step.batch)).collect();

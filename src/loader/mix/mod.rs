@@ -432,13 +432,18 @@ impl Mix {
             let cache = of.fetcher.row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
             (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic(), cache)
         });
-        let Some((catalog, opened, mut traffic, mut cache)) = stats.next() else { return Stats::default() };
+        let Some((catalog, mut opened, mut traffic, mut cache)) = stats.next() else {
+            return Stats::default();
+        };
         // Sources over one data set share its connections.
         let mut counted = vec![catalog];
-        for (catalog, _, more, other) in stats {
+        for (catalog, also_opened, more, other) in stats {
             if !counted.contains(&catalog) {
                 counted.push(catalog);
                 traffic = traffic.and(&more);
+                opened.items += also_opened.items;
+                opened.bytes += also_opened.bytes;
+                opened.working += also_opened.working;
             }
             cache = cache.or(other);
         }
