@@ -685,7 +685,10 @@ class Loader:
     # Life
 
     def close(self) -> None:
-        """Ends the epoch under way and the loader's threads.
+        """Ends the epoch under way and the loader's threads, and closes its files.
+
+        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that wait
+        for storage.
 
         Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
         ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing is
@@ -698,6 +701,7 @@ class Loader:
         if self._processes is not None:
             self._processes.close()
         self._native.close()
+        self._release()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
@@ -707,6 +711,11 @@ class Loader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _release(self) -> None:
+        """Lets go of the data set, unless it is the user's."""
+        if not isinstance(self._arguments["urls"], Dataset):
+            self._dataset._native.release()
 
     def _check_process(self) -> None:
         self._native.check_process()
