@@ -434,7 +434,8 @@ fn an_unknown_or_unreadable_column_is_named() {
     );
     assert_eq!(
         sentence(&["odd"]),
-        "column \"odd\": type Struct(\"x\": non-null Interval(YearMonth)) is not read (leave it out with columns)"
+        "column \"odd\": type Struct(\"x\": non-null Interval(YearMonth)) is not read: its months would be lost \
+         (leave it out with columns, or write it as a number or a duration)"
     );
     assert_eq!(sentence(&["label", "label"]), "column \"label\" is selected twice");
     assert!(catalog.project_all().is_err() && catalog.project(&["label"]).is_ok());

@@ -61,9 +61,28 @@ pub(super) fn refusal(field: &Field) -> Option<Error> {
 fn unread(field: &Field) -> Error {
     let full = field.data_type().to_string();
     let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
-    Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
-        .at(Place::default().column(field.name().as_str()))
-        .hint("leave it out with `columns`")
+    let error = match holds_intervals(field.data_type()) {
+        true => {
+            Error::new(ErrorKind::Unsupported, format!("type {shown} is not read: its months would be lost"))
+                .hint("leave it out with `columns`, or write it as a number or a duration")
+        }
+        false => Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
+            .hint("leave it out with `columns`"),
+    };
+    error.at(Place::default().column(field.name().as_str()))
+}
+
+/// Whether an interval is in it: months, days and milliseconds, of which the Parquet crate drops the first.
+fn holds_intervals(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_intervals(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
+        _ => false,
+    }
 }
 
 /// A type without what structures and maps consist of: "List(Struct of 3)".

@@ -103,6 +103,7 @@ impl CategoryCounts {
                 (Counts::Numbers(each), Item::Unsigned(value)) => {
                     let value = i64::try_from(value).map_err(|_| {
                         Error::invalid(format!("{value} is beyond 2^63 - 1, the largest category"))
+                            .hint("use a hash")
                     })?;
                     *each.entry(value).or_default() += 1;
                 }
