@@ -170,8 +170,8 @@ class Schema:
     >>> import forebay as fb
     >>> fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 48)}).schema
     image: uint8[32, 48, 3] not null
-    label: Int64
-    id: Int64
+    label: int64
+    id: int64
     """
 
     @property

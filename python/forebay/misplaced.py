@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-__all__ = ["without_those_of_a_data_loader"]
+__all__: list[str] = []
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -58,7 +58,7 @@ def test_a_batch_is_a_mapping(batch: fb.Batch, table: pa.Table) -> None:
     assert dict(batch.items())["f32"] is batch["f32"]
     assert next(iter(batch.values())) is batch["id"]
     assert batch.num_rows == ROWS
-    assert repr(batch).startswith(f"<forebay.Batch of {ROWS} rows: id: Int64")
+    assert repr(batch).startswith(f"<forebay.Batch of {ROWS} rows: id: int64")
 
 
 def test_an_unknown_column_is_a_key_error_with_a_hint(batch: fb.Batch) -> None:
@@ -158,7 +158,7 @@ def test_arrow_takes_batches_columns_and_schemas(batch: fb.Batch, table: pa.Tabl
         schema = pa.schema(loader.schema)
         assert schema.names == table.column_names == loader.schema.names
         assert schema == arrow.schema
-        assert "id: Int64" in repr(loader.schema)
+        assert "id: int64" in repr(loader.schema)
         assert loader.schema == batch.schema
     # An unconsumed capsule is freed too.
     batch.__arrow_c_array__()
@@ -197,7 +197,7 @@ def test_a_column_is_an_array(batch: fb.Batch) -> None:
     assert len(column) == ROWS
     assert column.name == "f32"
     assert column.null_count == 0
-    assert repr(column) == f'<forebay.Column "f32": Float32, {ROWS} rows>'
+    assert repr(column) == f'<forebay.Column "f32": float32, {ROWS} rows>'
 
 
 def test_torch_takes_every_number_without_a_warning(batch: fb.Batch) -> None:
@@ -323,3 +323,20 @@ def test_a_fill_that_its_column_does_not_hold_is_refused_with_all_its_digits(tmp
     pq.write_table(pa.table({"x": pa.array([1, None], kind)}), tmp_path / "a.parquet")
     with pytest.raises(fb.InvalidError, match='"x": fill_null value 9007199254740993 is not a value of type'):
         fb.Loader(tmp_path, fill_null={"x": (1 << 53) + 1})
+
+
+def test_libraries_read_a_batch_by_the_calls_that_the_documentation_names(tmp_path: Path) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    lists = pa.array([[1], None, [2, 3]], pa.list_(pa.int64()))
+    stored = pa.table({"id": [1, None, 3], "lists": lists, "text": ["a", None, "b"]})
+    pq.write_table(stored, tmp_path / "a.parquet")
+    with fb.Loader(tmp_path, batch_size=3, shuffle=None) as loader:
+        batch = next(iter(loader))
+    want = stored.to_pylist()
+    assert pa.table(batch).to_pylist() == pa.record_batch(batch).to_pylist() == batch.to_arrow().to_pylist() == want
+    assert polars.from_arrow(batch.to_arrow()).to_dicts() == want
+    assert polars.from_arrow(batch).struct.unnest().to_dicts() == want
+    with pytest.raises(fb.NullError):
+        polars.DataFrame(batch)
+    if hasattr(pandas.DataFrame, "from_arrow"):
+        assert pandas.DataFrame.from_arrow(batch)["text"].isna().tolist() == [False, True, False]

@@ -263,7 +263,7 @@ def test_a_vocabulary_leaves_out_nulls_or_counts_them_as_a_value(tmp_path: Path)
     pq.write_table(lists, tmp_path / "lists.parquet")
     assert fb.Vocabulary.of(tmp_path / "lists.parquet", column="tags").values == ("b", "a")
     assert fb.Vocabulary.of(tmp_path / "lists.parquet", column="ids").values == (3, 1)
-    with pytest.raises(fb.InvalidError, match='"float": holds Float64, which has no categories'):
+    with pytest.raises(fb.InvalidError, match='"float": holds float64, which has no categories'):
         fb.Vocabulary.of(tmp_path / "a.parquet", column="float")
     with pytest.raises(fb.UnknownColumnError):
         fb.Vocabulary.of(tmp_path / "a.parquet", column="txt")
@@ -322,7 +322,7 @@ def test_a_loader_keeps_its_encodings(data: Path) -> None:
         again.close()
     for wrong, said in (
         ({"text": ["Paris"]}, "must be a forebay.Vocabulary or a forebay.Hash, got list"),
-        ({"i64": fb.Vocabulary(["a"])}, "holds Int64, and the vocabulary has texts"),
+        ({"i64": fb.Vocabulary(["a"])}, "holds int64, and the vocabulary has texts"),
         ({"id": fb.Hash(3)}, "not among the columns to read"),
     ):
         with pytest.raises(fb.InvalidError, match=said):

@@ -254,7 +254,7 @@ def test_a_null_that_an_array_cannot_hold_is_named(tmp_path: Path) -> None:
     with fb.Loader(tmp_path, batch_size=4, columns=["numbers"], on_bad_row=skip, drop_last=False) as loader:
         assert next(iter(loader))["numbers"]["x"].tolist() == [1, 4]
         assert [row.row for row in loader.skipped()] == [1, 2]
-    with pytest.raises(fb.InvalidError, match="fill_null value 0 is not a value of type Struct"):
+    with pytest.raises(fb.InvalidError, match="fill_null value 0 is not a value of type struct"):
         fb.Loader(tmp_path, batch_size=4, columns=["numbers"], fill_null={"numbers": 0.0})
 
 
@@ -318,7 +318,7 @@ def test_intervals_are_refused_by_name_with_the_reason(tmp_path: Path) -> None:
     duckdb = pytest.importorskip("duckdb")
     path = tmp_path / "a.parquet"
     duckdb.sql(f"COPY (SELECT i, INTERVAL (i) MONTH AS span FROM range(5) t(i)) TO '{path}' (FORMAT parquet)")
-    with pytest.raises(fb.UnsupportedError, match='"span": type .* is not read: its months would be lost .*columns=') as caught:
+    with pytest.raises(fb.UnsupportedError, match='"span": type .* is not read: the months of intervals would be lost .*columns=') as caught:
         fb.Loader(path)
     assert caught.value.column == "span"
     with fb.Loader(path, columns=["i"], batch_size=5) as loader:

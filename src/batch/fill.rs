@@ -9,6 +9,7 @@ use crate::arrow::array::ArrayRef;
 use crate::arrow::datatypes::DataType;
 
 use super::fixed::{self, Number};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, Result};
 
 /// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
@@ -84,7 +85,9 @@ impl fmt::Display for Fill {
 impl Fill {
     /// Refuses a fill that is not a value of `data_type`.
     pub(crate) fn check(&self, data_type: &DataType) -> Result<()> {
-        let unfit = || Error::invalid(format!("fill_null value {self} is not a value of type {data_type}"));
+        let unfit = || {
+            Error::invalid(format!("fill_null value {self} is not a value of type {}", TypeName(data_type)))
+        };
         match (data_type, self) {
             (DataType::Utf8View, Fill::Text(_)) | (DataType::BinaryView, Fill::Bytes(_)) => Ok(()),
             (DataType::Utf8View, _) => Err(unfit().hint("give a text")),

@@ -8,6 +8,7 @@ use super::Selection;
 use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// A number that is given for a column: an integer, or the nearest float64.
@@ -180,7 +181,8 @@ pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Res
 /// # Errors
 /// The type is none of these, or `value` is not one of its values.
 pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
-    let unfit = || Error::invalid(format!("fill_null value {value} is not a value of type {data_type}"));
+    let unfit =
+        || Error::invalid(format!("fill_null value {value} is not a value of type {}", TypeName(data_type)));
     let integer = |low: i128, high: i128| match value.whole() {
         // Two's complement.
         Some(whole) if (low..=high).contains(&whole) => Ok(whole as u64),
@@ -211,7 +213,8 @@ pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
         DataType::UInt32 => integer(0, u32::MAX.into()),
         DataType::UInt64 => integer(0, u64::MAX.into()),
         other => Err(Error::invalid(format!(
-            "fill_null takes numbers, booleans, times, text, binary and lists of fixed width, not {other}"
+            "fill_null takes numbers, booleans, times, text, binary and lists of fixed width, not {}",
+            TypeName(other)
         ))),
     }
 }

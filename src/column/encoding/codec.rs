@@ -14,6 +14,7 @@ use crate::arrow::array::{
 };
 use crate::arrow::buffer::OffsetBuffer;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Number, Selection};
 use crate::column::{ColumnCodec, GatheredRows, Noun};
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -60,7 +61,7 @@ impl Coder {
             Categories::Numbers(_) => stored.is_integer(),
         };
         if !fits {
-            let cause = format!("holds {stored}, and the vocabulary has {}", values.kind());
+            let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
         Ok(Coder::Vocabulary { places: Places::of(values)?, unknown: vocabulary.unknown() })
@@ -94,7 +95,7 @@ impl EncodeCodec {
             _ => (Rows::Values, stored),
         };
         if !Items::are_in(values) {
-            return Err(Error::invalid(format!("holds {stored}, not values to encode"))
+            return Err(Error::invalid(format!("holds {}, not values to encode", TypeName(stored)))
                 .hint("texts, binary values and integers are encoded, and lists of these"));
         }
         let coder = Coder::new(encoding, values)?;
