@@ -5,6 +5,8 @@
 //! Arrow, casts, comparisons and regular expressions among it, which is half a minute of everybody's build and is not
 //! needed here; a program that wants it depends on `arrow` beside this library, and passes its batches on as they are.
 
+#[doc(hidden)]
+pub mod names;
 pub(crate) mod nested;
 pub(crate) mod widen;
 

@@ -24,7 +24,7 @@ use crate::arrow::nested::with_fields;
 pub(crate) use bytes::value as view_bytes;
 pub use fill::Fill;
 pub(crate) use fill::fill;
-pub(crate) use fixed::value_bytes;
+pub(crate) use fixed::{Number, value_bytes};
 pub(crate) use lists::{StoredList, stored_lists};
 pub use nulls::{needs_values, null_rows};
 pub use selection::{Run, Selection};
@@ -97,7 +97,7 @@ fn booleans(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) 
     let values = selection.bits(&values);
     let nulls = selection.nulls(sources);
     let filled = match (&nulls, fill.and_then(Fill::number)) {
-        (Some(present), Some(0.0)) => &values & present.inner(),
+        (Some(present), Some(number)) if number.whole() == Some(0) => &values & present.inner(),
         (Some(present), Some(_)) => &values | &!present.inner(),
         _ => return Ok(Arc::new(BooleanArray::new(values, nulls))),
     };
@@ -349,6 +349,41 @@ mod tests {
         let filled = gather(&[&cells], &selection(), Some(&Fill::Number(255.0))).unwrap();
         assert_eq!(filled.as_fixed_size_binary().value_data(), [255, 255, 5, 6]);
         assert_eq!(filled.null_count(), 0);
+    }
+
+    #[test]
+    fn integers_that_no_float_holds_fill_exactly() {
+        let signed: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
+        let selection = || Selection::new(vec![(0, 1), (0, 2)]);
+        let fill = |column: &ArrayRef, value: &Fill| gather(&[column], &selection(), Some(value));
+        for value in [(1 << 53) + 1, i64::MAX, -(1 << 53) - 1] {
+            let filled = fill(&signed, &value.into()).unwrap();
+            assert_eq!(filled.as_primitive::<types::Int64Type>().value(0), value);
+        }
+        let unsigned: ArrayRef = Arc::new(UInt64Array::from(vec![Some(1), None, Some(3)]));
+        let filled = fill(&unsigned, &(u64::MAX - 1).into()).unwrap();
+        assert_eq!(filled.as_primitive::<types::UInt64Type>().value(0), u64::MAX - 1);
+        let refused = [
+            (unsigned.clone(), Fill::from(-1)),
+            (unsigned, Fill::Integer(1 << 64)),
+            (signed, Fill::from(1u64 << 63)),
+            (
+                Arc::new(Float64Array::from(vec![None, Some(0.5), None])) as ArrayRef,
+                Fill::from((1i64 << 53) + 1),
+            ),
+        ];
+        for (column, value) in refused {
+            let error = value.check(column.data_type()).unwrap_err().to_string();
+            assert!(error.contains(&format!("fill_null value {value} is not")), "{error}");
+            assert!(fill(&column, &value).is_err());
+        }
+        // Equal fills are equal however they are written.
+        assert_eq!((Fill::from(7), Fill::from(7u64)), (Fill::from(7.0), Fill::from(7.0)));
+        let written = serde_json::to_string(&[Fill::from(u64::MAX), Fill::from(i64::MIN + 1), Fill::from(7)]);
+        let written = written.unwrap();
+        assert_eq!(written, "[18446744073709551615,-9223372036854775807,7.0]");
+        let read: Vec<Fill> = serde_json::from_str(&written).unwrap();
+        assert_eq!(read, [Fill::from(u64::MAX), Fill::from(i64::MIN + 1), Fill::from(7)]);
     }
 
     #[test]

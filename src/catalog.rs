@@ -23,6 +23,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
+use crate::arrow::names::TypeName;
 use crate::arrow::widen::widest;
 use crate::error::{Error, ErrorKind, Place, Result, nearest};
 use crate::row_set::RowSet;
@@ -477,7 +478,7 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
                     return Err(differs(
                         field.name(),
                         "no such column".into(),
-                        field.data_type().to_string(),
+                        TypeName(field.data_type()).to_string(),
                     ));
                 }
                 index.insert(field.name(), fields.len());
@@ -488,8 +489,8 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
                 let types = types.entry(at).or_insert_with(|| vec![fields[at].data_type().clone()]);
                 types.push(field.data_type().clone());
                 let Some(wider) = widest(types).filter(|_| merges) else {
-                    let want = fields[at].data_type().to_string();
-                    return Err(differs(field.name(), want, field.data_type().to_string()));
+                    let want = TypeName(fields[at].data_type()).to_string();
+                    return Err(differs(field.name(), want, TypeName(field.data_type()).to_string()));
                 };
                 let nullable = fields[at].is_nullable() || field.is_nullable();
                 fields[at] = fields[at].clone().with_data_type(wider).with_nullable(nullable);
@@ -503,7 +504,11 @@ pub(crate) fn unify(files: &[(Arc<str>, SchemaRef)], differences: Differences) -
                 field.set_nullable(true);
             }
         } else if let Some(absent) = fields.iter().find(|field| is_absent(field)) {
-            return Err(differs(absent.name(), absent.data_type().to_string(), "no such column".into()));
+            return Err(differs(
+                absent.name(),
+                TypeName(absent.data_type()).to_string(),
+                "no such column".into(),
+            ));
         }
     }
     Ok(Arc::new(Schema::new_with_metadata(fields, first.metadata().clone())))

@@ -395,8 +395,8 @@ fn files_may_differ_in_order_nullability_and_width_of_strings_and_in_nothing_els
 
     let narrow: ArrayRef = Arc::new(Int32Array::from(vec![1, 2]));
     for (columns, sentence) in [
-        (vec![("n", narrow), ("s", text.clone())], "column \"n\": want Int64 as in"),
-        (vec![("n", ints.clone())], "column \"s\": want Utf8View as in"),
+        (vec![("n", narrow), ("s", text.clone())], "column \"n\": want int64 as in"),
+        (vec![("n", ints.clone())], "column \"s\": want string as in"),
         (
             vec![("n", ints.clone()), ("s", text.clone()), ("t", text.clone())],
             "column \"t\": want no such column",
@@ -434,7 +434,8 @@ fn an_unknown_or_unreadable_column_is_named() {
     );
     assert_eq!(
         sentence(&["odd"]),
-        "column \"odd\": type Struct(\"x\": non-null Interval(YearMonth)) is not read (leave it out with columns)"
+        "column \"odd\": type struct<x: interval of months> is not read: the months of intervals would be lost \
+         (leave it out with columns, or write it as a number or a duration)"
     );
     assert_eq!(sentence(&["label", "label"]), "column \"label\" is selected twice");
     assert!(catalog.project_all().is_err() && catalog.project(&["label"]).is_ok());
@@ -459,11 +460,15 @@ fn all_columns_that_are_not_read_are_named_at_once_and_in_short() {
     let error = catalog.project_all().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let sentence = error.to_string();
-    assert!(sentence.starts_with("30 columns are of types that are not read: \"wide_0\" (Struct of 400), "));
+    assert!(sentence.starts_with("30 columns are of types that are not read: \"wide_0\" (struct of 400), "));
     assert!(sentence.ends_with(" and 10 more (leave them out with columns)"), "{sentence}");
     assert!(sentence.len() < 1000, "{} characters", sentence.len());
     let one = catalog.project(&["label", "wide_3"]).unwrap_err().to_string();
-    assert_eq!(one, "column \"wide_3\": type Struct of 400 is not read (leave it out with columns)");
+    assert_eq!(
+        one,
+        "column \"wide_3\": type struct of 400 is not read: the months of intervals would be lost \
+         (leave it out with columns, or write it as a number or a duration)"
+    );
     assert_eq!(catalog.refused().len(), 30);
 }
 
@@ -821,7 +826,7 @@ fn a_filter_that_cannot_work_is_refused_and_a_filter_survives_json() {
     assert_eq!(refusal("lable", Op::Eq, 1i64.into()).kind(), ErrorKind::UnknownColumn);
     assert_eq!(
         refusal("label", Op::Eq, "1".into()).to_string(),
-        "column \"label\": the column has type Int64, which a filter cannot compare with \"1\" \
+        "column \"label\": the column has type int64, which a filter cannot compare with \"1\" \
          (filters compare booleans, numbers, texts, binary, dates and times)"
     );
     for (op, value) in [

@@ -202,7 +202,7 @@ fn names_from_a_file_do_not_reach_the_terminal_as_they_are() {
         let (status, _, err) = run(verb, &["--columns", "ida"]);
         assert!(status == Some(2) && err.contains("\\u{202e}"), "{err}");
         let (status, _, err) = run(verb, &[]);
-        assert!(status == Some(2) && err.contains("with --columns)"), "{err}");
+        assert!(status == Some(2) && err.contains("(leave it out with --columns"), "{err}");
     }
 }
 
@@ -214,9 +214,9 @@ fn inspect_names_the_columns_that_a_loader_refuses() {
     let refused = report["refused"].as_array().unwrap();
     assert_eq!(refused.len(), 1, "{report}");
     assert_eq!(refused[0]["column"], "odd\u{2066}");
-    assert!(refused[0]["why"].as_str().unwrap().ends_with("is not read"), "{report}");
+    assert!(refused[0]["why"].as_str().unwrap().contains("is not read"), "{report}");
     let people = succeed(&format!("inspect {}", temp.path().display()));
-    assert!(people.contains("odd\\u{2066}") && people.contains("(leave it out with --columns)"), "{people}");
+    assert!(people.contains("odd\\u{2066}") && people.contains("(leave it out with --columns"), "{people}");
     let (_temp, dir) = pictures();
     assert!(!succeed(&format!("inspect {}", dir.display())).contains("Refused"));
 }

@@ -228,7 +228,7 @@ fn what_can_never_work_is_refused_before_anything_is_read() {
         (build("runs", unfit(&[2, 0], DataType::UInt8)), "a decoder of shape [2, 0]"),
         (build("runs", unfit(&[2], DataType::Utf8)), "a decoder of Utf8 values"),
         (build("runs", unfit(&[1 << 20, 1 << 20], DataType::UInt8)), "has more than 2^31 values"),
-        (build("id", Arc::new(RunLength)), "column \"id\": holds Int64, not cells to decode"),
+        (build("id", Arc::new(RunLength)), "column \"id\": holds int64, not cells to decode"),
         (build("text", Arc::new(RunLength)), "not among the columns to read"),
         (runs().fill_null("runs", vec![0]), "fill_null gives a value for cells to decode, which have none"),
         (runs().decode("runs", Image::resize(2, 2)), "two options say how the column is delivered"),

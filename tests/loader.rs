@@ -266,7 +266,7 @@ fn wrong_requests_get_one_clear_sentence() {
         (loader(&dir).fill_null("id", 0.5).build(), ErrorKind::Invalid, "0.5 is not a value"),
         (loader(&dir).fill_null("name", 0.0).build(), ErrorKind::Invalid, "give a text"),
         (loader(&dir).fill_null("blob", "x").build(), ErrorKind::Invalid, "give bytes"),
-        (loader(&dir).fill_null("id", "x").build(), ErrorKind::Invalid, "\"x\" is not a value of type Int64"),
+        (loader(&dir).fill_null("id", "x").build(), ErrorKind::Invalid, "\"x\" is not a value of type int64"),
         (
             loader(&dir).decode("blob", Image::resize(8, 8)).fill_null("blob", vec![0]).build(),
             ErrorKind::Invalid,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from typing import Any
@@ -215,7 +214,7 @@ def _kind(value: Any) -> str:
     return "None" if value is None else type(value).__qualname__
 
 
-def _filler(name: str, value: Any) -> float | str | bytes:
+def _filler(name: str, value: Any) -> int | float | str | bytes:
     if hasattr(value, "item") and getattr(value, "shape", None) == ():  # a numpy scalar
         value = value.item()
     if isinstance(value, (str, bytes)):
@@ -225,10 +224,9 @@ def _filler(name: str, value: Any) -> float | str | bytes:
             f"fill_null[{name!r}] must be a number, str or bytes, got {value!r} "
             "(for times, pass a number in the column's unit)"
         )
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    if isinstance(value, int) and (math.isinf(number) or int(number) != value):
-        raise InvalidError(f"fill_null[{name!r}] has more digits than a float64 holds, got {given(value)}")
-    return number
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 64:
+            raise InvalidError(f"fill_null[{name!r}] must be from -2**63 to 2**64 - 1 as an int, got {given(value)}")
+        # Exact, where a float would not be.
+        return int(value)
+    return float(value)

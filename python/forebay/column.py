@@ -34,7 +34,7 @@ class Column(_forebay.Column):
     >>> import numpy as np
     >>> column = fb.Dataset("data/train/").sample(4).column("label")
     >>> column
-    <forebay.Column "label": Int64, 4 rows>
+    <forebay.Column "label": int64, 4 rows>
     >>> np.from_dlpack(column)
     array([0, 1, 2, 3])
     """

@@ -11,6 +11,7 @@ import numpy as np
 
 from ._forebay import CategoryCounts
 from .errors import InvalidError
+from .sizes import given
 from .values import named, whole
 
 if TYPE_CHECKING:
@@ -72,7 +73,10 @@ class Vocabulary:
             raise InvalidError(f"values must differ, got {twice!r} twice")
         for value in values:
             if isinstance(value, int) and not -(1 << 63) <= value < 1 << 63:
-                raise InvalidError(f"values must fit 64 bits, got {value}")
+                raise InvalidError(
+                    f"values must be from -2**63 to 2**63 - 1, got {given(value)} "
+                    "(for larger ones use forebay.Hash, or unknown=\"code\")"
+                )
         object.__setattr__(self, "values", values)
         named(self.unknown, "unknown", _UNKNOWN)
 

@@ -154,10 +154,11 @@ class Loader:
         Types of the keys of folders, as :class:`Dataset`. Not with one.
     on_bad_row : {"raise"} or Skip, default "raise"
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
-    fill_null : mapping from str to float, str or bytes, optional
+    fill_null : mapping from str to int, float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length. For a column of lists it replaces each
-        null inside; a list that is null becomes empty or, where all have as many numbers, a list of that value.
+        times (in the column's own unit) and each byte of binary of fixed length; an int is exact in columns of integers
+        and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
+        have as many numbers, a list of that value.
     null_mask : iterable of str, optional
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:
         False where one is null. The array has the value of ``fill_null`` there, or else 0, ``""`` or ``b""``. For numbers,
@@ -685,7 +686,10 @@ class Loader:
     # Life
 
     def close(self) -> None:
-        """Ends the epoch under way and the loader's threads.
+        """Ends the epoch under way and the loader's threads, and closes its files.
+
+        The threads end when what they are at is done. A :class:`Dataset` that was given keeps its own: the two that wait
+        for storage.
 
         Iterating raises :class:`ClosedError` from then on. What is known without reading rows stays: the length,
         ``schema``, ``plan``, ``stats`` and ``state_dict``. A ``with`` statement closes the loader at its end. Nothing is
@@ -698,6 +702,7 @@ class Loader:
         if self._processes is not None:
             self._processes.close()
         self._native.close()
+        self._release()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()
         if warning is not None:
             warnings.warn(warning, RuntimeWarning, stacklevel=2)
@@ -707,6 +712,11 @@ class Loader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _release(self) -> None:
+        """Lets go of the data set, unless it is the user's."""
+        if not isinstance(self._arguments["urls"], Dataset):
+            self._dataset._native.release()
 
     def _check_process(self) -> None:
         self._native.check_process()

@@ -387,6 +387,11 @@ class Mix(Loader):
         state: MixStateDict = json.loads(self._native.position())
         return state
 
+    def _release(self) -> None:
+        for dataset, (arguments, _) in zip(self._datasets, self._arguments["sources"], strict=True):
+            if not isinstance(arguments["urls"], Dataset):
+                dataset._native.release()
+
     def __reduce__(self) -> tuple[Any, ...]:
         carried = []
         for dataset, (arguments, weight) in zip(self._datasets, self._arguments["sources"], strict=True):

@@ -24,6 +24,7 @@ from ._forebay import Image
 from .adapters import Batches, check_loader, columns
 from .errors import InvalidError
 from .frameworks import missing
+from .misplaced import without_those_of_a_data_loader
 from .ragged import Ragged
 from .values import whole
 
@@ -42,6 +43,7 @@ __all__ = ["batches", "dataset", "tensors"]
 Move = Callable[[torch.Tensor], torch.Tensor]
 
 
+@without_those_of_a_data_loader
 def batches(
     train: Loader,
     *,

@@ -60,6 +60,11 @@ impl Dataset {
         self.locations.clone()
     }
 
+    /// Ends the threads of a data set that a loader opened for itself, once the loader has ended.
+    fn release(&self) {
+        self.dataset.release();
+    }
+
     /// Rows of all files.
     fn rows(&self) -> u64 {
         self.dataset.catalog().rows()

@@ -6,6 +6,7 @@ use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{
     DataType, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type, Field,
 };
+use forebay::arrow::names::TypeName;
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
@@ -160,10 +161,12 @@ fn decimals<'py>(py: Python<'py>, rows: impl Iterator<Item = String>) -> PyResul
 /// The values of a dictionary that are numbers or times, whatever value is under a null.
 fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let Some(Dense { buffer, shape, element }) = dense::dense(field, column.as_ref()) else {
-        let error =
-            Error::new(ErrorKind::Unsupported, format!("type {} has no numpy array", column.data_type()))
-                .at(Place::default().column(field.name().as_str()))
-                .hint("read it through Arrow: pyarrow.record_batch(batch)");
+        let error = Error::new(
+            ErrorKind::Unsupported,
+            format!("type {} has no numpy array", TypeName(column.data_type())),
+        )
+        .at(Place::default().column(field.name().as_str()))
+        .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));
     };
     let array = numpy::asarray(py, Memory::new(Dense { buffer, shape, element }))?;

@@ -2,6 +2,7 @@
 
 use forebay::TextFormat;
 use forebay::arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use forebay::arrow::names::TypeName;
 use forebay::internals::error::escaped;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
@@ -16,8 +17,8 @@ use crate::{capsule, dense};
 /// >>> import forebay as fb
 /// >>> fb.Loader("data/train/", decode={"image": fb.Image.resize(32, 48)}).schema
 /// image: uint8[32, 48, 3] not null
-/// label: Int64
-/// id: Int64
+/// label: int64
+/// id: int64
 #[pyclass(frozen, module = "forebay", name = "Schema")]
 pub(crate) struct Schema {
     schema: SchemaRef,
@@ -111,18 +112,18 @@ fn layout(field: &FieldRef) -> (&'static str, Option<&'static str>, Vec<Option<u
     }
 }
 
-/// The type in words: Arrow's name, or element type and shape of a tensor. Control characters in names are escaped.
+/// The type in words: its name, or element type and shape of a tensor. Control characters in names are escaped.
 pub(crate) fn describe(field: &FieldRef) -> String {
     let nullable = if field.is_nullable() { "" } else { " not null" };
     let described = match dense::layout(field) {
         Some((Element::BFloat16, shape)) => format!("bfloat16[{}]{nullable}", sides(&shape)),
         Some((_, shape)) if !shape.is_empty() => match field.data_type() {
             DataType::FixedSizeList(item, _) | DataType::LargeList(item) => {
-                format!("{}[{}]{nullable}", item.data_type().to_string().to_lowercase(), sides(&shape))
+                format!("{}[{}]{nullable}", TypeName(item.data_type()), sides(&shape))
             }
-            other => format!("{other}{nullable}"),
+            other => format!("{}{nullable}", TypeName(other)),
         },
-        _ => format!("{}{nullable}", field.data_type()),
+        _ => format!("{}{nullable}", TypeName(field.data_type())),
     };
     escaped(&described).into_owned()
 }

@@ -134,3 +134,19 @@ def test_text_and_binary_are_filled_by_their_own_kind(tmp_path: Path) -> None:
     for fill in ({"s": 0}, {"s": b""}, {"b": ""}, {"b": 0.0}):
         with pytest.raises(fb.InvalidError, match=r"fill_null|is not a value"):
             fb.Loader(tmp_path, fill_null=fill)  # type: ignore[arg-type]
+
+
+def test_a_page_whose_kind_was_changed_to_an_index_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    table = pa.table({"x": pa.array(range(100), pa.int64())})
+    pq.write_table(table, path, row_group_size=50, use_dictionary=False, compression="none")
+    chunk = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    stored = bytearray(path.read_bytes())
+    # The first field of a page's header is its kind: a data page is 0, an index 1, as zigzag.
+    assert stored[chunk.data_page_offset : chunk.data_page_offset + 2] == b"\x15\x00"
+    stored[chunk.data_page_offset + 1] = 2
+    path.write_bytes(stored)
+    with fb.Loader(path, batch_size=10) as loader, pytest.raises(fb.CorruptError, match="row group 0.*index"):
+        list(loader)
+    with fb.Loader(path, batch_size=10, on_bad_row=fb.Skip(at_most=50)) as loader:
+        assert sorted(row for batch in loader for row in batch["x"].tolist()) == list(range(50, 100))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections.abc
 import datetime
 import gc
+import pickle
 import sys
 import warnings
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_a_batch_is_a_mapping(batch: fb.Batch, table: pa.Table) -> None:
     assert dict(batch.items())["f32"] is batch["f32"]
     assert next(iter(batch.values())) is batch["id"]
     assert batch.num_rows == ROWS
-    assert repr(batch).startswith(f"<forebay.Batch of {ROWS} rows: id: Int64")
+    assert repr(batch).startswith(f"<forebay.Batch of {ROWS} rows: id: int64")
 
 
 def test_an_unknown_column_is_a_key_error_with_a_hint(batch: fb.Batch) -> None:
@@ -157,7 +158,7 @@ def test_arrow_takes_batches_columns_and_schemas(batch: fb.Batch, table: pa.Tabl
         schema = pa.schema(loader.schema)
         assert schema.names == table.column_names == loader.schema.names
         assert schema == arrow.schema
-        assert "id: Int64" in repr(loader.schema)
+        assert "id: int64" in repr(loader.schema)
         assert loader.schema == batch.schema
     # An unconsumed capsule is freed too.
     batch.__arrow_c_array__()
@@ -196,7 +197,7 @@ def test_a_column_is_an_array(batch: fb.Batch) -> None:
     assert len(column) == ROWS
     assert column.name == "f32"
     assert column.null_count == 0
-    assert repr(column) == f'<forebay.Column "f32": Float32, {ROWS} rows>'
+    assert repr(column) == f'<forebay.Column "f32": float32, {ROWS} rows>'
 
 
 def test_torch_takes_every_number_without_a_warning(batch: fb.Batch) -> None:
@@ -285,3 +286,57 @@ def test_other_libraries_take_a_batch_by_the_capsule(plain: Path, library: str) 
         relation = module.from_arrow(batch)
         rows = [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
     assert [{**row, "words": list(row["words"]), "vector": list(row["vector"])} for row in rows] == want
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int64(), (1 << 53) + 1),
+        (pa.int64(), -(1 << 53) - 1),
+        (pa.int64(), (1 << 63) - 1),
+        (pa.uint64(), (1 << 63) + 1),
+        (pa.uint64(), (1 << 64) - 1),
+        (pa.timestamp("ns"), 1_700_000_000_123_456_789),
+    ],
+)
+def test_a_fill_is_exact_where_a_float_is_not(tmp_path: Path, kind: pa.DataType, value: int) -> None:
+    lists = pa.array([[1, None], None, [None]], pa.list_(kind))
+    pq.write_table(pa.table({"x": pa.array([1, None, 3], kind), "list": lists}), tmp_path / "a.parquet")
+    fills = {"x": value, "list": np.uint64(value) if value > 0 else value}
+    with fb.Loader(tmp_path, batch_size=3, fill_null=fills) as loader:
+        batch = next(iter(loader))
+        again = pickle.loads(pickle.dumps(loader))
+        assert loader.spec["fill_null"] == {"x": value, "list": value}
+    with again:
+        assert next(iter(again))["x"].tobytes() == batch["x"].tobytes()
+    assert batch["x"].view("u8").tolist() == [1, value % (1 << 64), 3]
+    assert batch["list"].values.view("u8").tolist() == [1, value % (1 << 64), value % (1 << 64)]
+    if not pa.types.is_integer(kind):
+        return
+    options = {"columns": ["list"], "pad": {"list": fb.Pad(length=2)}, "fill_null": {"list": value}}
+    with fb.Loader(tmp_path, batch_size=3, shuffle=None, **options) as padded:
+        assert next(iter(padded))["list"].view("u8")[0].tolist() == [1, value % (1 << 64)]
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.int32(), pa.uint32()])
+def test_a_fill_that_its_column_does_not_hold_is_refused_with_all_its_digits(tmp_path: Path, kind: pa.DataType) -> None:
+    pq.write_table(pa.table({"x": pa.array([1, None], kind)}), tmp_path / "a.parquet")
+    with pytest.raises(fb.InvalidError, match='"x": fill_null value 9007199254740993 is not a value of type'):
+        fb.Loader(tmp_path, fill_null={"x": (1 << 53) + 1})
+
+
+def test_libraries_read_a_batch_by_the_calls_that_the_documentation_names(tmp_path: Path) -> None:
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    lists = pa.array([[1], None, [2, 3]], pa.list_(pa.int64()))
+    stored = pa.table({"id": [1, None, 3], "lists": lists, "text": ["a", None, "b"]})
+    pq.write_table(stored, tmp_path / "a.parquet")
+    with fb.Loader(tmp_path, batch_size=3, shuffle=None) as loader:
+        batch = next(iter(loader))
+    want = stored.to_pylist()
+    assert pa.table(batch).to_pylist() == pa.record_batch(batch).to_pylist() == batch.to_arrow().to_pylist() == want
+    assert polars.from_arrow(batch.to_arrow()).to_dicts() == want
+    assert polars.from_arrow(batch).struct.unnest().to_dicts() == want
+    with pytest.raises(fb.NullError):
+        polars.DataFrame(batch)
+    if hasattr(pandas.DataFrame, "from_arrow"):
+        assert pandas.DataFrame.from_arrow(batch)["text"].isna().tolist() == [False, True, False]

@@ -182,7 +182,7 @@ def test_nulls_are_those_of_the_new_type(tmp_path: Path) -> None:
         assert batch["tokens"].tolist() == [[1, 9], [-1, -1], [3, -1]] and batch["tokens"].dtype == np.int16
         assert batch["tokens.mask"].tolist() == [[True, True], [False, False], [True, False]]
     # A value of the stored type is not one of the new one.
-    with pytest.raises(fb.InvalidError, match="not a value of type Int8"):
+    with pytest.raises(fb.InvalidError, match="not a value of type int8"):
         fb.Loader(tmp_path, cast={"x": "int8"}, fill_null={"x": 0.5})
 
 
@@ -283,7 +283,7 @@ def test_what_can_never_work_is_refused(tmp_path: Path) -> None:
         ({"cast": {"x": None}}, r"cast\['x'\] must be one of"),
         ({"cast": {"x": "datetime64[s]"}}, r"cast\['x'\] must be one of"),
         ({"cast": "float32"}, "cast must be a dict"),
-        ({"cast": {"blob": "int8"}}, "holds BinaryView, which is not cast to int8"),
+        ({"cast": {"blob": "int8"}}, "holds binary, which is not cast to int8"),
         ({"cast": {"text": "bool"}}, "is not cast to bool"),
         ({"cast": {"meta": "int8"}}, "is not cast to int8"),
         ({"cast": {"map": "int8"}}, "is not cast to int8"),
@@ -295,7 +295,7 @@ def test_what_can_never_work_is_refused(tmp_path: Path) -> None:
             "another option says|cells|image",
         ),
         ({"columns": ["blob"], "cast": {"blob": "int8"}, "decode": {"blob": fb.Tensor("uint8", 1)}}, "not cast"),
-        ({"columns": ["text"], "cast": {"text": "int8"}, "encode": {"text": fb.Vocabulary(["1"])}}, "holds Int8"),
+        ({"columns": ["text"], "cast": {"text": "int8"}, "encode": {"text": fb.Vocabulary(["1"])}}, "holds int8"),
     ]
     for arguments, message in refused:
         with pytest.raises(fb.InvalidError, match=f"(?s){message}"):

@@ -255,7 +255,7 @@ def test_a_vocabulary_of_a_field(nested: Path, table: pa.Table) -> None:
 
 def test_what_can_never_work_is_refused(nested: Path) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"flatten": ["id"]}, "it holds Int64"),
+        ({"flatten": ["id"]}, "it holds int64"),
         ({"flatten": ["meta"], "columns": ["id"]}, "not among the columns to read"),
         ({"flatten": "meta"}, "must be True, False or a list"),
         ({"flatten": 1}, "must be True, False or a list"),

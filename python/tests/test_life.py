@@ -6,6 +6,7 @@ import gc
 import json
 import multiprocessing
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -29,6 +30,10 @@ def run(script: str, *arguments: object, timeout: float = 60) -> subprocess.Comp
         text=True,
         timeout=timeout,
     )
+
+
+def same(batch: fb.Batch) -> fb.Batch:
+    return batch
 
 
 SLOW = """
@@ -128,6 +133,63 @@ def test_threads_and_handles_are_given_back(plain: Path, end: str) -> None:
     while not is_back() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert is_back(), (counts(), before)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="counts threads and handles through /proc")
+@pytest.mark.parametrize("kind", ["Loader", "Mix", "of a Dataset"])
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_closed_loader_that_is_kept_holds_no_threads_and_no_files(plain: Path, kind: str, under_way: bool) -> None:
+    data = fb.Dataset(plain) if kind == "of a Dataset" else plain
+
+    def counts() -> tuple[int, int]:
+        return len(os.listdir("/proc/self/task")), len(os.listdir("/proc/self/fd"))
+
+    def files() -> list[str]:
+        links = (Path("/proc/self/fd") / name for name in os.listdir("/proc/self/fd"))
+        return [target for link in links if link.is_symlink() and (target := os.readlink(link)).endswith(".parquet")]
+
+    def make() -> fb.Loader:
+        if kind == "Mix":
+            return fb.Mix([(plain, 0.5), (plain, 0.5)], batch_size=16, threads=3)
+        return small(data, threads=3, transform=same)
+
+    with make() as first:
+        want = ids(first.epoch(0))
+    time.sleep(0.2)
+    gc.collect()
+    before = counts()
+    kept, epochs = [], []
+    for _ in range(4):
+        with make() as loader:
+            epoch = loader.epoch(0)
+            next(epoch)
+            assert counts()[0] > before[0] and files()
+            if not under_way:
+                assert sum(1 for _ in epoch) > 0
+        kept.append(loader)
+        epochs.append(epoch)
+
+    def is_back() -> bool:
+        return all(now <= then for now, then in zip(counts(), before, strict=True))
+
+    deadline = time.monotonic() + 1
+    while not is_back() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert is_back(), (counts(), before, files())
+    assert not files()
+    # What is known without reading rows stays.
+    assert len(kept[0]) > 0 and kept[0].plan() and kept[0].stats()
+    assert kept[0].state_dict()["epoch"] == (0 if under_way else 1)
+    with pytest.raises(fb.ClosedError):
+        next(iter(kept[0]))
+    # A copy, and a mix of it, open the data anew.
+    with pickle.loads(pickle.dumps(kept[0])) as again:
+        assert ids(again.epoch(0)) == want
+    if kind == "Loader":
+        closed = fb.Loader(plain)
+        closed.close()
+        with fb.Mix([(closed, 1.0)], batch_size=16) as mix:
+            assert len(next(iter(mix))["id"]) == 16
 
 
 @pytest.mark.parametrize(

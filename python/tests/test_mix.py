@@ -331,7 +331,7 @@ def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path]
     pq.write_table(pa.table({"id": pa.array(range(9), pa.int32())}), tmp_path / "c.parquet")
     with pytest.raises(fb.InvalidError) as caught:
         fb.Mix([(folders[0], 1), (tmp_path, 1)])
-    assert 'column "id" of source 1 is Int32, and Int64 in one before it' in str(caught.value)
+    assert 'column "id" of source 1 is int32, and int64 in one before it' in str(caught.value)
 
 
 def test_images_of_several_sources_are_one_array(documented: Path) -> None:
@@ -380,7 +380,7 @@ def test_options_of_a_source_that_belong_to_the_mix_are_refused(folders: tuple[P
             fb.Mix([(loader, 1)])
     for options in ({"row_mask": True}, {"skip_steps": [(0, 1)]}, {"samples": fb.Window(2)}):
         loader = fb.Loader(folders[0], **options)  # type: ignore[arg-type]
-        with pytest.raises(fb.InvalidError, match=f"source 0 has {next(iter(options))}, which a mix does not have"):
+        with pytest.raises(fb.InvalidError, match=f"source 0 has .?{next(iter(options))}.?, which a mix does not have"):
             fb.Mix([(loader, 1)])
     with pytest.raises(fb.InvalidError, match="a mix itself"):
         fb.Mix([(mixed(folders), 1)])

@@ -254,7 +254,7 @@ def test_a_null_that_an_array_cannot_hold_is_named(tmp_path: Path) -> None:
     with fb.Loader(tmp_path, batch_size=4, columns=["numbers"], on_bad_row=skip, drop_last=False) as loader:
         assert next(iter(loader))["numbers"]["x"].tolist() == [1, 4]
         assert [row.row for row in loader.skipped()] == [1, 2]
-    with pytest.raises(fb.InvalidError, match="fill_null value 0 is not a value of type Struct"):
+    with pytest.raises(fb.InvalidError, match="fill_null value 0 is not a value of type struct"):
         fb.Loader(tmp_path, batch_size=4, columns=["numbers"], fill_null={"numbers": 0.0})
 
 
@@ -312,3 +312,26 @@ def test_types_that_are_not_read_are_named(tmp_path: Path) -> None:
     pq.write_table(stored, tmp_path / "a.parquet")
     with fb.Loader(tmp_path, batch_size=2) as loader:
         assert next(iter(loader))["span"].tolist() == [None, None]
+
+
+def test_intervals_are_refused_by_name_with_the_reason(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    path = tmp_path / "a.parquet"
+    duckdb.sql(f"COPY (SELECT i, INTERVAL (i) MONTH AS span FROM range(5) t(i)) TO '{path}' (FORMAT parquet)")
+    with pytest.raises(fb.UnsupportedError, match='"span": type .* is not read: the months of intervals would be lost .*columns=') as caught:
+        fb.Loader(path)
+    assert caught.value.column == "span"
+    with fb.Loader(path, columns=["i"], batch_size=5) as loader:
+        assert sorted(next(iter(loader))["i"].tolist()) == list(range(5))
+
+
+def test_a_sound_file_that_nests_too_deep_is_not_called_corrupt(tmp_path: Path) -> None:
+    for depth in (31, 32):
+        kind, value = pa.int32(), 1
+        for _ in range(depth):
+            kind, value = pa.list_(kind), [value]
+        pq.write_table(pa.table({"x": pa.array([value], kind)}), tmp_path / f"{depth}.parquet")
+    with fb.Loader(tmp_path / "31.parquet", batch_size=1) as loader:
+        assert next(iter(loader)).to_arrow().equals(next(iter(loader)).to_arrow())
+    with pytest.raises(fb.UnsupportedError, match="32.parquet: a column nests more than 64 levels deep.*lists are read up to 31"):
+        fb.Loader(tmp_path / "32.parquet")

@@ -296,7 +296,7 @@ def test_a_loader_keeps_its_tensors(tmp_path: Path) -> None:
     with fb.Loader(tmp_path) as loader:
         assert "tensors" not in loader.spec
     for wrong, said in (
-        ({"y": fb.Tensor("int64", 1)}, "holds Int64, not tensors"),
+        ({"y": fb.Tensor("int64", 1)}, "holds int64, not tensors"),
         ({"x": "raw"}, "must be a forebay.Image, Boxes, Keypoints, Mask, Tensor, Text or Json, got str"),
     ):
         with pytest.raises(fb.InvalidError, match=said):

@@ -224,14 +224,14 @@ def test_loaders_are_copied_and_shown_with_it(texts: Path) -> None:
 
 def test_what_can_never_work_is_refused(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
-        ({"decode": {"id": fb.Text()}}, "holds Int64, not text"),
-        ({"decode": {"id": fb.Json()}}, "holds Int64, not text"),
+        ({"decode": {"id": fb.Text()}}, "holds int64, not text"),
+        ({"decode": {"id": fb.Json()}}, "holds int64, not text"),
         ({"decode": {"text": fb.Text}}, "must be a forebay.Image.*Text or Json, got"),
         ({"decode": {"text": fb.Text()}, "encode": {"text": fb.Hash(5)}}, "two options"),
         ({"decode": {"text": fb.Text()}, "fill_null": {"text": 5}}, "give a text"),
         ({"decode": {"json": fb.Json()}, "fill_null": {"json": "{"}}, "is not JSON"),
         ({"decode": {"text": fb.Text()}, "columns": ["id"]}, "not among the columns"),
-        ({"decode": {"text": fb.Text()}, "cast": {"text": "int8"}}, "holds Int8, not text"),
+        ({"decode": {"text": fb.Text()}, "cast": {"text": "int8"}}, "holds int8, not text"),
     ]
     for arguments, message in refused:
         with pytest.raises(fb.InvalidError, match=f"(?s){message}"):

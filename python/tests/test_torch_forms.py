@@ -89,3 +89,19 @@ def test_a_worker_of_a_data_loader_delivers_them_too(photos: Path, context: str)
 def test_what_is_no_form_is_refused(photos: Path, options: dict[str, Any], message: str) -> None:
     with loader(photos, fb.Image.resize(SIZE, SIZE)) as train, pytest.raises(fb.InvalidError, match=message):
         fb.torch.batches(train, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"num_workers": 4}, "has no option num_workers.*threads of its own.*threads="),
+        ({"batch_size": 32}, "has no option batch_size.*pass batch_size= to forebay.Loader"),
+        ({"shuffle": True, "pin_memory": True}, r"has no option shuffle.*shuffle=forebay.Shuffle\(seed=...\)"),
+        ({"collate_fn": list}, "has no option collate_fn.*collate="),
+        ({"pin_memory": True}, "has no option pin_memory.*device="),
+        ({"chanels_last": True}, "unexpected keyword argument 'chanels_last'"),
+    ],
+)
+def test_options_of_a_data_loader_are_answered(photos: Path, options: dict[str, Any], message: str) -> None:
+    with loader(photos, fb.Image.resize(SIZE, SIZE)) as train, pytest.raises(TypeError, match=message):
+        fb.torch.batches(train, **options)

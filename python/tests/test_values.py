@@ -241,7 +241,7 @@ NAN, INF = float("nan"), float("inf")
         (lambda: WRONG.DiskCache("x", max_bytes=1e9), "max_bytes must be a size, got 1000000000.0"),
         (
             lambda: WRONG.DiskCache("x", max_bytes=1, tier=["rows"]),
-            "tier must be 'auto', 'rows', 'resized' or 'pixels', got",
+            "tier must be 'auto', 'rows', 'coefficients', 'resized' or 'pixels', got",
         ),
     ],
 )

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use crate::arrow::array::ArrayRef;
 use crate::arrow::datatypes::DataType;
 
-use super::fixed;
+use super::fixed::{self, Number};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, Result};
 
 /// The value that replaces nulls of a column: a number, a text or bytes, as the column has them.
@@ -18,6 +19,7 @@ use crate::error::{Error, Result};
 ///
 /// assert_eq!(Fill::from(-1.0), Fill::Number(-1.0));
 /// assert_eq!(Fill::from("unknown"), Fill::Text("unknown".into()));
+/// assert_eq!(Fill::from(u64::MAX), Fill::Integer(u64::MAX.into()));
 /// ```
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -25,6 +27,8 @@ pub enum Fill {
     /// For numbers and booleans (0 or 1), for times in the column's own unit, for each byte of binary of fixed length, and
     /// for lists of all these.
     Number(f64),
+    /// The same, for integers: exact where a float64 is not. `Fill::from` makes one only of those.
+    Integer(i128),
     /// For text.
     Text(Arc<str>),
     /// For binary of any length.
@@ -36,6 +40,18 @@ impl From<f64> for Fill {
         Fill::Number(number)
     }
 }
+
+macro_rules! from_integers {
+    ($($integer:ty),*) => {
+        $(impl From<$integer> for Fill {
+            fn from(number: $integer) -> Self {
+                Fill::whole(number.into())
+            }
+        })*
+    };
+}
+
+from_integers! { i32, u32, i64, u64 }
 
 impl From<&str> for Fill {
     fn from(text: &str) -> Self {
@@ -58,7 +74,8 @@ impl From<Vec<u8>> for Fill {
 impl fmt::Display for Fill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fill::Number(number) => write!(f, "{number}"),
+            Fill::Number(number) => write!(f, "{}", Number::Float(*number)),
+            Fill::Integer(number) => write!(f, "{number}"),
             Fill::Text(text) => write!(f, "{text:?}"),
             Fill::Bytes(bytes) => write!(f, "b\"{}\"", bytes.escape_ascii()),
         }
@@ -68,7 +85,9 @@ impl fmt::Display for Fill {
 impl Fill {
     /// Refuses a fill that is not a value of `data_type`.
     pub(crate) fn check(&self, data_type: &DataType) -> Result<()> {
-        let unfit = || Error::invalid(format!("fill_null value {self} is not a value of type {data_type}"));
+        let unfit = || {
+            Error::invalid(format!("fill_null value {self} is not a value of type {}", TypeName(data_type)))
+        };
         match (data_type, self) {
             (DataType::Utf8View, Fill::Text(_)) | (DataType::BinaryView, Fill::Bytes(_)) => Ok(()),
             (DataType::Utf8View, _) => Err(unfit().hint("give a text")),
@@ -82,27 +101,37 @@ impl Fill {
             (DataType::Struct(_) | DataType::Map(..) | DataType::FixedSizeList(..) | DataType::Null, _) => {
                 Err(unfit().hint("its nulls stay; an array of them is asked for through Arrow"))
             }
-            (DataType::Boolean, Fill::Number(number)) => match *number == 0.0 || *number == 1.0 {
-                true => Ok(()),
-                false => Err(unfit().hint("give 0 or 1")),
+            (DataType::Boolean, _) => match self.number() {
+                Some(Number::Float(0.0 | 1.0) | Number::Whole(0 | 1)) => Ok(()),
+                Some(_) => Err(unfit().hint("give 0 or 1")),
+                None => Err(unfit()),
             },
-            (_, Fill::Number(number)) => fixed::pattern(data_type, *number).map(drop),
-            _ => Err(unfit()),
+            _ => match self.number() {
+                Some(number) => fixed::pattern(data_type, number).map(drop).map_err(|_| unfit()),
+                None => Err(unfit()),
+            },
         }
     }
 
     /// The number, if it is one.
-    pub(crate) fn number(&self) -> Option<f64> {
+    pub(crate) fn number(&self) -> Option<Number> {
         match self {
-            Fill::Number(number) => Some(*number),
+            Fill::Number(number) => Some(Number::Float(*number)),
+            Fill::Integer(number) => Some(Number::Whole(*number)),
             _ => None,
         }
+    }
+
+    /// Of an integer: equal ones are equal fills, however they are written.
+    fn whole(number: i128) -> Self {
+        let float = number as f64;
+        if float as i128 == number { Fill::Number(float) } else { Fill::Integer(number) }
     }
 
     /// The bytes of a value of any length.
     pub(super) fn bytes(&self) -> Option<&[u8]> {
         match self {
-            Fill::Number(_) => None,
+            Fill::Number(_) | Fill::Integer(_) => None,
             Fill::Text(text) => Some(text.as_bytes()),
             Fill::Bytes(bytes) => Some(bytes),
         }

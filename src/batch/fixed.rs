@@ -1,15 +1,65 @@
 //! Columns whose values all have one width: numbers, dates, times, decimals, binary of fixed length.
 
+use std::fmt;
+
 use half::f16;
 
 use super::Selection;
 use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
+/// A number that is given for a column: an integer, or the nearest float64.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Number {
+    Float(f64),
+    Whole(i128),
+}
+
+impl From<f64> for Number {
+    fn from(number: f64) -> Self {
+        Number::Float(number)
+    }
+}
+
+impl Number {
+    /// The integer that it is.
+    pub(crate) fn whole(self) -> Option<i128> {
+        match self {
+            Number::Whole(number) => Some(number),
+            // Beyond 2^127 the cast saturates, at a value that no type of integers has.
+            Number::Float(number) => (number.fract() == 0.0).then_some(number as i128),
+        }
+    }
+
+    /// The float64 that it is.
+    fn float(self) -> Option<f64> {
+        match self {
+            Number::Whole(number) => Some(number as f64).filter(|float| *float as i128 == number),
+            Number::Float(number) => Some(number),
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self, self.whole()) {
+            // With all digits: those of a float end in zeros.
+            (_, Some(whole)) if whole != i128::MAX && whole != i128::MIN => write!(f, "{whole}"),
+            (Number::Float(number), _) => write!(f, "{number}"),
+            (Number::Whole(number), _) => write!(f, "{number}"),
+        }
+    }
+}
+
 /// Gathers by width: the same copy serves all types of it.
-pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<f64>) -> Result<ArrayRef> {
+pub(super) fn gather(
+    sources: &[&dyn Array],
+    selection: &Selection,
+    fill: Option<Number>,
+) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
     let pattern = fill.map(|value| pattern(data_type, value)).transpose()?;
@@ -43,7 +93,7 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// `value` is not one of its type.
-pub(super) fn fill(column: ArrayRef, value: f64) -> Result<ArrayRef> {
+pub(super) fn fill(column: ArrayRef, value: Number) -> Result<ArrayRef> {
     let bits = pattern(column.data_type(), value)?;
     let (width, stride) = layout(column.data_type())?;
     match width {
@@ -114,8 +164,8 @@ fn values<T: ArrowNativeType>(array: &dyn Array) -> Result<&[T]> {
 ///
 /// # Errors
 /// It is not one of its values.
-pub(crate) fn value_bytes(data_type: &DataType, value: f64) -> Result<Vec<u8>> {
-    let bits = pattern(data_type, value)?;
+pub(crate) fn value_bytes(data_type: &DataType, value: impl Into<Number>) -> Result<Vec<u8>> {
+    let bits = pattern(data_type, value.into())?;
     let width = data_type.primitive_width().unwrap_or(0).min(size_of_val(&bits));
     // Two's complement and IEEE 754: the low bytes are the narrower number.
     let mut bytes = bits.to_le_bytes()[..width].to_vec();
@@ -130,41 +180,41 @@ pub(crate) fn value_bytes(data_type: &DataType, value: f64) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// The type is none of these, or `value` is not one of its values.
-pub(super) fn pattern(data_type: &DataType, value: f64) -> Result<u64> {
-    let unfit = || Error::invalid(format!("fill_null value {value} is not a value of type {data_type}"));
-    // Up to a bound of its own for each type: the largest 64-bit integers are not among the f64.
-    let integer = |low: f64, beyond: f64| {
-        if value.fract() == 0.0 && value >= low && value < beyond {
-            return Ok(if value < 0.0 { value as i64 as u64 } else { value as u64 });
-        }
-        Err(unfit())
+pub(super) fn pattern(data_type: &DataType, value: Number) -> Result<u64> {
+    let unfit =
+        || Error::invalid(format!("fill_null value {value} is not a value of type {}", TypeName(data_type)));
+    let integer = |low: i128, high: i128| match value.whole() {
+        // Two's complement.
+        Some(whole) if (low..=high).contains(&whole) => Ok(whole as u64),
+        _ => Err(unfit()),
     };
-    let finite = |bits: u64, became_infinite: bool| match became_infinite && value.is_finite() {
-        true => Err(unfit()),
-        false => Ok(bits),
-    };
+    if data_type.is_floating() {
+        let value = value.float().ok_or_else(unfit)?;
+        let (bits, is_infinite) = match data_type {
+            DataType::Float16 => {
+                (u64::from(f16::from_f64(value).to_bits()), f16::from_f64(value).is_infinite())
+            }
+            DataType::Float32 => (u64::from((value as f32).to_bits()), (value as f32).is_infinite()),
+            _ => (value.to_bits(), value.is_infinite()),
+        };
+        return if is_infinite && value.is_finite() { Err(unfit()) } else { Ok(bits) };
+    }
     match data_type {
-        DataType::Float16 => {
-            finite(u64::from(f16::from_f64(value).to_bits()), f16::from_f64(value).is_infinite())
-        }
-        DataType::Float32 => finite(u64::from((value as f32).to_bits()), (value as f32).is_infinite()),
-        DataType::Float64 => Ok(value.to_bits()),
-        DataType::Int8 => integer(f64::from(i8::MIN), f64::from(i8::MAX) + 1.0),
-        DataType::Int16 => integer(f64::from(i16::MIN), f64::from(i16::MAX) + 1.0),
-        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
-            integer(f64::from(i32::MIN), f64::from(i32::MAX) + 1.0)
-        }
+        DataType::Int8 => integer(i8::MIN.into(), i8::MAX.into()),
+        DataType::Int16 => integer(i16::MIN.into(), i16::MAX.into()),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => integer(i32::MIN.into(), i32::MAX.into()),
         DataType::Int64
         | DataType::Date64
         | DataType::Time64(_)
         | DataType::Timestamp(..)
-        | DataType::Duration(_) => integer(i64::MIN as f64, i64::MAX as f64),
-        DataType::UInt8 | DataType::FixedSizeBinary(_) => integer(0.0, f64::from(u8::MAX) + 1.0),
-        DataType::UInt16 => integer(0.0, f64::from(u16::MAX) + 1.0),
-        DataType::UInt32 => integer(0.0, f64::from(u32::MAX) + 1.0),
-        DataType::UInt64 => integer(0.0, u64::MAX as f64),
+        | DataType::Duration(_) => integer(i64::MIN.into(), i64::MAX.into()),
+        DataType::UInt8 | DataType::FixedSizeBinary(_) => integer(0, u8::MAX.into()),
+        DataType::UInt16 => integer(0, u16::MAX.into()),
+        DataType::UInt32 => integer(0, u32::MAX.into()),
+        DataType::UInt64 => integer(0, u64::MAX.into()),
         other => Err(Error::invalid(format!(
-            "fill_null takes numbers, booleans, times, text, binary and lists of fixed width, not {other}"
+            "fill_null takes numbers, booleans, times, text, binary and lists of fixed width, not {}",
+            TypeName(other)
         ))),
     }
 }

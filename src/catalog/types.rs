@@ -1,6 +1,7 @@
 //! The Arrow types that stored columns are delivered as, and the types that are supported.
 
 use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::names::TypeName;
 use crate::arrow::nested::with_fields;
 use crate::error::{Error, ErrorKind, Place, Result};
 
@@ -59,21 +60,41 @@ pub(super) fn refusal(field: &Field) -> Option<Error> {
 }
 
 fn unread(field: &Field) -> Error {
-    let full = field.data_type().to_string();
+    let full = TypeName(field.data_type()).to_string();
     let shown = if full.len() <= TYPE_SHOWN { full } else { outline(field.data_type()) };
-    Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
-        .at(Place::default().column(field.name().as_str()))
-        .hint("leave it out with `columns`")
+    let error = match holds_intervals(field.data_type()) {
+        true => Error::new(
+            ErrorKind::Unsupported,
+            format!("type {shown} is not read: the months of intervals would be lost"),
+        )
+        .hint("leave it out with `columns`, or write it as a number or a duration"),
+        false => Error::new(ErrorKind::Unsupported, format!("type {shown} is not read"))
+            .hint("leave it out with `columns`"),
+    };
+    error.at(Place::default().column(field.name().as_str()))
 }
 
-/// A type without what structures and maps consist of: "List(Struct of 3)".
+/// Whether an interval is in it: months, days and milliseconds, of which the Parquet crate drops the first.
+fn holds_intervals(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) => true,
+        DataType::List(item)
+        | DataType::LargeList(item)
+        | DataType::FixedSizeList(item, _)
+        | DataType::Map(item, _) => holds_intervals(item.data_type()),
+        DataType::Struct(fields) => fields.iter().any(|field| holds_intervals(field.data_type())),
+        _ => false,
+    }
+}
+
+/// A type without what structures and maps consist of: "list<struct of 3>".
 fn outline(data_type: &DataType) -> String {
     match data_type {
-        DataType::List(item) | DataType::LargeList(item) => format!("List({})", outline(item.data_type())),
-        DataType::FixedSizeList(item, length) => format!("List({})[{length}]", outline(item.data_type())),
-        DataType::Struct(fields) => format!("Struct of {}", fields.len()),
-        DataType::Map(..) => "Map".to_owned(),
-        other => other.to_string(),
+        DataType::List(item) | DataType::LargeList(item) => format!("list<{}>", outline(item.data_type())),
+        DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", outline(item.data_type())),
+        DataType::Struct(fields) => format!("struct of {}", fields.len()),
+        DataType::Map(..) => "map".to_owned(),
+        other => TypeName(other).to_string(),
     }
 }
 

@@ -8,6 +8,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use super::cell::holds_bytes;
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Noun, Slot};
+use crate::arrow::names::TypeName;
 use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::panics::caught;
@@ -110,8 +111,11 @@ impl ColumnCodec for DecoderCodec {
                 .hint("a row has one side or more, each of 1 or more"));
         }
         if !holds_bytes(stored.data_type()) && stored.data_type() != &DataType::Utf8View {
-            return Err(Error::invalid(format!("holds {}, not cells to decode", stored.data_type()))
-                .hint("a decoder takes binary values, text, or struct<bytes, path>"));
+            return Err(Error::invalid(format!(
+                "holds {}, not cells to decode",
+                TypeName(stored.data_type())
+            ))
+            .hint("a decoder takes binary values, text, or struct<bytes, path>"));
         }
         Ok(Arc::new(tensor_field(stored.name(), &self.shape, self.data_type.clone())?))
     }

@@ -9,6 +9,7 @@ use super::cell::holds_bytes;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, Slot};
+use crate::arrow::names::TypeName;
 use crate::cache::Tier;
 use crate::decode::{Drawn, Form, Image, PixelType, RowKey, Size, Workspace, decode_within, needs_stable};
 use crate::error::{Error, Result};
@@ -38,8 +39,11 @@ impl ColumnCodec for ImageCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         self.image.validate()?;
         if !holds_bytes(stored.data_type()) {
-            return Err(Error::invalid(format!("holds {}, not encoded images", stored.data_type()))
-                .hint("images are binary values, or struct<bytes, path>"));
+            return Err(Error::invalid(format!(
+                "holds {}, not encoded images",
+                TypeName(stored.data_type())
+            ))
+            .hint("images are binary values, or struct<bytes, path>"));
         }
         let item = match self.image.pixel_type() {
             PixelType::U8 => DataType::UInt8,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{ColumnCodec, GatheredRows, Noun};
 use crate::arrow::array::{Array, ArrayRef, AsArray};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, gather, presence};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -20,7 +21,8 @@ pub(crate) fn masked_fill(stored: &DataType, given: Option<&Fill>) -> Result<Fil
         _ => Fill::from(0.0),
     };
     let refused = |hint: &str| {
-        let cause = format!("holds {stored}, whose nulls have no mask of their own");
+        let cause =
+            format!("holds {stored}, whose nulls have no mask of their own", stored = TypeName(stored));
         Err(Error::invalid(cause).hint(hint))
     };
     match stored {

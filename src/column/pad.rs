@@ -12,6 +12,7 @@ use crate::arrow::array::{
 };
 use crate::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, StoredList, stored_lists, value_bytes};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
@@ -154,11 +155,15 @@ impl PadCodec {
     /// Fails with `Invalid` for a column of anything but lists of numbers.
     pub(crate) fn new(pad: &Pad, stored: &Field, fill: Option<&Fill>) -> Result<Self> {
         let Some(item) = item_of(stored.data_type()) else {
-            return Err(Error::invalid(format!("holds {}, which is not padded", stored.data_type()))
-                .hint("lists of numbers are padded; those of one length need not be"));
+            return Err(Error::invalid(format!(
+                "holds {}, which is not padded",
+                TypeName(stored.data_type())
+            ))
+            .hint("lists of numbers are padded; those of one length need not be"));
         };
-        value_bytes(item, pad.value)
-            .map_err(|_| Error::invalid(format!("lists of {item} cannot be padded with {}", pad.value)))?;
+        value_bytes(item, pad.value).map_err(|_| {
+            Error::invalid(format!("lists of {} cannot be padded with {}", TypeName(item), pad.value))
+        })?;
         if let Some(fill) = fill {
             fill.check(stored.data_type())?;
         }

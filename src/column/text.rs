@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{ColumnCodec, GatheredRows, Noun};
 use crate::arrow::array::{Array, ArrayRef, AsArray, LargeBinaryArray, LargeStringArray, LargeStringBuilder};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Fill, Selection, gather};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -130,7 +131,7 @@ impl TextCodec {
         is_masked: bool,
     ) -> Result<Self> {
         if !matches!(stored.data_type(), DataType::Utf8View | DataType::BinaryView) {
-            return Err(Error::invalid(format!("holds {}, not text", stored.data_type()))
+            return Err(Error::invalid(format!("holds {}, not text", TypeName(stored.data_type())))
                 .hint("columns of text are decoded as text, and of binary that holds it"));
         }
         let fill = match (fill, format) {
@@ -318,7 +319,7 @@ mod tests {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(new(TextFormat::Plain, DataType::Int8, None).contains("holds Int8, not text"));
+        assert!(new(TextFormat::Plain, DataType::Int8, None).contains("holds int8, not text"));
         assert!(new(TextFormat::Json, DataType::FixedSizeBinary(2), None).contains("not text"));
         assert!(new(TextFormat::Plain, DataType::BinaryView, Some(1.0.into())).contains("give a text"));
         assert!(new(TextFormat::Json, DataType::Utf8View, Some("".into())).contains("not JSON"));

@@ -24,7 +24,7 @@ use super::deny::{Deny, sets_of};
 use super::handle::{Inner, Loader, Open};
 use super::lengths::Lengths;
 use super::machine::{default_memory, processors};
-use super::pipe::Engine;
+use super::pipe::{Engine, Means};
 use super::plan::RankPlan;
 use super::sizing::{Grouping, Sizing};
 use super::spec::{CacheSpec, Flatten, LoaderSpec};
@@ -46,7 +46,7 @@ use crate::reader::select;
 use crate::row_set::RowSet;
 use crate::samples::{SampleIndex, Samples};
 use crate::shard::{EpochOrder, Mixing, OrderSpec, Portion, Shard, Shuffle, SkippedRows, Split, row_key};
-use crate::source::{Store, no_folder};
+use crate::source::{Reading, Store, no_folder};
 use columns::{RowBytes, decodes, is_flat, window_row_bytes};
 
 /// Memory that the default window takes: rows as they are in memory once Parquet is decoded.
@@ -115,6 +115,8 @@ pub(super) struct Settled {
     decoded: usize,
     pub(super) schema: SchemaRef,
     fetcher: Fetcher,
+    /// The files that were opened stay open for the loader.
+    reading: Reading,
     selected: SampleIndex,
     pub(super) order: OrderSpec,
     pub(super) split: Split,
@@ -512,7 +514,8 @@ impl LoaderBuilder {
     ) -> Loader {
         let this = self;
         let Settled { spec, threads, codecs, fetcher, selected, order, sizing, lengths, form, .. } = settled;
-        let engine = Engine::start(io, pool, fetcher.row_cache.clone());
+        let means = Means { io, pool, _reading: settled.reading };
+        let engine = Engine::start(means, fetcher.row_cache.clone());
         let tiers = fetcher.row_cache.as_ref().zip(spec.cache.as_ref()).map(|(row_cache, cache)| {
             // Where entries are read into memory, it is planned for cells as they are stored.
             let forms = match row_cache.cache().is_mapped() {
@@ -599,6 +602,7 @@ impl LoaderBuilder {
     /// Checks everything, and fills in the open options.
     pub(super) fn settle(&self, io: &IoRuntime, store: Store) -> Result<Settled> {
         self.check_numbers()?;
+        let reading = store.reading();
         let mut spec = self.spec.clone();
         spec.batch_size = spec.most_of_a_rank();
         let open = Open {
@@ -703,6 +707,7 @@ impl LoaderBuilder {
             decoded,
             schema,
             fetcher,
+            reading,
             selected,
             order,
             split,

@@ -13,7 +13,7 @@ use object_store::ObjectStore;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::stats::StageStats;
-use super::threads::IoRuntime;
+use super::threads::{IoRuntime, Process};
 use crate::arrow::datatypes::{DataType, SchemaRef};
 use crate::catalog::{Catalog, Differences, Projection, RowId, RowPlace};
 use crate::error::{Error, Result};
@@ -41,8 +41,10 @@ use crate::source::{self, FOOTERS_AT_ONCE, FolderFilter, Footers, KeyTypes, Open
 pub struct Dataset {
     store: Store,
     pub(super) catalog: Arc<Catalog>,
-    /// The runtime that holds the stores' connections.
-    io: Arc<IoRuntime>,
+    /// The runtime that holds the stores' connections; `None` once it was let go.
+    io: Arc<Mutex<Option<Arc<IoRuntime>>>>,
+    /// The process that opened it.
+    process: Process,
     /// The statistics of opening it.
     pub(super) opened: StageStats,
 }
@@ -266,13 +268,27 @@ impl Dataset {
             working: began.elapsed().as_secs_f64(),
             ..StageStats::default()
         };
-        Ok(Dataset { store, catalog: Arc::new(catalog), io, opened })
+        let process = io.process();
+        Ok(Dataset { store, catalog: Arc::new(catalog), io: Arc::new(Mutex::new(Some(io))), process, opened })
+    }
+
+    /// Ends its threads and connections, once no loader uses them. A loader that is built later starts others.
+    #[doc(hidden)]
+    pub fn release(&self) {
+        // In a forked child the threads are the parent's, and one of them may hold the lock.
+        if self.process.check().is_ok() {
+            let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).take();
+            drop(io);
+        }
     }
 
     /// The threads to read on and the stores to read from, in this process: a forked child has neither of its parent's.
     pub(super) fn here(&self) -> Result<(Arc<IoRuntime>, Store)> {
-        if !self.io.is_forked() {
-            return Ok((self.io.clone(), self.store.clone()));
+        if self.process.check().is_ok() {
+            let io = self.io.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            if let Some(io) = io {
+                return Ok((io, self.store.clone()));
+            }
         }
         let (io, store) = (IoRuntime::start()?, self.store.clone());
         let store = io.wait_for(async move { store.connect_again() })??;

@@ -7,6 +7,7 @@ use super::dataset::Dataset;
 use super::deny::Deny;
 use crate::arrow::array::{Array, AsArray, RecordBatch};
 use crate::arrow::datatypes::{DataType, Int64Type};
+use crate::arrow::names::TypeName;
 use crate::catalog::RowId;
 use crate::error::{Error, ErrorKind, Foreign, Place, Result};
 use crate::paths;
@@ -65,7 +66,7 @@ impl Deny {
                         values.extend(read.as_string::<i64>().iter().flatten().map(Value::from));
                     }
                     other => {
-                        return Err(Error::invalid(format!("a list of values has type {other}"))
+                        return Err(Error::invalid(format!("a list of values has type {}", TypeName(other)))
                             .hint("whole numbers and text can be listed"));
                     }
                 }

@@ -365,6 +365,9 @@ impl Loader {
 
     /// Ends the epoch that is under way, at once. Every later use is an error.
     ///
+    /// Its threads end and its files are closed, also while it is kept: those that decode once the batches that are being made
+    /// are done, those that wait for storage once the [`Dataset`](super::Dataset) is dropped too.
+    ///
     /// Nothing is written to the folder of the cache after it; for rows that are being written it waits for a second at most.
     pub fn close(&self) {
         self.inner.engine.close();

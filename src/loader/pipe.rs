@@ -33,19 +33,32 @@ use super::prefetch::{Prefetch, PrefetchControl, PrefetchKey, Scout};
 use super::queue;
 use super::row_groups::Source;
 use super::semaphore::BatchSemaphore;
-use super::threads::{self, IoRuntime};
+use super::threads::{self, IoRuntime, Process};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::row_cache::RowCache;
 use crate::shard::{Deals, Walk};
+use crate::source::Reading;
 
 /// The threads of a loader, and their present work.
 pub(crate) struct Engine {
     this: Weak<Engine>,
-    io: Arc<IoRuntime>,
-    pool: Arc<ThreadPool>,
+    /// The process that started the threads.
+    process: Process,
+    /// `None` once the loader was closed.
+    means: Mutex<Option<Means>>,
     driven: Mutex<Driven>,
     row_cache: Option<RowCache>,
+}
+
+/// What a loader holds until it is closed.
+pub(crate) struct Means {
+    /// The threads that wait for storage.
+    pub(crate) io: Arc<IoRuntime>,
+    /// Those that decode.
+    pub(crate) pool: Arc<ThreadPool>,
+    /// Its files stay open.
+    pub(crate) _reading: Reading,
 }
 
 /// The epochs of a loader, and the handles through which decisions about them are carried out.
@@ -137,19 +150,24 @@ impl Drop for BatchReceiver {
 }
 
 impl Engine {
-    pub(crate) fn start(io: Arc<IoRuntime>, pool: Arc<ThreadPool>, row_cache: Option<RowCache>) -> Arc<Self> {
+    pub(crate) fn start(means: Means, row_cache: Option<RowCache>) -> Arc<Self> {
         let driven = Mutex::default();
-        Arc::new_cyclic(|this| Engine { this: this.clone(), io, pool, driven, row_cache })
+        let process = means.io.process();
+        let means = Mutex::new(Some(means));
+        Arc::new_cyclic(|this| Engine { this: this.clone(), process, means, driven, row_cache })
     }
 
     /// Fails in a forked child.
     pub(crate) fn check_process(&self) -> Result<()> {
-        self.io.check_process()
+        self.process.check()
     }
 
     /// The threads that wait for storage, and those that decode.
     pub(crate) fn threads(&self) -> Result<(Handle, Arc<ThreadPool>)> {
-        Ok((self.io.handle()?.clone(), self.pool.clone()))
+        self.check_process()?;
+        let means = self.means.lock().unwrap_or_else(PoisonError::into_inner);
+        let Means { io, pool, .. } = means.as_ref().ok_or_else(Error::closed)?;
+        Ok((io.handle()?.clone(), pool.clone()))
     }
 
     /// Fails once the loader was closed, and in a forked child.
@@ -168,13 +186,21 @@ impl Engine {
         self.handle(Event::Warmed);
     }
 
-    /// Ends the epoch that is under way, and writing to the cache; none begins after it.
+    /// Ends the epoch that is under way, and writing to the cache; none begins after it. Its files are closed. The
+    /// threads end as soon as what they are at is done, and those that wait for storage once the data set is dropped too.
     pub(crate) fn close(&self) {
+        // In a forked child there are no writers to wait for, and the threads and locks are the parent's.
+        if self.check_process().is_err() {
+            return;
+        }
         self.handle(Event::Close);
-        // In a forked child there are no writers to wait for.
-        if let Some(row_cache) = self.row_cache.as_ref().filter(|_| self.check_process().is_ok()) {
+        if let Some(row_cache) = &self.row_cache {
             row_cache.close();
         }
+        let work = self.driven().work.take();
+        let means = self.means.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // Not under the locks: much may be dropped with them.
+        drop((work, means));
     }
 
     /// Begins an epoch; one that is under way ends. `work` is called only if it does begin.

@@ -21,8 +21,27 @@ const WAITING: usize = 2;
 pub(crate) struct IoRuntime {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
-    /// The process that started the threads; a forked child has none of them.
-    process: u32,
+    process: Process,
+}
+
+/// The process that started threads; a forked child has none of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Process(u32);
+
+impl Process {
+    fn this() -> Self {
+        Process(std::process::id())
+    }
+
+    /// Whether this is a forked child of it.
+    fn is_forked(self) -> bool {
+        self.0 != std::process::id()
+    }
+
+    /// Fails in a forked child: to wait for a thread would never end.
+    pub(crate) fn check(self) -> Result<()> {
+        if self.is_forked() { Err(forked()) } else { Ok(()) }
+    }
 }
 
 impl IoRuntime {
@@ -33,17 +52,11 @@ impl IoRuntime {
             .enable_all()
             .build()
             .map_err(|error| not_started("the fetching threads", &error))?;
-        Ok(Arc::new(IoRuntime { runtime: Some(runtime), process: std::process::id() }))
+        Ok(Arc::new(IoRuntime { runtime: Some(runtime), process: Process::this() }))
     }
 
-    /// Whether this is a forked child of the process that has the threads.
-    pub(crate) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
-    }
-
-    /// Fails in a forked child, which has none of the threads: to wait for one would never end.
-    pub(crate) fn check_process(&self) -> Result<()> {
-        if self.is_forked() { Err(forked()) } else { Ok(()) }
+    pub(crate) fn process(&self) -> Process {
+        self.process
     }
 
     /// Runs a future to its end on these threads, from any user thread, even one of another runtime.
@@ -60,7 +73,7 @@ impl IoRuntime {
     }
 
     pub(crate) fn handle(&self) -> Result<&Handle> {
-        self.check_process()?;
+        self.process.check()?;
         let runtime = self.runtime.as_ref();
         let runtime =
             runtime.ok_or_else(|| Error::new(ErrorKind::Closed, "the fetching threads were ended"))?;
@@ -71,7 +84,7 @@ impl IoRuntime {
 impl Drop for IoRuntime {
     fn drop(&mut self) {
         let Some(runtime) = self.runtime.take() else { return };
-        if self.is_forked() {
+        if self.process.is_forked() {
             // The threads are the parent's; waiting for them here would never end.
             std::mem::forget(runtime);
             return;

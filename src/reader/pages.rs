@@ -106,8 +106,8 @@ struct Sum {
 impl Chunk<'_> {
     /// Checks the pages, which take the place of those in `pages`, and adds up the memory that decoding `rows` rows takes.
     ///
-    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, with `Corrupt` for headers that contradict the
-    /// bytes, the footer or themselves, and with `Unsupported` for kinds of pages that are not read.
+    /// Fails with `TooLarge` if one page alone takes more than `limit` bytes, and with `Corrupt` for headers that contradict the
+    /// bytes, the footer or themselves, and for pages of a kind that has no place among those of values.
     pub(super) fn check(&self, rows: u64, limit: u64, pages: &mut Vec<StoredPage>) -> Result<Checked> {
         let mut sum = Sum { rows_known: true, ..Sum::default() };
         pages.clear();
@@ -546,7 +546,7 @@ mod tests {
         let none = [&integers(&[0, 8, 8])[..], &[0], &[0; 8]].concat();
         assert_eq!(kind(Compression::UNCOMPRESSED, &none, u64::MAX), ErrorKind::Corrupt);
         let index = [&integers(&[1, 8, 8])[..], &[0x3c, 0, 0], &[0; 8]].concat();
-        assert_eq!(kind(Compression::UNCOMPRESSED, &index, u64::MAX), ErrorKind::Unsupported);
+        assert_eq!(kind(Compression::UNCOMPRESSED, &index, u64::MAX), ErrorKind::Corrupt);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::arrow::array::{Array, ArrayRef, AsArray};
 use crate::arrow::datatypes::{
     DataType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use crate::arrow::names::TypeName;
 use crate::error::Error;
 
 /// The length of each row; 0 where there is none.
@@ -33,7 +34,7 @@ pub(crate) fn lengths(column: &ArrayRef) -> Result<Vec<u32>, (Option<usize>, Err
         DataType::UInt32 => whole!(UInt32Type),
         DataType::UInt64 => whole!(UInt64Type),
         other => {
-            let error = Error::invalid(format!("holds {other}, which says no lengths"))
+            let error = Error::invalid(format!("holds {}, which says no lengths", TypeName(other)))
                 .hint("name a column of lists, texts or whole numbers");
             return Err((None, error));
         }

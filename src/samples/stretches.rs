@@ -8,6 +8,7 @@ use crate::arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+use crate::arrow::names::TypeName;
 use crate::error::{Error, OrFail, Place, Result};
 
 /// Some consecutive rows, cut where two neighbours are not in one window.
@@ -131,8 +132,11 @@ impl Stretches {
                 Box::new(move |at| bytes[at * width..][..width] == bytes[(at - 1) * width..][..width])
             }
             other => {
-                return Err(Error::invalid(format!("holds {other}, which rows are not kept together by"))
-                    .hint("windows are within one number, time, text or binary value"));
+                return Err(Error::invalid(format!(
+                    "holds {}, which rows are not kept together by",
+                    TypeName(other)
+                ))
+                .hint("windows are within one number, time, text or binary value"));
             }
         };
         for at in 0..values.len() {
@@ -217,7 +221,7 @@ fn numbers(array: &ArrayRef) -> Result<Numbers<'_>> {
 }
 
 fn no_order(data_type: &DataType) -> Error {
-    Error::invalid(format!("holds {data_type}, which windows do not ascend by"))
+    Error::invalid(format!("holds {}, which windows do not ascend by", TypeName(data_type)))
         .hint("name a column of numbers or times")
 }
 
@@ -251,7 +255,7 @@ fn largest_gap(window: &Window, by: &DataType) -> Result<Option<f64>> {
         DataType::Date32 => 1.0 / 86_400.0,
         DataType::Date64 => 1e3,
         other => {
-            return Err(Error::invalid(format!("holds {other}, and the gap is a time"))
+            return Err(Error::invalid(format!("holds {}, and the gap is a time", TypeName(other)))
                 .hint("give the gap as a number"));
         }
     };

@@ -1,4 +1,4 @@
-//! Positioned reads of local files, which stay open for the next ones.
+//! Positioned reads of local files, which stay open for the next ones while anyone reads on.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +42,39 @@ const JOINED_GAP: u64 = 16 << 10;
 #[derive(Debug)]
 pub(super) struct Local {
     buffers: Arc<Buffers>,
-    open: Mutex<LruCache<String, Arc<OpenFile>>>,
+    open: Mutex<OpenFiles>,
+}
+
+/// Files that stay open while anyone reads on.
+#[derive(Debug)]
+struct OpenFiles {
+    files: LruCache<String, Arc<OpenFile>>,
+    /// Those who read on.
+    readers: usize,
+}
+
+/// Someone who reads on: while there is one, files stay open for the next read.
+#[derive(Debug)]
+pub(crate) struct Reading(Arc<Local>);
+
+impl Reading {
+    pub(super) fn of(local: &Arc<Local>) -> Self {
+        local.lock().readers += 1;
+        Reading(local.clone())
+    }
+}
+
+impl Drop for Reading {
+    fn drop(&mut self) {
+        let mut open = self.0.lock();
+        open.readers -= 1;
+        if open.readers == 0 {
+            let closed = std::mem::replace(&mut open.files, LruCache::new(OPEN_FILES));
+            // Closed after the lock is free.
+            drop(open);
+            drop(closed);
+        }
+    }
 }
 
 /// An open file, and which one it is of those that its path was a name of.
@@ -55,7 +87,8 @@ struct OpenFile {
 
 impl Default for Local {
     fn default() -> Self {
-        Local { buffers: Arc::default(), open: Mutex::new(LruCache::new(OPEN_FILES)) }
+        let open = OpenFiles { files: LruCache::new(OPEN_FILES), readers: 0 };
+        Local { buffers: Arc::default(), open: Mutex::new(open) }
     }
 }
 
@@ -102,7 +135,7 @@ impl Local {
             let each = reads.iter().map(|ranges| self.read_from(file, pin.size, ranges, is_kept));
             each.collect::<Vec<_>>()
         };
-        let known = self.lock().get(name).cloned();
+        let known = self.lock().files.get(name).cloned();
         if let Some(known) = known {
             let read = read_from(&known.file);
             // After the read, so that a change during it is seen as well.
@@ -111,20 +144,25 @@ impl Local {
                 return check(pin, &metadata).map(|()| read);
             }
             // Another file has taken the name since this one was opened.
-            drop(self.lock().pop(name));
+            let closed = self.lock().files.pop(name);
+            drop(closed);
         }
         let file = fs::File::open(&path).or_fail()?;
         let read = read_from(&file);
         let metadata = file.metadata().or_fail()?;
         check(pin, &metadata)?;
         let opened = Arc::new(OpenFile { file, identity: identity(&metadata) });
-        // What makes room is closed after the lock is free.
-        let closed = self.lock().push(name.to_owned(), opened);
-        drop(closed);
+        let mut open = self.lock();
+        if open.readers > 0 {
+            // What makes room is closed after the lock is free.
+            let closed = open.files.push(name.to_owned(), opened);
+            drop(open);
+            drop(closed);
+        }
         Ok(read)
     }
 
-    fn lock(&self) -> MutexGuard<'_, LruCache<String, Arc<OpenFile>>> {
+    fn lock(&self) -> MutexGuard<'_, OpenFiles> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

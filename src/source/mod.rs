@@ -45,6 +45,7 @@ pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};
 pub(crate) use kept_rows::KeptRows;
 pub(crate) use list::{FolderFilter, KeyTypes};
+pub(crate) use local::Reading;
 pub use shown::shown;
 pub use store::Store;
 pub use traffic::TrafficStats;

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
-use super::local::{self, Local};
+use super::local::{self, Local, Reading};
 use super::remote::{Pin, Remote};
 use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::File;
@@ -135,6 +135,11 @@ impl Store {
             Ok(Volume::Remote(remote)) => remote.shown(file.path.as_ref()),
             _ => format!("/{}", file.path),
         }
+    }
+
+    /// Keeps local files open between reads, for as long as the result is kept.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading::of(&self.local)
     }
 
     /// Whether all of it is on the local disk.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::de::{self, Deserialize, Deserializer, MapAccess, Visitor};
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{self, Serialize, SerializeMap, Serializer};
 
 use super::Fill;
 
@@ -16,6 +16,10 @@ impl Serialize for Fill {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Fill::Number(number) if number.is_finite() => serializer.serialize_f64(*number),
+            Fill::Integer(number) => match u64::try_from(*number) {
+                Ok(number) => serializer.serialize_u64(number),
+                Err(_) => serializer.serialize_i64(i64::try_from(*number).map_err(ser::Error::custom)?),
+            },
             Fill::Text(text) => serializer.serialize_str(text),
             Fill::Number(number) => {
                 let mut map = serializer.serialize_map(Some(1))?;
@@ -51,11 +55,11 @@ impl<'de> Visitor<'de> for FillVisitor {
     }
 
     fn visit_i64<E: de::Error>(self, number: i64) -> Result<Fill, E> {
-        exact(number as f64, number.into())
+        Ok(number.into())
     }
 
     fn visit_u64<E: de::Error>(self, number: u64) -> Result<Fill, E> {
-        exact(number as f64, number.into())
+        Ok(number.into())
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Fill, E> {
@@ -82,13 +86,5 @@ impl<'de> Visitor<'de> for FillVisitor {
             Some(other) => Err(de::Error::unknown_field(&other, &[])),
             None => Ok(fill),
         }
-    }
-}
-
-/// Refuses a whole number that a float of 64 bits does not hold.
-fn exact<E: de::Error>(number: f64, whole: i128) -> Result<Fill, E> {
-    match number as i128 == whole {
-        true => Ok(number.into()),
-        false => Err(E::custom(format!("{whole} has more digits than a float64 holds"))),
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt;
 
+use crate::arrow::names::TypeName;
 use crate::catalog::Catalog;
 use crate::catalog::Group;
 use crate::error::escaped;
@@ -121,7 +122,10 @@ fn of_first(catalog: &Catalog, footer: &ParquetMetaData) -> Vec<Column> {
     let constants = catalog.files[0].constants.iter().map(|constant| {
         let field = &constant.field;
         let codecs = BTreeSet::from([FOLDERS.to_owned()]);
-        Column { codecs, ..empty(field.name().clone(), plain(field.data_type()), field.is_nullable()) }
+        Column {
+            codecs,
+            ..empty(field.name().clone(), TypeName(field.data_type()).to_string(), field.is_nullable())
+        }
     });
     stored.chain(constants).collect()
 }
@@ -148,22 +152,12 @@ fn delivered(field: &Field, parts: &[String]) -> String {
     match field.data_type() {
         DataType::Struct(fields) if parts.len() > 1 => {
             let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
-            inner.map_or_else(|| field.data_type().to_string(), |inner| plain(inner.data_type()))
+            inner.map_or_else(
+                || TypeName(field.data_type()).to_string(),
+                |inner| TypeName(inner.data_type()).to_string(),
+            )
         }
-        kind => plain(kind),
-    }
-}
-
-/// Without Arrow's words for the layout of a type in memory.
-fn plain(kind: &DataType) -> String {
-    match kind {
-        DataType::BinaryView | DataType::Binary | DataType::LargeBinary => "binary".to_owned(),
-        DataType::Utf8View | DataType::Utf8 | DataType::LargeUtf8 => "string".to_owned(),
-        DataType::List(item) | DataType::LargeList(item) | DataType::ListView(item) => {
-            format!("list<{}>", plain(item.data_type()))
-        }
-        DataType::FixedSizeList(item, length) => format!("list<{}>[{length}]", plain(item.data_type())),
-        other => other.to_string().to_lowercase(),
+        kind => TypeName(kind).to_string(),
     }
 }
 

@@ -14,6 +14,7 @@ use super::tensors::{name_of, type_of};
 use super::{ColumnCodec, GatheredRows, Noun, Slot, Tensor};
 use crate::arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, LargeListArray, new_null_array};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Selection, gather};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 use crate::monitor::Stage;
@@ -24,13 +25,16 @@ use values::{cast_values, shown};
 /// Fails with `Invalid` for a type that is not cast.
 pub(crate) fn cast_field(stored: &Field, to: &DataType) -> Result<Field> {
     let Some(name) = name_of(to) else {
-        return Err(Error::invalid(format!("cast to {to}"))
+        return Err(Error::invalid(format!("cast to {}", TypeName(to)))
             .hint(format!("values are cast to one of {}", Tensor::TYPES.join(", "))));
     };
     match cast_type(stored.data_type(), to) {
         Some(data_type) => Ok(stored.clone().with_data_type(data_type)),
-        None => Err(Error::invalid(format!("holds {}, which is not cast to {name}", stored.data_type()))
-            .hint("numbers, booleans, decimals and text are cast, times to integers, and lists of these")),
+        None => Err(Error::invalid(format!(
+            "holds {}, which is not cast to {name}",
+            TypeName(stored.data_type())
+        ))
+        .hint("numbers, booleans, decimals and text are cast, times to integers, and lists of these")),
     }
 }
 

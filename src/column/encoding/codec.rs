@@ -14,7 +14,8 @@ use crate::arrow::array::{
 };
 use crate::arrow::buffer::OffsetBuffer;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
-use crate::batch::{Fill, Selection};
+use crate::arrow::names::TypeName;
+use crate::batch::{Fill, Number, Selection};
 use crate::column::{ColumnCodec, GatheredRows, Noun};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
@@ -60,7 +61,7 @@ impl Coder {
             Categories::Numbers(_) => stored.is_integer(),
         };
         if !fits {
-            let cause = format!("holds {stored}, and the vocabulary has {}", values.kind());
+            let cause = format!("holds {}, and the vocabulary has {}", TypeName(stored), values.kind());
             return Err(Error::invalid(cause).hint("a vocabulary has values of the type of its column"));
         }
         Ok(Coder::Vocabulary { places: Places::of(values)?, unknown: vocabulary.unknown() })
@@ -94,7 +95,7 @@ impl EncodeCodec {
             _ => (Rows::Values, stored),
         };
         if !Items::are_in(values) {
-            return Err(Error::invalid(format!("holds {stored}, not values to encode"))
+            return Err(Error::invalid(format!("holds {}, not values to encode", TypeName(stored)))
                 .hint("texts, binary values and integers are encoded, and lists of these"));
         }
         let coder = Coder::new(encoding, values)?;
@@ -102,15 +103,19 @@ impl EncodeCodec {
             let code = match fill {
                 Fill::Text(text) => coder.code(Item::Bytes(text.as_bytes())),
                 Fill::Bytes(bytes) => coder.code(Item::Bytes(bytes)),
-                Fill::Number(number) => match values {
-                    // It fills each byte.
-                    DataType::FixedSizeBinary(length) => {
-                        let bytes = vec![*number as u8; usize::try_from(*length).unwrap_or(0)];
-                        coder.code(Item::Bytes(&bytes))
+                Fill::Number(_) | Fill::Integer(_) => {
+                    // It was checked that it is a value of the type.
+                    let number = fill.number().and_then(Number::whole).unwrap_or_default();
+                    match values {
+                        // It fills each byte.
+                        DataType::FixedSizeBinary(length) => {
+                            let bytes = vec![number as u8; usize::try_from(*length).unwrap_or(0)];
+                            coder.code(Item::Bytes(&bytes))
+                        }
+                        DataType::UInt64 => coder.code(Item::Unsigned(number as u64)),
+                        _ => coder.code(Item::Signed(number as i64)),
                     }
-                    DataType::UInt64 => coder.code(Item::Unsigned(*number as u64)),
-                    _ => coder.code(Item::Signed(*number as i64)),
-                },
+                }
             };
             let unknown = || Error::invalid(format!("the vocabulary has no {fill}, which replaces nulls"));
             code.ok_or_else(|| unknown().hint("add it, or give unknown values a code"))

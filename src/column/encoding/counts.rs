@@ -9,6 +9,7 @@ use super::items::{Item, Items};
 use super::vocabulary::Xxh64;
 use crate::arrow::array::{Array, AsArray};
 use crate::arrow::datatypes::DataType;
+use crate::arrow::names::TypeName;
 use crate::error::{Error, Result};
 
 /// Counts the values of a column, to make a [`Vocabulary`] of them.
@@ -86,7 +87,7 @@ impl CategoryCounts {
         ranges: impl Iterator<Item = std::ops::Range<usize>>,
     ) -> Result<()> {
         let items = Items::of(array).map_err(|_| {
-            let cause = format!("holds {}, which has no categories", array.data_type());
+            let cause = format!("holds {}, which has no categories", TypeName(array.data_type()));
             Error::invalid(cause).hint("texts, binary values and integers have, and lists of these")
         })?;
         let counts = self.0.get_or_insert_with(|| match array.data_type() {
@@ -103,6 +104,7 @@ impl CategoryCounts {
                 (Counts::Numbers(each), Item::Unsigned(value)) => {
                     let value = i64::try_from(value).map_err(|_| {
                         Error::invalid(format!("{value} is beyond 2^63 - 1, the largest category"))
+                            .hint("use a hash")
                     })?;
                     *each.entry(value).or_default() += 1;
                 }
@@ -201,7 +203,7 @@ mod tests {
     #[test]
     fn what_has_no_categories_is_refused() {
         let arrays: [(ArrayRef, &str); 3] = [
-            (Arc::new(Float64Array::from(vec![0.5])), "holds Float64, which has no categories"),
+            (Arc::new(Float64Array::from(vec![0.5])), "holds float64, which has no categories"),
             (Arc::new(UInt64Array::from(vec![u64::MAX])), "beyond 2^63 - 1"),
             (Arc::new(LargeStringArray::from(vec!["a"])), "another kind"),
         ];

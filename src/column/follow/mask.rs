@@ -6,6 +6,7 @@ use crate::arrow::datatypes::{DataType, Field, FieldRef};
 use serde::{Deserialize, Serialize};
 
 use super::Followed;
+use crate::arrow::names::TypeName;
 use crate::column::cell::holds_bytes;
 use crate::column::tensor::tensor_field;
 use crate::column::{Cell, ColumnCodec, Noun, Slot};
@@ -67,7 +68,7 @@ impl MaskCodec {
 impl ColumnCodec for MaskCodec {
     fn delivered(&self, stored: &Field) -> Result<FieldRef> {
         if !holds_bytes(stored.data_type()) {
-            return Err(Error::invalid(format!("holds {}, not encoded masks", stored.data_type()))
+            return Err(Error::invalid(format!("holds {}, not encoded masks", TypeName(stored.data_type())))
                 .hint("masks are binary values, or struct<bytes, path>"));
         }
         let item = match self.dtype {

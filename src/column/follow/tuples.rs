@@ -8,6 +8,7 @@ use crate::arrow::datatypes::{
     ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type, Int32Type, Int64Type,
 };
 
+use crate::arrow::names::TypeName;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// Numbers in each item of a list, by the stored type; `None` where they may differ.
@@ -16,7 +17,7 @@ use crate::error::{Error, ErrorKind, OrFail, Result};
 /// The type is not a list of lists of numbers.
 pub(super) fn stored_width(stored: &DataType) -> Result<Option<usize>> {
     let unfit = || {
-        Error::invalid(format!("holds {stored}, not lists of lists of numbers")).hint(
+        Error::invalid(format!("holds {}, not lists of lists of numbers", TypeName(stored))).hint(
             "store list<list<float>> or list<fixed_size_list<float>>, of int32, int64, float32 or float64",
         )
     };

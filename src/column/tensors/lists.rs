@@ -11,6 +11,7 @@ use crate::arrow::array::{
     new_empty_array,
 };
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::Selection;
 use crate::column::tensor::tensor_field;
 use crate::column::{ColumnCodec, GatheredRows, Noun};
@@ -28,15 +29,19 @@ impl ListsCodec {
     pub(super) fn new(tensor: Tensor, stored: &DataType) -> Result<Self> {
         let (levels, values) = levels(stored);
         if levels.is_empty() {
-            return Err(Error::invalid(format!("holds {stored}, not tensors"))
+            return Err(Error::invalid(format!("holds {}, not tensors", TypeName(stored)))
                 .hint("tensors are binary values, struct<bytes, path>, or lists of numbers"));
         }
         if tensor.format != TensorFormat::Raw {
-            return Err(Error::invalid(format!("holds {stored}, and no {} cells", tensor.format.name()))
-                .hint("lists have no format: leave it out"));
+            return Err(Error::invalid(format!(
+                "holds {}, and no {} cells",
+                TypeName(stored),
+                tensor.format.name()
+            ))
+            .hint("lists have no format: leave it out"));
         }
         if *values != tensor.dtype {
-            let values = name_of(values).map_or_else(|| values.to_string(), str::to_owned);
+            let values = name_of(values).map_or_else(|| TypeName(values).to_string(), str::to_owned);
             let wanted = name_of(&tensor.dtype).unwrap_or_default();
             return Err(Error::invalid(format!("holds lists whose values are {values}, not {wanted}"))
                 .hint("give the type of the column, or `cast` it"));

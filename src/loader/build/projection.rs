@@ -6,6 +6,7 @@ use crate::arrow::datatypes::{DataType, Field};
 
 use super::LoaderBuilder;
 use super::columns::of_column;
+use crate::arrow::names::TypeName;
 use crate::catalog::{Projection, Reads, Selected, joined};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::loader::spec::Flatten;
@@ -59,7 +60,7 @@ impl LoaderBuilder {
                     if !can_be(field) {
                         let cause = match field.data_type() {
                             DataType::Struct(_) => "another option says how it is delivered".to_owned(),
-                            other => format!("it holds {other}"),
+                            other => format!("it holds {}", TypeName(other)),
                         };
                         return Err(Error::invalid(format!("cannot be flattened: {cause}"))
                             .hint("only the fields of structures are delivered as columns")

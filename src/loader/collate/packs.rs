@@ -8,6 +8,7 @@ use crate::arrow::array::{
 };
 use crate::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
+use crate::arrow::names::TypeName;
 use crate::batch::{Selection, StoredList, stored_lists, value_bytes};
 use crate::column::GatheredRows;
 use crate::error::{Error, ErrorKind, OrFail, Result};
@@ -72,7 +73,8 @@ impl PackShape {
                 return Err(no_list(stored));
             }
             value_bytes(item.data_type(), value).map_err(|_| {
-                let cause = format!("packs of {} cannot be filled up with {value}", item.data_type());
+                let cause =
+                    format!("packs of {} cannot be filled up with {value}", TypeName(item.data_type()));
                 Error::invalid(cause).at(crate::error::Place::default().column(stored.name().as_str()))
             })?;
             Ok(Arc::new(Field::new(stored.name(), rows_of(item.data_type(), length), false)))
@@ -192,7 +194,7 @@ fn rows_of(item: &DataType, length: u32) -> DataType {
 }
 
 fn no_list(stored: &Field) -> Error {
-    Error::invalid(format!("holds {}, which is not packed", stored.data_type()))
+    Error::invalid(format!("holds {}, which is not packed", TypeName(stored.data_type())))
         .hint("lists of numbers are packed")
         .at(crate::error::Place::default().column(stored.name().as_str()))
 }

@@ -181,7 +181,7 @@ fn what_a_list_declares_is_held_against_the_files() {
     assert_eq!(names, ["split", "id"]);
     assert_eq!(rows(dataset.loader()).len(), 16);
     let mistyped = open(columns("string"), columns("string")).unwrap_err();
-    assert!(mistyped.to_string().contains("column \"id\": the table declares Utf8View"), "{mistyped}");
+    assert!(mistyped.to_string().contains("column \"id\": the table declares string"), "{mistyped}");
 }
 
 /// A list that says all that a plan needs: what is read of the files is held against it.
@@ -286,7 +286,7 @@ fn a_file_that_is_not_as_declared_is_refused_when_it_is_read() {
     writer.write(&texts).unwrap();
     writer.close().unwrap();
     let (kind, text) = refusal(declared(&[4]));
-    let cause = "b.parquet, column \"id\": the table declares Int64, the file has Utf8View";
+    let cause = "b.parquet, column \"id\": the table declares int64, the file has string";
     assert!(kind == ErrorKind::Unsupported && text.contains(cause), "{text}");
 
     fs::write(folder.path().join("b.parquet"), "no Parquet at all").unwrap();

@@ -185,7 +185,6 @@ impl MixBuilder {
             joiner,
             progress: Arc::default(),
             monitor,
-            _pool: pool,
             spec,
             plan: Mutex::new(Plan::new(Arc::new(run), lanes, (0, first))),
             delivered: (0..sources).map(|_| AtomicU64::new(0)).collect(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, new_null_array};
 use crate::arrow::compute::concat;
 use crate::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The column with the number of each row's source.
@@ -87,7 +88,12 @@ impl Joiner {
 
 /// The field of a column that two sources have.
 fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<Field>> {
-    let (here, there) = (words(known), words(other));
+    let named = (TypeName(known.data_type()).to_string(), TypeName(other.data_type()).to_string());
+    let (here, there) = match known.data_type() == other.data_type() || named.0 != named.1 {
+        true => (words(known, named.0), words(other, named.1)),
+        // Where they differ in what the name leaves out: whether there are nulls in lists.
+        false => (words(known, known.data_type().to_string()), words(other, other.data_type().to_string())),
+    };
     if known.data_type() != other.data_type() || here != there {
         let name = known.name();
         return Err(Error::new(
@@ -101,7 +107,7 @@ fn common(known: &Arc<Field>, other: &Arc<Field>, source: usize) -> Result<Arc<F
 }
 
 /// The type of a column, and what is delivered in it: the shape of a tensor, the format of a text.
-fn words(field: &Field) -> String {
+fn words(field: &Field, data_type: String) -> String {
     let is_ours = |key: &str| key.starts_with("ARROW:extension") || key.starts_with("forebay");
     let mut notes: Vec<String> = field
         .metadata()
@@ -110,5 +116,5 @@ fn words(field: &Field) -> String {
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     notes.sort_unstable();
-    format!("{} {}", field.data_type(), notes.join(" ")).trim_end().to_owned()
+    format!("{data_type} {}", notes.join(" ")).trim_end().to_owned()
 }

@@ -16,8 +16,6 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::ThreadPool;
-
 use super::build::LoaderBuilder;
 use super::epoch::{Counting, Epoch};
 use super::handle::Loader;
@@ -66,8 +64,6 @@ struct Inner {
     joiner: Joiner,
     progress: Arc<Progress>,
     monitor: Arc<Monitor>,
-    /// Kept for as long as the sources.
-    _pool: Arc<ThreadPool>,
     spec: MixSpec,
     plan: Mutex<Plan>,
     /// Rows of each source that were made into batches.

@@ -4,6 +4,7 @@ use super::expr::{Node, Operand};
 use super::term::{Term, Test};
 use super::{Op, Value, evaluate, times};
 use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::names::TypeName;
 use crate::catalog::Catalog;
 use crate::error::{Error, Place, Result};
 
@@ -57,7 +58,7 @@ fn within(node: &Node, catalog: &Catalog, depth: usize) -> Result<()> {
                 DataType::Utf8View | DataType::BinaryView => Ok(()),
                 other => Err(of_column(
                     column,
-                    Error::invalid(format!("the column has type {other}, which has no prefix")),
+                    Error::invalid(format!("the column has type {}, which has no prefix", TypeName(other))),
                 )),
             }
         }
@@ -87,7 +88,8 @@ fn number(operand: &Operand, catalog: &Catalog, depth: usize) -> Result<()> {
             if evaluate::is_number(data_type) {
                 return Ok(());
             }
-            let error = Error::invalid(format!("the column has type {data_type}, which is not a number"));
+            let error =
+                Error::invalid(format!("the column has type {}, which is not a number", TypeName(data_type)));
             Err(of_column(column, error.hint("arithmetic and comparisons of two columns take numbers")))
         }
         Operand::Literal(value) => is_number(value),
@@ -117,7 +119,10 @@ fn term_of(term: Test<'_>, catalog: &Catalog) -> Result<()> {
 pub(super) fn term(term: Test<'_>, data_type: &DataType) -> Result<()> {
     // Before the values: a list may have none.
     if !evaluate::is_compared(data_type) {
-        let error = Error::invalid(format!("the column has type {data_type}, which a filter cannot compare"));
+        let error = Error::invalid(format!(
+            "the column has type {}, which a filter cannot compare",
+            TypeName(data_type)
+        ));
         return Err(error.hint(COMPARED));
     }
     match (term.op, term.value) {
@@ -148,7 +153,8 @@ fn check_value(value: &Value, data_type: &DataType) -> Result<()> {
     }
     let shown = shown(value);
     let error = Error::invalid(format!(
-        "the column has type {data_type}, which a filter cannot compare with {shown}"
+        "the column has type {}, which a filter cannot compare with {shown}",
+        TypeName(data_type)
     ));
     Err(error.hint(if times::unit(data_type).is_some() {
         "write dates and times as texts, 2024-05-17T12:30:00"

@@ -12,6 +12,7 @@ use super::truth::{Outcomes, Truth};
 use crate::arrow::array::{Array, AsArray};
 use crate::arrow::buffer::BooleanBuffer;
 use crate::arrow::datatypes::{DataType, Field};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A share of the rows.
@@ -46,10 +47,11 @@ impl Sample {
         match stored.map(Field::data_type) {
             None | Some(DataType::Utf8View | DataType::BinaryView) => Ok(()),
             Some(whole) if whole.is_integer() => Ok(()),
-            Some(other) => {
-                Err(Error::invalid(format!("the column has type {other}, which a sample is not drawn by"))
-                    .hint("draw by integers, texts or binary, or by the place of rows"))
-            }
+            Some(other) => Err(Error::invalid(format!(
+                "the column has type {}, which a sample is not drawn by",
+                TypeName(other)
+            ))
+            .hint("draw by integers, texts or binary, or by the place of rows")),
         }
     }
 

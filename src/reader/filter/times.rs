@@ -3,6 +3,7 @@
 use chrono::{DateTime, NaiveDate, NaiveDateTime};
 
 use crate::arrow::datatypes::{DataType, TimeUnit};
+use crate::arrow::names::TypeName;
 use crate::error::{Error, Result};
 
 const SECOND: i128 = 1_000_000_000;
@@ -34,8 +35,11 @@ pub(super) fn unit_of(unit: TimeUnit) -> i128 {
 pub(super) fn nanoseconds(text: &str, data_type: &DataType) -> Result<i128> {
     let has_zone = matches!(data_type, DataType::Timestamp(_, Some(_)));
     let refused = |hint: &str| {
-        Err(Error::invalid(format!("the column has type {data_type}, and {text:?} is not such a time"))
-            .hint(hint))
+        Err(Error::invalid(format!(
+            "the column has type {}, and {text:?} is not such a time",
+            TypeName(data_type)
+        ))
+        .hint(hint))
     };
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return match has_zone {

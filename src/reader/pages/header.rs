@@ -5,7 +5,7 @@ use crate::catalog::thrift::Compact;
 use crate::catalog::thrift::declared::{
     DATA_PAGE_HEADER, DATA_PAGE_HEADER_V2, DICTIONARY_PAGE_HEADER, PAGE_HEADER,
 };
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 /// The kind of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     let mut fields = Fields::default();
     if fields.read(&mut input, bytes).is_some() {
         if fields.kind == Some(INDEX_PAGE) {
-            return Err(Error::new(ErrorKind::Unsupported, "a page that holds an index, which is not read"));
+            return Err(corrupt("a page among those of values is said to hold an index".into()));
         }
         if let Some(page) = fields.page() {
             return Ok((page, bytes.len() - input.remaining()));

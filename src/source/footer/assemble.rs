@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::arrow::array::new_null_array;
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef};
+use crate::arrow::names::TypeName;
 use crate::arrow::nested::with_fields;
 
 use super::{Opened, Parsed};
@@ -252,8 +253,9 @@ fn stored_and_constant(
         match have.filter(|have| same_type(have.data_type(), field.data_type())) {
             Some(have) => Ok(have.clone()),
             None => {
-                let got = have.map_or("no such column".to_string(), |have| have.data_type().to_string());
-                let cause = format!("the table declares {}, the file has {got}", field.data_type());
+                let got =
+                    have.map_or("no such column".to_string(), |have| TypeName(have.data_type()).to_string());
+                let cause = format!("the table declares {}, the file has {got}", TypeName(field.data_type()));
                 Err(Error::new(ErrorKind::Unsupported, cause).at(place().column(field.name().as_str())))
             }
         }

@@ -11,6 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// How deep columns may nest: more is refused before the Parquet crate recurses into it.
 const DEEPEST_SCHEMA: usize = 64;
 
+/// What is below it: a list takes two levels, and the whole schema one.
+const NESTING: &str = "the file is sound; lists are read up to 31 deep and structures up to 62: write the column flatter, or as \
+                       JSON or binary";
+
 /// Bytes that the paths of all columns may take together. Each column keeps the names of all structures around it, so
 /// that one long name around many columns would take far more memory than the footer has bytes.
 const LONGEST_PATHS: u64 = 64 << 20;
@@ -98,9 +102,10 @@ impl Tree {
             self.claimed += children;
             self.open.push(Level { children, path });
             if self.open.len() > DEEPEST_SCHEMA {
-                // A list takes two levels.
-                let cause = format!("columns nest more than {DEEPEST_SCHEMA} deep");
-                return self.refuse(ErrorKind::Unsupported, cause);
+                let cause =
+                    format!("a column nests more than {DEEPEST_SCHEMA} levels deep, which is not read");
+                self.trouble = Some(Error::new(ErrorKind::Unsupported, cause).hint(NESTING));
+                return None;
             }
             return Some(());
         }
@@ -176,7 +181,13 @@ mod tests {
     #[test]
     fn a_schema_without_end_is_refused_before_it_is_parsed() {
         let deep = [vec![group(1); DEEPEST_SCHEMA + 1], vec![leaf()]].concat();
-        assert_eq!(refusal(&deep), "columns nest more than 64 deep");
+        let refused = refusal(&deep);
+        assert!(
+            refused.starts_with("a column nests more than 64 levels deep, which is not read"),
+            "{refused}"
+        );
+        assert!(refused.contains("lists are read up to 31 deep"), "{refused}");
+        assert_eq!(check(&footer(&deep)).unwrap_err().kind(), ErrorKind::Unsupported);
         // Cut to 32 bits, each of these has one child.
         for one in [1 - (1 << 32), 1 + (1 << 32)] {
             let deep = [vec![group(one); 2000], vec![leaf()]].concat();

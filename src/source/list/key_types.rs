@@ -9,6 +9,7 @@ use crate::arrow::array::{
     ArrayRef, BooleanArray, Date32Array, PrimitiveArray, StringViewArray, TimestampMicrosecondArray,
 };
 use crate::arrow::datatypes::*;
+use crate::arrow::names::TypeName;
 use crate::error::{Error, Place, Result};
 use crate::snapshot::DataFile;
 
@@ -28,7 +29,7 @@ impl KeyTypes {
                 other => other,
             };
             match column(&data_type, Some("")) {
-                Parsed::Other => Err(Error::invalid(format!("holds no {data_type}"))
+                Parsed::Other => Err(Error::invalid(format!("holds no {}", TypeName(&data_type)))
                     .at(Place::default().column(name))
                     .hint(KINDS)),
                 _ => Ok((name, data_type)),
@@ -70,7 +71,7 @@ pub(super) fn value(data_type: &DataType, text: Option<&str>) -> Result<ArrayRef
         Parsed::Column(column) => Ok(column),
         _ => {
             let text = text.unwrap_or_default();
-            Err(Error::invalid(format!("{text:?} in its folder's name is no {data_type}"))
+            Err(Error::invalid(format!("{text:?} in its folder's name is no {}", TypeName(data_type)))
                 .hint("declare another type for the key, or none"))
         }
     }

@@ -284,7 +284,7 @@ mod tests {
             let error = error.to_string();
             assert!(error.contains(&format!("column {key:?}")) && error.contains("is no"), "{error}");
         }
-        assert!(types(&[("d", DataType::Date64)]).unwrap_err().to_string().contains("holds no Date64"));
+        assert!(types(&[("d", DataType::Date64)]).unwrap_err().to_string().contains("holds no date64"));
         let unknown = types(&[("e", DataType::Date32)]).unwrap().check(&files).unwrap_err().to_string();
         assert!(unknown.contains("a key that no folder has"), "{unknown}");
     }
