@@ -73,7 +73,8 @@ HEAD = """
                 continue
         ours = sorted(name for name in names if name.startswith("forebay"))
         children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
-        shared = [name for name in os.listdir("/dev/shm") if name not in before_shm]
+        # Other programs of the machine have theirs.
+        shared = [name for name in os.listdir("/dev/shm") if str(os.getpid()) in name and name not in before_shm]
         files = []
         for number in os.listdir("/proc/self/fd"):
             try:
