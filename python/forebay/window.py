@@ -28,7 +28,9 @@ class Window:
     windows or in none. Batches, plans and states count windows, the window of a shuffle counts rows. An image in several windows
     of an epoch has one random crop.
 
-    The columns ``by`` and ``within`` are read once, before the first epoch. What they say is kept on local disk.
+    The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took more
+    than 4 MiB of local files or any request to a store. They have their stored names, as in filters. A bad row counts once for
+    each window that it leaves out: ``at_most`` of :class:`Skip` is then a number of windows.
 
     Parameters
     ----------
@@ -114,7 +116,8 @@ class Window:
         Returns
         -------
         dict
-            Each column that the offset has: its values for that row of each window. Lists and structures are in a list.
+            Each column that the offset has: its values for that row of each window. A structure is a dict of its fields, and
+            lists are in a list.
 
         Raises
         ------
@@ -186,8 +189,12 @@ def _offsets(fields: Mapping[int, Iterable[str]]) -> dict[int, tuple[str, ...]]:
 
 def _at(values: Any, row: int) -> Any:
     """One row of each window."""
+    if isinstance(values, Mapping):
+        return {name: _at(field, row) for name, field in values.items()}
     if not isinstance(values, Ragged):
         return values[:, row]
+    if isinstance(values.values, dict):
+        return {name: _at(Ragged(field, values.offsets), row) for name, field in values.values.items()}
     if isinstance(values.values, np.ndarray):
         return np.asarray(values)[:, row]
     return [window[row] for window in values]

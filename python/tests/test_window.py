@@ -138,6 +138,31 @@ def test_a_column_has_the_offsets_that_list_it(episodes: Path) -> None:
     assert [row.tolist() for row in fb.Window(3).at(every, 2)["tokens"]] == [[0, 1], [0, 1, 2], [], [0]]
 
 
+def test_a_structure_has_its_fields_at_each_offset(tmp_path: Path) -> None:
+    def cell(n: int) -> dict[str, Any]:
+        return {"a": n, "b": f"b {n}", "c": list(range(n % 3)), "d": {"e": n / 2}}
+
+    lists = [[{"x": n}] * (n % 3) for n in range(20)]
+    table = {"n": range(20), "s": [cell(n) for n in range(20)], "l": pa.array(lists)}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    for window, first in ((fb.Window(3), 0), (fb.Window({-1: ["n", "s", "l"], 0: ["l"], 1: ["s", "n", "l"]}), -1)):
+        with fb.Loader(tmp_path, samples=window, batch_size=5) as loader:
+            for batch in loader:
+                for at, offset in enumerate(window.offsets):
+                    if "n" not in (part := window.at(batch, offset)):
+                        continue
+                    start = batch["n"][:, 0]
+                    assert part["n"].tolist() == [n + at for n in start]
+                    found = part["s"]
+                    assert found["a"].tolist() == part["n"].tolist()
+                    assert found["b"].tolist() == [f"b {n}" for n in part["n"]]
+                    assert [row.tolist() for row in found["c"]] == [list(range(n % 3)) for n in part["n"]]
+                    assert found["d"]["e"].tolist() == [n / 2 for n in part["n"]]
+                    assert [row["x"].tolist() for row in part["l"]] == [[n] * (n % 3) for n in part["n"]]
+                    assert np.shares_memory(found["a"], batch["s"].values["a"])
+            assert first == window.offsets[0]
+
+
 def test_images_of_one_offset_are_decoded_alone(tmp_path: Path) -> None:
     photos = tmp_path / "photos"
     assert fb.main(["synth", str(photos), "--rows", "40", "--image", "32x24"]) == 0
