@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from .errors import InvalidError
-from .values import whole
+from .values import check_filler, whole
 
 __all__ = ["Bucket", "Pack"]
 
@@ -27,13 +26,14 @@ class Pack:
       list of its own at the end. :meth:`flash` makes what flash attention takes of it.
 
     Lists are packed within their row group, so that each of them fills up one pack or a few. Packs are the same in each epoch;
-    batches, plans and states count them. How long the lists are is read once, before the first epoch, and kept on
-    local disk.
+    batches, plans and states count them. How long the lists are is read before the first epoch, and kept on local disk if that
+    took more than 4 MiB of local files or any request to a store.
 
     Parameters
     ----------
     columns : str or iterable of str
-        Column of lists of numbers; or several that are packed alike, whose lists are equally long in each row.
+        Column of lists of numbers; or several that are packed alike, whose lists are equally long in each row. Fields of
+        structures cannot be packed.
     length : int
         Numbers of a pack.
     split : bool, default True
@@ -42,7 +42,7 @@ class Pack:
     truncate : bool, default False
         With ``split=False``, cut lists off that are longer than a pack. By default they are an error.
     value : float, default 0
-        The number that fills up a pack, which the columns' types must have.
+        The number that fills up a pack, which the columns' types and a float64 must have.
     lengths : str, optional
         Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list of
         another length is a bad row, and its pack is left out. Default: the lists of the first column are read for it.
@@ -89,8 +89,7 @@ class Pack:
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")
         if self.split and self.truncate:
             raise InvalidError("truncate=True cuts whole lists off, and they are split (pass split=False)")
-        if isinstance(self.value, bool) or not isinstance(self.value, Real):
-            raise InvalidError(f"value must be a number, got {self.value!r}")
+        check_filler(self.value)
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
 
@@ -145,15 +144,17 @@ class Pack:
 class Bucket:
     """Samples of several rows of similar length, of one row group: a frozen value for ``samples=``.
 
-    Each bucket is a batch, so that little is filled up where rows are padded to the longest of their batch. All ranks have as
-    many batches, however many rows these have. The rows of a row group are sorted by length and cut into buckets, which are the
-    same in each epoch; plans and states count buckets. How long rows are is read once, before the first epoch, and
-    kept on local disk.
+    Each bucket is a batch, so that little is filled up where rows are padded to the longest of their batch. With ``batch_size=n``
+    a batch is n buckets and holds up to n times their rows and tokens. All ranks have as many batches, however many rows these
+    have. The rows of a row group are sorted by length and cut into buckets, which are the
+    same in each epoch; plans and states count buckets. How long rows are is read before the first epoch, and kept on local disk
+    if that took more than 4 MiB of local files or any request to a store.
 
     Parameters
     ----------
     by : str
-        Column of lists or texts, whose length is meant, or of whole numbers that say it.
+        Column of lists or texts, whose length is meant, or of whole numbers that say it; by its stored name, as in filters. The
+        length of a text is that of its UTF-8, in bytes.
     rows : int, optional
         The most rows of a bucket.
     tokens : int, optional

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 from .errors import InvalidError
-from .values import whole
+from .values import check_filler, whole
 
 __all__ = ["Pad"]
 
@@ -25,7 +24,7 @@ class Pad:
     length : int, optional
         Numbers of a row, at least 1. Default: as many as the longest list of the batch has.
     value : float, default 0
-        The number after the end of a list, which the column's type must have.
+        The number after the end of a list, which the column's type and a float64 must have.
     truncate : bool, default False
         Cut longer lists off. By default they are bad rows.
     mask : bool, default False
@@ -55,10 +54,7 @@ class Pad:
     def __post_init__(self) -> None:
         if self.length is not None:
             object.__setattr__(self, "length", whole(self.length, "length", 1))
-        if isinstance(self.value, bool) or not isinstance(self.value, Real):
-            raise InvalidError(f"value must be a number, got {self.value!r}")
-        if float(self.value) != self.value and self.value == self.value:
-            raise InvalidError(f"value has more digits than a float64 holds, got {self.value!r}")
+        check_filler(self.value)
         for name in ("truncate", "mask"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidError(f"{name} must be True or False, got {getattr(self, name)!r}")

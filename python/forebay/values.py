@@ -6,6 +6,7 @@ import operator
 import os
 import sys
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from ._forebay import CACHE_TIERS, MIXINGS
@@ -32,6 +33,20 @@ def whole(value: Any, name: str, least: int, bits: int = 64) -> int:
     if number >= 1 << bits:
         raise InvalidError(f"{name} must fit {bits} bits, got {given(value)}")
     return number
+
+
+def check_filler(value: Any) -> None:
+    """Refuses a ``value`` for places without one that is not a number, or that a float64 does not hold."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InvalidError(f"value must be a number, got {value!r}")
+    # An integer of numpy is compared as a float, and would be equal to the one that it is rounded to.
+    exact = int(value) if isinstance(value, Integral) else value
+    try:
+        is_held = exact != exact or float(exact) == exact
+    except OverflowError:
+        is_held = False
+    if not is_held:
+        raise InvalidError(f"value has more digits than a float64 holds, got {given(value)}")
 
 
 def named(value: Any, name: str, names: tuple[str, ...]) -> None:

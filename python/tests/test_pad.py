@@ -122,6 +122,11 @@ def test_what_can_never_be_padded_is_refused(tokens: Path) -> None:
         fb.Pad(0)
     with pytest.raises(fb.InvalidError, match="must be a number"):
         fb.Pad(2, value="x")  # type: ignore[arg-type]
+    for value in (2**53 + 1, np.int64(-(2**53) - 1), 10**400):
+        for make in (lambda value: fb.Pad(2, value=value), lambda value: fb.Pack("i64", 2, value=value)):
+            with pytest.raises(fb.InvalidError, match="value has more digits than a float64 holds, got"):
+                make(value)
+    assert fb.Pad(2, value=2**60).value == fb.Pack("i64", 2, value=2**60).value == 1 << 60
 
 
 @pytest.mark.parametrize("how", ["stored", "shuffled", "cached", "skipped", "small"])
