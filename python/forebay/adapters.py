@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from .column import Column
 from .epoch import Epoch, Pulled
-from .errors import InvalidError
+from .errors import InvalidError, NullError, UnknownColumnError
 from .loader import Loader
 from .places import in_place
 from .values import whole
@@ -243,6 +243,8 @@ class Batches(Generic[T]):
             if self._copied is not None:
                 copied = whole(self._copied(converted), "what copied returns", 0)
             return converted
+        except NullError as error:
+            raise in_place(self.loader._explained(error), "conversion", number, native) from None
         except Exception as error:
             raise in_place(error, "conversion", number, native)  # noqa: B904 - its cause is set already
         finally:
@@ -373,7 +375,13 @@ def pick(batch: Mapping[str, Any], what: Any) -> Any:
     {'x': array([0, 1]), 'y': array([1, 2])}
     """
     if isinstance(what, str):
-        return batch[what]
+        try:
+            return batch[what]
+        except KeyError as error:
+            if isinstance(error, UnknownColumnError) or what in batch:
+                raise
+        names = ", ".join(map(str, batch))
+        raise UnknownColumnError(f'there is no column "{what}" (the columns are {names})', column=what)
     if callable(what):
         try:
             return what(batch)

@@ -14,7 +14,7 @@ from . import _forebay
 from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
-from .errors import InvalidError, StateMismatchError
+from .errors import InvalidError, NullError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
@@ -651,7 +651,7 @@ class Loader:
         Raises
         ------
         StateMismatchError
-            The state belongs to another data set, seed, filter or order, or is not a state.
+            The state belongs to another data set, seed, filter or order, to a :class:`Mix`, or is not a state.
         ClosedError
             This is a forked child.
 
@@ -676,12 +676,24 @@ class Loader:
             raise StateMismatchError(
                 f"this is not a state of a loader: {error} (pass what state_dict() returned)"
             ) from None
+        self._check_kind(state)
         # First, so that a state that is refused ends nothing.
         self._native.restore(position)
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Restored)
         self._generation += 1
         self._origin = Origin(self._origin.number + 1, json.loads(position), None)
+
+    def _check_kind(self, state: Mapping[str, Any]) -> None:
+        """Refuses a state of a mix by name, which has other fields."""
+        if "mix" in state:
+            raise StateMismatchError(
+                "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
+            )
+
+    def _explained(self, error: NullError) -> NullError:
+        """The error of a null, with what can be done about it here."""
+        return error
 
     # Life
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -12,13 +13,13 @@ from . import _forebay
 from .arguments import checked
 from .dataset import Dataset, opened
 from .epoch import BadRow
-from .errors import InvalidError
+from .errors import InvalidError, NullError, StateMismatchError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
 from .reports import MixPlan, numbers
 from .rows import RowId
 from .shard import Shard
-from .sizes import parse_bytes
+from .sizes import given, parse_bytes
 from .values import Workers, named, whole
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ class Mix(Loader):
         columns and rows, decoding, order and cache; or a :class:`Dataset`, path or URL, which is read as it is
         stored. What belongs to all of them, from ``batch_size`` to ``transform``, is given here. Columns are those of
         all sources: a column that a source does not have is null in its rows, and those of one name have one type.
+        Numbers, images and other columns that are one array cannot be null there: leave such a column out with
+        ``columns=`` of the loaders that have it, or read the batch through Arrow.
     schedule : mapping from int to iterable of float, optional
         Other weights from a step on, counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the weights do not
         change.
@@ -392,6 +395,24 @@ class Mix(Loader):
             if not isinstance(arguments["urls"], Dataset):
                 dataset._native.release()
 
+    def _check_kind(self, state: Mapping[str, Any]) -> None:
+        if "mix" not in state and "version" in state:
+            raise StateMismatchError(
+                "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
+            )
+
+    def _explained(self, error: NullError) -> NullError:
+        before, cause, _ = error.message.partition("an array has no nulls")
+        moves = (
+            f"leave {error.column!r} out with columns= of the sources' loaders, if a source does not have it; give nulls of "
+            "a source a value with fill_null= of its loader; or read the batch with its nulls through Arrow: "
+            "pyarrow.record_batch(batch)"
+        )
+        explained = NullError(
+            f"{before}{cause} ({moves})", file=error.file, row_group=error.row_group, row=error.row, column=error.column
+        )
+        return explained.with_traceback(error.__traceback__)
+
     def __reduce__(self) -> tuple[Any, ...]:
         carried = []
         for dataset, (arguments, weight) in zip(self._datasets, self._arguments["sources"], strict=True):
@@ -460,9 +481,12 @@ def _source(number: int, one: Any) -> tuple[dict[str, Any], Dataset, float]:
 
 
 def _weight(weight: Any, name: str) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, Real):
+    if isinstance(weight, bool) or not isinstance(weight, (Real, Decimal)):
         raise InvalidError(f"{name} must be a number, got {weight!r}")
-    return float(weight)
+    try:
+        return float(weight)
+    except (OverflowError, ValueError):  # a large int or fraction, a signalling NaN
+        raise InvalidError(f"{name} must be a number that a float holds, got {given(weight)}") from None
 
 
 def _schedule(schedule: Any) -> dict[int, list[float]]:

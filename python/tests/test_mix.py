@@ -10,6 +10,8 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -334,6 +336,29 @@ def test_a_column_that_a_source_does_not_have_is_null(folders: tuple[Path, Path]
     assert 'column "id" of source 1 is int32, and int64 in one before it' in str(caught.value)
 
 
+def test_weights_are_numbers_of_any_type(folders: tuple[Path, Path]) -> None:
+    for weights in ((Decimal("0.3"), Decimal("0.7")), (Fraction(3, 10), Fraction(7, 10)), (np.float64(0.3), 0.7), (3, 7)):
+        with mixed(folders, weights, schedule={4: weights}) as mix:  # type: ignore[arg-type]
+            assert mix.weights == [0.3, 0.7]
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_an_array_with_rows_of_a_source_that_has_no_such_column_says_what_to_do(
+    folders: tuple[Path, Path], documented: Path, framework: str
+) -> None:
+    pytest.importorskip(framework)
+    photos = fb.Loader(documented / "data" / "train", columns=["image"], decode={"image": fb.Image.resize(8, 8)})
+    for source, column in ((photos, "image"), (fb.Loader(documented / "data" / "train", columns=["label"]), "label")):
+        names = fb.Loader(folders[0], columns=["of"])
+        with fb.Mix([(source, 1), (names, 1)], batch_size=4) as mix:
+            assert next(iter(mix)).to_arrow().column(column).null_count == 2
+            with pytest.raises(fb.NullError) as caught:
+                next(iter(getattr(fb, framework).batches(mix)))
+        said = str(caught.value)
+        assert f"leave {column!r} out with columns= of the sources' loaders" in said and "Arrow" in said
+        assert "null_mask" not in said and caught.value.column == column
+
+
 def test_images_of_several_sources_are_one_array(documented: Path) -> None:
     image = {"image": fb.Image.resize(16, 16)}
     sources = [fb.Loader(documented / "data" / name, decode=image) for name in ("train", "val")]
@@ -360,6 +385,9 @@ def test_images_of_several_sources_are_one_array(documented: Path) -> None:
         ([("a", 1), ("b", 0)], {"stop": "last"}, "source 1 never ends"),
         ([("a", 1), ("b", 1)], {"batch_size": 5_000, "drop_last": True}, "no step of 5000 rows"),
         ([("a", 1), ("b", 1)], {"repeat": 1}, "repeat must be True or False"),
+        ([("a", 10**400), ("b", 1)], {}, "source 0 must be a number that a float holds, got an int of 1329 bits"),
+        ([("a", Decimal("sNaN")), ("b", 1)], {}, "source 0 must be a number that a float holds"),
+        ([("a", Decimal("NaN")), ("b", 1)], {}, "the weight of source 0 is NaN"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(
@@ -390,10 +418,13 @@ def test_states_of_others_are_refused(folders: tuple[Path, Path]) -> None:
     with mixed(folders) as mix, fb.Loader(folders[0]) as loader:
         next(iter(mix))
         state: Any = mix.state_dict()
-        with pytest.raises(fb.StateMismatchError, match="not a state of a mix"):
+        with pytest.raises(fb.StateMismatchError, match=r"this is a state of a loader, .* \(pass it to a forebay.Loader"):
             mix.load_state_dict(loader.state_dict())
-        with pytest.raises(fb.StateMismatchError):
+        with pytest.raises(fb.StateMismatchError, match=r"this is a state of a mix, .* \(pass it to a forebay.Mix"):
             loader.load_state_dict(state)
+        with pytest.raises(fb.StateMismatchError, match="not a state of a mix"):
+            mix.load_state_dict({"epoch": 0})
+        assert mix.state_dict() == state
         for change, said in (
             ({"mix": 9}, "format version"),
             ({"stop": "last"}, "stop"),
