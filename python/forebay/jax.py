@@ -64,7 +64,8 @@ def batches(
     ------
     InvalidError
         ``train`` is not a :class:`forebay.Loader`, ``device`` or ``sharding`` is something else than JAX's, both are
-        given, the shard of ``train`` is not one of ``sharding``, or ``ahead`` is not an int of at least 0.
+        given, the shard of ``train`` is not one of ``sharding``, or ``ahead`` is not an int of at least 0. While
+        iterating: the shape of a column does not fit ``sharding``.
 
     Examples
     --------
@@ -82,7 +83,7 @@ def batches(
         _check_sharding(check_loader(train), sharding)
 
     def convert(batch: Mapping[str, Any]) -> dict[str, Any]:
-        return {name: _array(value, device, sharding) for name, value, _ in columns(batch)}
+        return {name: _array(name, value, device, sharding) for name, value, _ in columns(batch)}
 
     on_host = sharding is None and (device or jax.devices()[0]).platform == "cpu"
     if on_host:
@@ -130,15 +131,21 @@ def _bytes(batch: Mapping[str, Any]) -> int:
     return sum(value.nbytes for value in batch.values() if isinstance(value, jax.Array))
 
 
-def _array(value: Any, device: Any, sharding: Any) -> Any:
+def _array(name: str, value: Any, device: Any, sharding: Any) -> Any:
     if isinstance(value, jax.Array):  # made by a transform
         return value
     if isinstance(value, dict):  # the fields of a structure
-        return {name: _array(field, device, sharding) for name, field in value.items()}
+        return {key: _array(f"{name}.{key}", field, device, sharding) for key, field in value.items()}
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype.kind not in "biufc" and value.dtype.name != "bfloat16":
         return value
     if sharding is not None:
-        return jax.make_array_from_process_local_data(sharding, value)
+        try:
+            return jax.make_array_from_process_local_data(sharding, value)
+        except (ValueError, IndexError) as error:
+            raise InvalidError(
+                f"column {name!r}, of shape {value.shape}, cannot have {sharding}: {error} (pass a sharding of the rows, or "
+                "leave the column out with columns=)"
+            ) from error
     return jax.device_put(value, device)

@@ -12,7 +12,7 @@ Examples
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,12 +51,17 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     Returns
     -------
     Batches
-        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has.
+        Iterable once per epoch, with ``len(train)`` batches, of the types that :func:`dataset` has; and structures, as a
+        dict of their fields, and windows of text, which it does not have.
 
     Raises
     ------
     InvalidError
         ``train`` is not a :class:`forebay.Loader`, or ``y`` is given without ``x``.
+    UnknownColumnError
+        While iterating: ``x`` or ``y`` names no column.
+    UnsupportedError
+        While iterating: a column has a type that TensorFlow does not have (leave it out with ``columns=``).
 
     Examples
     --------
@@ -74,7 +79,7 @@ def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
         raise InvalidError("y was given without x (say which columns are the input)")
 
     def convert(batch: Mapping[str, Any]) -> Any:
-        return tf.nest.map_structure(_tensor, _element({name: _value(batch[name]) for name in batch}, x, y))
+        return tf.nest.map_structure(_leaf, _element(_Made(batch, _tensor), x, y))
 
     return Batches(train, convert)
 
@@ -108,8 +113,10 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     ------
     InvalidError
         ``train`` is not a :class:`forebay.Loader`, ``y`` is given without ``x``, or ``output_signature`` is missing.
+    UnknownColumnError
+        ``x`` or ``y`` names no column.
     UnsupportedError
-        A column has a type that TensorFlow does not have (leave it out with ``columns=``).
+        A column has a type that TensorFlow does not have, or is a structure (leave it out with ``columns=``).
 
     Examples
     --------
@@ -124,10 +131,11 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     if output_signature is None:
         if train._functions is not None:
             raise InvalidError("the columns that a transform makes are not known (pass output_signature=...)")
-        output_signature = _element(_signature(train), x, y)
+        layout = {name: column for name, *column in train.schema.layout()}
+        output_signature = _element(_Made(layout, lambda name, column: _spec(name, *column)), x, y)
 
     def convert(batch: Mapping[str, Any]) -> Any:
-        return _element({name: _value(batch[name]) for name in batch}, x, y)
+        return _element(_Made(batch, _value), x, y)
 
     batches: Batches[Any] = Batches(train, convert)
     known = weakref.ref(batches)
@@ -144,21 +152,59 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     return made
 
 
-def _element(batch: dict[str, Any], x: Any, y: Any) -> Any:
+class _Made(Mapping[str, Any]):
+    """What is made of each column, when it is picked."""
+
+    def __init__(self, columns: Mapping[str, Any], make: Callable[[str, Any], Any]) -> None:
+        self._columns = columns
+        self._make = make
+
+    def __getitem__(self, name: str) -> Any:
+        return self._make(name, self._columns[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+
+def _element(batch: _Made, x: Any, y: Any) -> Any:
     if x is None:
-        return batch
+        return dict(batch)
     # TensorFlow would stack the members of a list.
     x, y = (tuple(what) if isinstance(what, list) else what for what in (x, y))
     return pick(batch, x) if y is None else (pick(batch, x), pick(batch, y))
 
 
-def _tensor(value: Any) -> Any:
-    return value if isinstance(value, tf.RaggedTensor) else tf.convert_to_tensor(value)
+def _tensor(name: str, value: Any) -> Any:
+    """A column as tensors; a structure as a dict of them."""
+    if isinstance(value, dict):
+        return {field: _tensor(f"{name}.{field}", values) for field, values in value.items()}
+    return _leaf(_value(name, value), name)
 
 
-def _value(value: Any) -> Any:
+def _leaf(value: Any, name: str | None = None) -> Any:
+    """A tensor, of a value that may be one already; a function that picks columns makes others without a name."""
+    if isinstance(value, tf.RaggedTensor):
+        return value
+    try:
+        return tf.convert_to_tensor(value)
+    except (TypeError, ValueError) as error:
+        if name is None:
+            raise
+        raise _unsupported(name, error) from error
+
+
+def _value(name: str, value: Any) -> Any:
     if isinstance(value, Ragged):
-        return tf.RaggedTensor.from_row_splits(value.values, value.offsets, validate=False)
+        if not isinstance(value.values, np.ndarray):
+            raise _unsupported(name)
+        items = _value(name, value.values)
+        try:
+            return tf.RaggedTensor.from_row_splits(items, value.offsets, validate=False)
+        except (TypeError, ValueError) as error:
+            raise _unsupported(name, error) from error
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":
         return value.view(np.int64)
     if isinstance(value, np.ndarray) and value.dtype.kind == "T":
@@ -166,15 +212,16 @@ def _value(value: Any) -> Any:
     return value
 
 
-def _signature(train: Loader) -> dict[str, Any]:
-    return {column[0]: _spec(*column) for column in train.schema.layout()}
+def _unsupported(name: str, cause: Exception | None = None) -> UnsupportedError:
+    said = "" if cause is None else f": {cause}"
+    return UnsupportedError(f"column {name!r} has no TensorFlow type{said} (leave it out with columns=)", column=name)
 
 
 def _spec(name: str, kind: str, element: str | None, shape: tuple[int | None, ...]) -> Any:
     if kind in ("text", "bytes"):
         return tf.TensorSpec((None,), tf.string)
     if element is None:
-        raise UnsupportedError(f"column {name!r} has no TensorFlow type (leave it out with columns=)")
+        raise _unsupported(name)
     if element == "bfloat16":
         dtype = tf.bfloat16
     elif element[1] in "mM":

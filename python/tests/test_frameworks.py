@@ -8,10 +8,13 @@ import subprocess
 import sys
 import textwrap
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from conftest import ids, small
 
@@ -288,6 +291,13 @@ def test_jax_gets_arrays(plain: Path, photos: Path) -> None:
                 assert np.asarray(arrays[name]).tolist() == batch[name].tolist()
             assert isinstance(arrays["words"], fb.Ragged)
             assert train.state_dict() == again.state_dict()
+        mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:1]), ("data",))
+        columns = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(None, "data"))
+        with small(plain, columns=["vector"]) as matrices:
+            assert next(iter(fb.jax.batches(matrices, sharding=columns)))["vector"].sharding == columns
+        with pytest.raises(fb.InvalidError, match=r"column 'id', of shape \(64,\), cannot have NamedSharding.*rank") as caught:
+            next(iter(fb.jax.batches(train, sharding=columns)))
+        assert isinstance(caught.value.__cause__, ValueError)
         for wrong in ({"device": "cpu"}, {"sharding": 3}):
             with pytest.raises(fb.InvalidError, match=rf"{next(iter(wrong))} must be a jax\..*, got"):
                 fb.jax.batches(train, **wrong)
@@ -326,6 +336,45 @@ def test_tensorflow_counts_what_the_step_got(plain: Path) -> None:
         assert sorted(row for y in kept for row in y.numpy().tolist()) == list(range(1000))
         with pytest.raises(fb.InvalidError, match="y was given without x"):
             fb.tf.batches(train, y="id")
+
+
+def test_tensorflow_refuses_columns_by_name(plain: Path, tmp_path: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    for make in (fb.tf.batches, fb.tf.dataset):
+        for picked in ({"x": "idd"}, {"x": {"a": "id"}, "y": ["idd"]}):
+            with small(plain) as train, pytest.raises(fb.UnknownColumnError, match='no column "idd" .*id'):
+                next(iter(make(train, **picked)))
+    with small(plain, transform=lambda batch: {"made": batch["id"]}) as train:
+        with pytest.raises(fb.UnknownColumnError, match='no column "id" .*made'):
+            next(iter(fb.tf.batches(train, x="id")))
+    table = {
+        "id": range(8),
+        "price": [Decimal(n) for n in range(8)],
+        "words": [[n] * (n % 3) for n in range(8)],
+        "cell": [{"a": n, "b": f"b {n}"} for n in range(8)],
+        "name": [f"name {n}" for n in range(8)],
+    }
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+
+    def first(make: Any, window: fb.Window | None, *columns: str, **picked: Any) -> Any:
+        with fb.Loader(tmp_path, columns=list(columns), samples=window, batch_size=4) as train:
+            return next(iter(make(train, **picked)))
+
+    for make in (fb.tf.batches, fb.tf.dataset):
+        for window, names in ((None, ("price",)), (fb.Window(2), ("price", "words", "cell"))):
+            for name in names:
+                with pytest.raises(fb.UnsupportedError, match=f"column '{name}' has no TensorFlow type") as caught:
+                    first(make, window, "id", name)
+                assert caught.value.column == name
+                x, y = first(make, window, "id", name, x="id", y="id")
+                assert x.dtype == y.dtype == tf.int64, "what is not picked is not converted"
+    cell = first(fb.tf.batches, None, "cell")["cell"]
+    assert cell["a"].numpy().tolist() == [0, 1, 2, 3] and cell["b"].dtype == tf.string
+    names = first(fb.tf.batches, fb.Window(2), "name")["name"]
+    assert names.to_list()[3] == [b"name 3", b"name 4"]
+    for name, window in (("cell", None), ("name", fb.Window(2))):
+        with pytest.raises(fb.UnsupportedError, match=f"column '{name}'"):
+            first(fb.tf.dataset, window, name)
 
 
 @pytest.mark.parametrize(
