@@ -30,6 +30,7 @@ from .frameworks import missing
 
 try:
     import pyspark.sql as sql
+    from py4j.protocol import Py4JJavaError
     from pyspark.sql import functions
     from pyspark.sql.types import UserDefinedType
 except ImportError as error:
@@ -91,7 +92,8 @@ def dataset(
     UnsupportedError
         The plan does not determine the rows, or a column holds vectors of ``pyspark.ml``.
     IoError
-        Not all rows that Spark wrote are found: ``cache_url`` is another folder for the executors.
+        The folder cannot be made; or not all rows that Spark wrote are found: ``cache_url`` is another folder for the
+        executors.
 
     Examples
     --------
@@ -132,6 +134,7 @@ def _check(frame: Any, name: str | None) -> None:
 
 def _write(frame: Any, folder: _Folder, storage_options: Mapping[str, Any] | None) -> str:
     """Writes to a folder of this call's own. If another call was quicker, its folder counts."""
+    folder.make()
     own = folder.new()
     written = sql.Observation()
     try:
@@ -185,6 +188,18 @@ class _Folder:
             if status.isDirectory() and self._files.exists(sign):
                 found.append((self._files.getFileStatus(sign).getModificationTime(), status.getPath().getName()))
         return self.url(f"{self._at}/{min(found)[1]}") if found else None
+
+    def make(self) -> None:
+        """Makes the folder, unless it is there."""
+        try:
+            cause = "" if self._files.mkdirs(self._hadoop.Path(self._at)) else "the file system refuses it"
+        except Py4JJavaError as error:
+            cause = str(error.java_exception.toString())
+        if cause:
+            raise IoError(
+                f"{self._at}: the folder cannot be made: {cause} (cache_url must be a folder that Spark may write to)",
+                file=self.url(self._at),
+            )
 
     def new(self) -> str:
         """A folder that no other call writes to."""

@@ -169,6 +169,10 @@ def test_what_cannot_be_written_is_refused(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(fb.InvalidError, match="frame is a stream"):
         fb.spark.dataset(stream, tmp_path)
     assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").write_text("")
+    with pytest.raises(fb.IoError, match=r"file/cache/n: the folder cannot be made: .* Spark may write to") as caught:
+        fb.spark.dataset(spark.range(3), tmp_path / "file" / "cache", name="n")
+    assert caught.value.file == str(tmp_path / "file" / "cache" / "n")
 
 
 def test_a_failed_write_leaves_nothing_and_a_half_one_is_never_read(spark: Any, tmp_path: Path) -> None:
