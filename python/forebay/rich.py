@@ -65,6 +65,9 @@ class StatsColumn(ProgressColumn):  # type: ignore[misc]
         watched = task.fields.get("watched")
         if watched is None:
             return Text("")
+        last = task.fields.get("last")
+        if last is not None:
+            return Text(last, style="progress.remaining")
         at, said = self._said.get(task.id, (0.0, ""))
         if time.monotonic() - at >= TICK:
             said = watched.text()
@@ -117,10 +120,14 @@ def bar(
 
 def _bar(watched: Watched, given: Progress | None, description: str) -> Generator[Any, None, None]:
     with _display(given) as progress:
-        task = progress.add_task(description, total=watched.total, watched=watched)
-        for batch in watched:
-            progress.update(task, completed=watched.done)
-            yield batch
+        task = progress.add_task(description, total=watched.total, watched=watched, last=None)
+        try:
+            for batch in watched:
+                progress.update(task, completed=watched.done)
+                yield batch
+        finally:
+            # What it said less than a tick before the end may be of the beginning.
+            progress.update(task, last=watched.text())
 
 
 def warm(train: Loader, *, share: bool = False, progress: Progress | None = None) -> dict[str, Any]:

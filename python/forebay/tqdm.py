@@ -46,7 +46,7 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
     loader : Loader, optional
         The loader behind ``batches``, if they are something else.
     **options
-        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``.
+        Options of ``tqdm``, such as ``desc``, ``leave``, ``disable`` or ``file``. ``total`` is not one: it is the loader's.
 
     Returns
     -------
@@ -57,6 +57,8 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
     ------
     InvalidError
         The loader behind ``batches`` is not known.
+    TypeError
+        ``total`` was given.
 
     Examples
     --------
@@ -66,6 +68,8 @@ def bar(batches: Any, *, loader: Loader | None = None, **options: Any) -> Iterat
     ...     for batch in fb.tqdm.bar(train, desc=f"epoch {epoch}", disable=True):
     ...         pass
     """
+    if "total" in options:
+        raise TypeError("total is the number of batches of the loader's epoch (leave total= out)")
     return _bar(Watched(batches, loader), {"unit": "step", **options})
 
 

@@ -154,6 +154,23 @@ def test_what_has_no_loader_is_refused(kind: str) -> None:
         getattr(fb, kind).bar([1, 2], loader="x")
 
 
+def test_the_number_of_steps_is_the_loaders(plain: Path) -> None:
+    pytest.importorskip("tqdm")
+    with small(plain) as train, pytest.raises(TypeError, match=r"leave total= out"):
+        fb.tqdm.bar(train, total=3)
+
+
+def test_a_short_epoch_ends_with_what_it_was(plain: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Longer than the epoch, so that the text that was drawn first would stay.
+    monkeypatch.setattr(fb.tqdm if kind == "tqdm" else fb.rich, "TICK", 60.0)
+    out = io.StringIO()
+    with small(plain) as train:
+        for _ in shown(kind, train, out):
+            pass
+    text = re.sub(r"\x1b\[[^A-Za-z]*[A-Za-z]", "", out.getvalue())
+    assert re.search(r"[\d,]+ rows/s, waited \d+ %[^a-z]*(for \w+)?\W*$", text), text
+
+
 def test_a_data_loader_without_workers_is_known(plain: Path) -> None:
     torch = pytest.importorskip("torch")
     with small(plain, columns=["id"]) as train:
