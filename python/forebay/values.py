@@ -229,7 +229,7 @@ class DiskCache:
             times the disk space.
         ``"coefficients"``
             The coefficients of JPEGs, without loss: as good for every size and augmentation as the files, with the same
-            pixels, for about a third more disk space. Half or less of the decoding is left.
+            pixels, for a quarter to a half more disk space. Half or less of the decoding is left.
         ``"resized"``
             JPEGs of the largest size that is needed: for images much larger than that.
         ``"auto"``
