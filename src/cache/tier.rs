@@ -27,7 +27,7 @@ pub enum Tier {
     Rows,
     /// JPEGs of the largest size that is needed: smaller, and faster to decode if images are larger than that.
     Resized,
-    /// The coefficients of JPEGs, without loss: a fifth to a third larger, good for every size and augmentation, and decoded
+    /// The coefficients of JPEGs, without loss: a quarter to a half larger, good for every size and augmentation, and decoded
     /// without reading Huffman codes. Other images are kept as they are stored.
     Coefficients,
     /// Pixels, up to the first random step: several times larger, and not decoded again.

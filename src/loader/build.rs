@@ -425,8 +425,9 @@ impl LoaderBuilder {
     /// space: 3 bytes for each of their pixels, or of the result's where no random crop comes first. With
     /// [`Tier::Resized`] they are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller
     /// stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are kept, from which every size and crop is
-    /// decoded to the same pixels as from the file, for about a third more disk space. Row groups whose images would take more than an eighth of the memory in such a form are kept as
-    /// rows, and so are all row groups where entries are not mapped.
+    /// decoded to the same pixels as from the file, for a quarter to a half more disk space. Row groups whose images would
+    /// take more than an eighth of the memory in such a form are kept as rows, and so are all row groups where entries are
+    /// not mapped.
     ///
     /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch, the consumer
     /// waited for images to be decoded, the cache can hold all of them in that form, and the disk delivers them at least
@@ -729,8 +730,8 @@ impl LoaderBuilder {
         (memory, rows): (u64, u64),
         portion: Portion,
     ) -> Result<Settled> {
+        let bytes = settled.row_bytes() * rows;
         let Settled { mut spec, mut fetcher, selected, order, split, batches, .. } = settled;
-        let bytes = batches.bytes / spec.batch_size.max(1) * rows;
         (spec.batch_size, spec.memory) = (rows, Some(memory));
         let sizing = Sizing::new(memory, rows, bytes, batches.grouping, batches.uses_workspace)?;
         let sizing = sizing.with_deals(settled.needs_deals).beside(batches.beside);
@@ -830,9 +831,9 @@ impl LoaderBuilder {
                 None => error.hint("the data set is empty"),
             });
         }
+        let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
         let global = self.spec.global_batch();
         if self.spec.drop_last && rows < global {
-            let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
             return Err(Error::invalid(format!(
                 "{rows} {noun} do not fill one step of {global}, and drop_last drops the rest"
             ))
@@ -840,7 +841,6 @@ impl LoaderBuilder {
         }
         if rows < u64::from(order.lanes()) {
             let lanes = order.lanes();
-            let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
             return Err(Error::invalid(format!(
                 "{lanes} lanes need at least {lanes} {noun}; the selection has {rows}"
             ))
@@ -849,8 +849,8 @@ impl LoaderBuilder {
         Ok(())
     }
 
-    /// The samples, the most rows of one where that follows from lengths, and a warning about numbers of rows that there are not. Of row groups with few of the rows
-    /// `fetcher` reads the pages that hold these from then on.
+    /// The samples, the most rows of one where that follows from lengths, and a warning about numbers of rows that there are
+    /// not. Of row groups with few of the rows `fetcher` reads the pages that hold these from then on.
     fn select(
         &self,
         io: &IoRuntime,
