@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use super::join::Joiner;
 use super::{Inner, Mix, MixSpec, Plan, Source};
 use crate::error::{Error, ErrorKind, Result};
-use crate::loader::build::{LoaderBuilder, MAX_THREADS, Settled, monitor};
+use crate::loader::build::{LoaderBuilder, Numbers, Settled, monitor};
 use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::words;
 use crate::loader::spec::LoaderSpec;
@@ -193,7 +193,6 @@ impl MixBuilder {
     }
 
     fn check_numbers(&self) -> Result<()> {
-        let MixSpec { shard, batch_size, global_batch_size, epochs, memory, threads, .. } = &self.spec;
         if self.sources.is_empty() {
             return Err(Error::invalid("a mix without sources").hint("give it loaders and their weights"));
         }
@@ -201,28 +200,8 @@ impl MixBuilder {
             return Err(Error::invalid(format!("a mix of {} sources", self.sources.len()))
                 .hint(format!("up to {MOST}; open a list of locations as one data set")));
         }
-        let world = u64::from(shard.world());
-        if let Some(rows) = global_batch_size.filter(|rows| *rows < world) {
-            let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
-            return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
-        }
-        if *batch_size == 0 {
-            return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
-        }
-        if self.spec.global_batch().div_ceil(world) > u64::from(u32::MAX) {
-            return Err(Error::invalid(format!("batch_size is {batch_size}")).hint("up to 2^32 - 1 rows"));
-        }
-        if *epochs == Some(0) {
-            return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
-        }
-        if *memory == Some(0) {
-            return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
-        }
-        if let Some(threads) = threads.filter(|threads| *threads == 0 || *threads > MAX_THREADS) {
-            return Err(Error::invalid(format!("threads is {threads}"))
-                .hint(format!("from 1 to {MAX_THREADS}, or leave it out")));
-        }
-        Ok(())
+        let MixSpec { shard, batch_size, global_batch_size, epochs, memory, threads, .. } = self.spec;
+        Numbers { world: shard.world(), batch_size, global_batch_size, epochs, memory, threads }.check()
     }
 
     /// The sources, each checked by itself.

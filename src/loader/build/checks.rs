@@ -1,0 +1,105 @@
+//! Numbers that can never work.
+
+use super::LoaderBuilder;
+use crate::error::{Error, Result};
+use crate::loader::machine::processors;
+use crate::samples::Samples;
+use crate::shard::OrderSpec;
+
+/// More threads than any machine has processors only cost memory.
+pub(crate) const MAX_THREADS: usize = 1024;
+
+/// The numbers that a loader and a mix are given alike.
+pub(in crate::loader) struct Numbers {
+    pub(in crate::loader) world: u32,
+    pub(in crate::loader) batch_size: u64,
+    pub(in crate::loader) global_batch_size: Option<u64>,
+    pub(in crate::loader) epochs: Option<u64>,
+    pub(in crate::loader) memory: Option<u64>,
+    pub(in crate::loader) threads: Option<usize>,
+}
+
+impl Numbers {
+    pub(in crate::loader) fn check(&self) -> Result<()> {
+        let world = u64::from(self.world);
+        let of_a_rank = match self.global_batch_size {
+            Some(rows) if rows < world => {
+                let cause = format!("global_batch_size is {rows}, and the shard is one of {world}");
+                return Err(Error::invalid(cause).hint("a step has a row for each rank, or more"));
+            }
+            Some(rows) => rows.div_ceil(world),
+            None if self.batch_size == 0 => {
+                return Err(Error::invalid("batch_size is 0").hint("a batch has 1 row or more"));
+            }
+            None => self.batch_size,
+        };
+        if of_a_rank > u64::from(u32::MAX) {
+            return Err(Error::invalid(format!("batch_size is {of_a_rank}")).hint("up to 2^32 - 1 rows"));
+        }
+        if let Some(threads) = self.threads.filter(|threads| *threads > MAX_THREADS) {
+            let hint = format!("up to {MAX_THREADS}; this process may use {} processors", processors());
+            return Err(Error::invalid(format!("threads is {threads}")).hint(hint));
+        }
+        if self.threads == Some(0) {
+            return Err(Error::invalid("threads is 0").hint("leave out `threads` to use all processors"));
+        }
+        if self.epochs == Some(0) {
+            return Err(Error::invalid("epochs is 0").hint("leave it out where the number is not known"));
+        }
+        if self.memory == Some(0) {
+            return Err(Error::invalid("memory is 0").hint("give a budget in bytes"));
+        }
+        Ok(())
+    }
+}
+
+impl LoaderBuilder {
+    pub(super) fn check_numbers(&self) -> Result<()> {
+        let spec = &self.spec;
+        let numbers = Numbers {
+            world: spec.shard.world(),
+            batch_size: spec.batch_size,
+            global_batch_size: spec.global_batch_size,
+            epochs: spec.epochs,
+            memory: spec.memory,
+            threads: spec.threads,
+        };
+        numbers.check()?;
+        spec.shuffle.validate()
+    }
+
+    pub(super) fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
+        if let (0, Samples::Windows(window)) = (rows, &self.spec.samples) {
+            let cause = format!("no row group has {} rows that make a window", window.length());
+            return Err(Error::invalid(cause)
+                .hint("use shorter windows, a larger `gap`, or a `within` that more rows share"));
+        }
+        if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
+            return Err(Error::invalid("all lists are empty, so that there is no pack"));
+        }
+        if rows == 0 {
+            let error = Error::invalid("no row is selected");
+            return Err(match self.spec.filter {
+                Some(_) => error.hint("the filter matches nothing"),
+                None if !self.spec.deny.is_empty() => error.hint("`deny` leaves none"),
+                None => error.hint("the data set is empty"),
+            });
+        }
+        let noun = if self.spec.samples.are_rows() { "rows" } else { "samples" };
+        let global = self.spec.global_batch();
+        if self.spec.drop_last && rows < global {
+            return Err(Error::invalid(format!(
+                "{rows} {noun} do not fill one step of {global}, and drop_last drops the rest"
+            ))
+            .hint("use smaller batches, or leave out `drop_last`"));
+        }
+        if rows < u64::from(order.lanes()) {
+            let lanes = order.lanes();
+            return Err(Error::invalid(format!(
+                "{lanes} lanes need at least {lanes} {noun}; the selection has {rows}"
+            ))
+            .hint("use fewer `lanes` or fewer ranks"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,312 @@
+//! The options of a loader, one by one.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::LoaderBuilder;
+use crate::arrow::datatypes::DataType;
+use crate::batch::Fill;
+use crate::cache::{DiskCache, Tier};
+use crate::column::{Decoder, Encoding, Follow, Pad, Tensor, TextFormat};
+use crate::decode::Image;
+use crate::loader::bad_rows::OnBadRow;
+use crate::loader::deny::Deny;
+use crate::loader::spec::{CacheSpec, Flatten, LoaderSpec};
+use crate::reader::Filter;
+use crate::samples::Samples;
+use crate::shard::{Shard, Shuffle};
+
+impl LoaderBuilder {
+    /// Replaces all options but the decoders of [`decode_with`](Self::decode_with).
+    pub fn spec(mut self, spec: LoaderSpec) -> Self {
+        self.tier = spec.cache.as_ref().map_or_else(Tier::default, |cache| cache.tier);
+        (self.spec, self.cache) = (spec, None);
+        self
+    }
+
+    /// The columns to read, in the order of delivery; `*`, `?` and `[0-9]` match several: `feature_*`. A column that is also
+    /// named is where it is named. `meta.author` is that field of a structure, which is delivered with the fields that are
+    /// named alone; the others are not fetched. Default: all.
+    pub fn columns<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.spec.columns = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Delivers the fields of structures as columns of their own, `meta.author`, at any depth: of all structures with `true`,
+    /// or of the columns that are named. A field of a structure that is null is null. Options name such a column as it is
+    /// delivered. Structures that [`decode`](Self::decode) or a like option names stay whole. Default: none.
+    ///
+    /// ```no_run
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().flatten(["meta"]).fill_null("meta.year", 0.0).build()
+    /// # }
+    /// ```
+    pub fn flatten(mut self, flatten: impl Into<Flatten>) -> Self {
+        self.spec.flatten = flatten.into();
+        self
+    }
+
+    /// Delivers a column under another name. All other options name it so; [`columns`](Self::columns), `flatten` and a filter have
+    /// stored names. Default: names are as stored.
+    ///
+    /// ```no_run
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().columns(["img", "y"]).rename("img", "image").rename("y", "label").build()
+    /// # }
+    /// ```
+    pub fn rename(mut self, column: impl Into<String>, name: impl Into<String>) -> Self {
+        self.spec.rename.insert(column.into(), name.into());
+        self
+    }
+
+    /// Delivers the numbers of a column as another type, `Float32` or `Int64`: integers, floats, booleans, decimals and text that
+    /// is a number, times as integers in their own unit, and the values of lists of these. In names `*`, `?` and `[0-9]` match
+    /// several. The other options see the type that the column is cast to; a filter sees what is stored. Default: none.
+    ///
+    /// A value that the type does not have is a bad row: an integer outside of it, a fraction where it has integers, a finite
+    /// number that would be infinite. Between floats, and from integers and decimals to them, numbers are rounded to the
+    /// nearest; decimals and text by way of `Float64`.
+    ///
+    /// ```no_run
+    /// use forebay::arrow::datatypes::DataType;
+    ///
+    /// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+    /// dataset.loader().cast("price", DataType::Float32).cast("feature_*", DataType::Float16).build()
+    /// # }
+    /// ```
+    pub fn cast(mut self, column: impl Into<String>, to: DataType) -> Self {
+        self.spec.cast.insert(column.into(), to);
+        self
+    }
+
+    /// Decodes the encoded images of a column to pixels. Default: no column is decoded; images stay binary.
+    pub fn decode(mut self, column: impl Into<String>, image: Image) -> Self {
+        self.spec.decode.insert(column.into(), image);
+        self
+    }
+
+    /// Crops, resizes and mirrors a column with the images that it belongs to: [`Boxes`](crate::Boxes),
+    /// [`Keypoints`](crate::Keypoints) or [`Mask`](crate::Mask)s. The column of images is read and
+    /// [decoded](Self::decode) as well. Default: none.
+    pub fn follow(mut self, column: impl Into<String>, follow: impl Into<Follow>) -> Self {
+        self.spec.follow.insert(column.into(), follow.into());
+        self
+    }
+
+    /// Decodes the cells of a column with your own [`Decoder`]: binary values, text, or `struct<bytes, path>`. They are
+    /// delivered as tensors of one shape, as images are. Default: none.
+    pub fn decode_with(mut self, column: impl Into<String>, decoder: Arc<dyn Decoder>) -> Self {
+        self.decoders.push((column.into(), decoder));
+        self
+    }
+
+    /// Delivers the cells of a column as tensors of one shape: raw bytes, files of numpy, or lists of numbers. Default: as they
+    /// are stored.
+    pub fn decode_tensor(mut self, column: impl Into<String>, tensor: Tensor) -> Self {
+        self.spec.tensors.insert(column.into(), tensor);
+        self
+    }
+
+    /// Checks the cells of a column of text, or of binary that holds it: as UTF-8, or as JSON. Another cell is a bad row. Default:
+    /// text is delivered as it is stored, and binary too.
+    pub fn decode_text(mut self, column: impl Into<String>, format: TextFormat) -> Self {
+        self.spec.texts.insert(column.into(), format);
+        self
+    }
+
+    /// Delivers the values of a column as integer codes: texts, binary values or integers, or lists of these. Default: as they
+    /// are stored.
+    pub fn encode(mut self, column: impl Into<String>, encoding: impl Into<Encoding>) -> Self {
+        self.spec.encode.insert(column.into(), encoding.into());
+        self
+    }
+
+    /// Delivers lists of numbers as rows of one length: filled up at their end, or cut off. Default: lists are as long as they
+    /// are stored.
+    pub fn pad(mut self, column: impl Into<String>, pad: Pad) -> Self {
+        self.spec.pad.insert(column.into(), pad);
+        self
+    }
+
+    /// Replaces the nulls of a column by a value of the column's type: a number, for times in the column's own unit, for
+    /// booleans 0 or 1; a text; or bytes. In binary values of fixed length it fills each byte. In lists it replaces each
+    /// null value; a null list becomes an empty one, or where lists have a fixed length, one of this value alone. Default:
+    /// nulls are delivered.
+    pub fn fill_null(mut self, column: impl Into<String>, value: impl Into<Fill>) -> Self {
+        self.spec.fill_null.insert(column.into(), value.into());
+        self
+    }
+
+    /// Delivers beside each of these columns which of its values are there: booleans `<name>.mask`, false where it is null,
+    /// after the stored columns. The column itself has the value of [`fill_null`](Self::fill_null) there, or else 0, an empty
+    /// text or no bytes. For numbers, booleans, times, text, binary, and lists of fixed length, whose mask is for the row; in
+    /// names `*`, `?` and `[0-9]` match several. Default: none.
+    ///
+    /// A null in a list that is there is a bad row, unless `fill_null` gives a value.
+    pub fn null_mask<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.spec.null_mask = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Delivers which row each one is, as a last column `row_id` of `Int64`: the numbers of [`RowId`](crate::RowId)s.
+    /// Default: false.
+    pub fn row_id(mut self, row_id: bool) -> Self {
+        self.spec.row_id = row_id;
+        self
+    }
+
+    /// Delivers whether each row is to be counted, as a last column `row_mask` of `Boolean`: each row of an epoch is so once, over
+    /// all ranks. It is false for a row that is [repeated](crate::RankPlan::padded) so that no rank is without a batch.
+    /// Default: false.
+    pub fn row_mask(mut self, row_mask: bool) -> Self {
+        self.spec.row_mask = row_mask;
+        self
+    }
+
+    /// Reads only the rows that match a [`Filter`] or an [expression](crate::filter::Expr). Default: all rows.
+    pub fn filter(mut self, filter: impl Into<Filter>) -> Self {
+        self.spec.filter = Some(filter.into());
+        self
+    }
+
+    /// Leaves rows out of every epoch: those of a list of numbers, or with certain values in a column. Lengths and ranks stay
+    /// exact, as with a filter. A position that was saved with another list is taken between two epochs only. Default: none.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, Deny};
+    ///
+    /// let loader = Dataset::open("data/train/")?.loader().deny(Deny::read("bad-rows.txt")?).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn deny(mut self, deny: Deny) -> Self {
+        self.spec.deny = deny;
+        self
+    }
+
+    /// Passes over steps, each a range of the first one and the one after the last. They are counted through all epochs from the
+    /// first step of epoch 0, with the batches of this loader, as if none were passed over: as
+    /// [`which`](crate::Loader::which) counts them in an epoch. A position that is restored brings its own where none are given.
+    /// Default: none.
+    ///
+    /// ```no_run
+    /// let dataset = forebay::Dataset::open("data/train/")?;
+    /// let loader = dataset.loader().skip_steps([(4_000, 4_010)]).build()?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    pub fn skip_steps(mut self, ranges: impl IntoIterator<Item = (u64, u64)>) -> Self {
+        self.spec.skip_steps = ranges.into_iter().collect();
+        self
+    }
+
+    /// What one sample is: a row, or several of them, such as a [`Window`](crate::Window), a [`Pack`](crate::Pack) or a
+    /// [`Bucket`](crate::Bucket). Batches, plans and positions count samples; the window of a shuffle counts rows. Default: a
+    /// row.
+    pub fn samples(mut self, samples: impl Into<Samples>) -> Self {
+        self.spec.samples = samples.into();
+        self
+    }
+
+    /// The share of this process. Default: everything.
+    pub fn shard(mut self, shard: Shard) -> Self {
+        self.spec.shard = shard;
+        self
+    }
+
+    /// The order of rows. Default: as stored.
+    pub fn shuffle(mut self, shuffle: Shuffle) -> Self {
+        self.spec.shuffle = shuffle;
+        self
+    }
+
+    /// Rows of a batch of one rank. Default: [`LoaderSpec::BATCH_SIZE`], 32.
+    pub fn batch_size(mut self, rows: u64) -> Self {
+        self.spec.batch_size = rows;
+        self
+    }
+
+    /// Rows of a step over all ranks, instead of [`batch_size`](Self::batch_size): any number of ranks shares them, so that
+    /// their batches differ by a row at most. With it, steps have the same rows on every world. Default: `batch_size` for
+    /// each rank.
+    pub fn global_batch_size(mut self, rows: u64) -> Self {
+        self.spec.global_batch_size = Some(rows);
+        self
+    }
+
+    /// Leaves out the rows that do not fill a batch on every rank. Default: false, the last batch is shorter.
+    pub fn drop_last(mut self, drop_last: bool) -> Self {
+        self.spec.drop_last = drop_last;
+        self
+    }
+
+    /// How many epochs there will be: `0..epochs`. Nothing is fetched ahead after the last of them. Default: unknown;
+    /// toward the end of an epoch, the beginning of the next one is fetched, which is wasted if the run stops there.
+    pub fn epochs(mut self, epochs: u64) -> Self {
+        self.spec.epochs = Some(epochs);
+        self
+    }
+
+    /// Bytes for everything in flight: requests, the window and the lists that mix it, batches made ahead, images while they
+    /// are decoded; and for what is kept of the footers of many files. The process takes at most 150 MiB beyond it. Default:
+    /// 4 GiB, or half of the memory of the machine or container if that is less.
+    ///
+    /// Images may take a quarter of it, and 48 MiB in any case. One that would take more is a bad row:
+    /// [`ErrorKind::TooLarge`](crate::ErrorKind::TooLarge), with the memory that it takes and the budget that is enough.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.spec.memory = Some(bytes);
+        self
+    }
+
+    /// Threads that decode. Default: the processors that this process may use.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.spec.threads = Some(threads);
+        self
+    }
+
+    /// Keeps decoded rows on local disk, and reads them from there. Default: none.
+    ///
+    /// The order of rows does not depend on the cache, but an exact shuffle over more rows than the memory holds needs
+    /// one. Its first epoch begins when all rows are in the cache.
+    pub fn cache(mut self, cache: DiskCache) -> Self {
+        let spec = CacheSpec { tier: self.tier, ..CacheSpec::new(cache.folder(), cache.max_bytes()) };
+        (self.spec.cache, self.cache) = (Some(spec), Some(cache));
+        self
+    }
+
+    /// The form in which the cache keeps images. Default: [`Tier::Auto`].
+    ///
+    /// With [`Tier::Pixels`] images are not decoded again from the second epoch on, which takes several times the disk
+    /// space: 3 bytes for each of their pixels, or of the result's where no random crop comes first. With
+    /// [`Tier::Resized`] they are kept as JPEGs of the largest size that is needed; an image that would hardly be smaller
+    /// stays as it is. With [`Tier::Coefficients`] the coefficients of JPEGs are kept, from which every size and crop is
+    /// decoded to the same pixels as from the file, for a quarter to a half more disk space. Row groups whose images would
+    /// take more than an eighth of the memory in such a form are kept as rows, and so are all row groups where entries are
+    /// not mapped.
+    ///
+    /// [`Tier::Auto`] begins with files. It changes to another form for the epoch after next if, in an epoch, the consumer
+    /// waited for images to be decoded, the cache can hold all of them in that form, and the disk delivers them at least
+    /// twice as fast as they came. If they then come slower than before, it changes back. A loader that is ahead of its
+    /// consumer keeps its form.
+    pub fn cache_tier(mut self, tier: Tier) -> Self {
+        self.tier = tier;
+        if let Some(cache) = &mut self.spec.cache {
+            cache.tier = tier;
+        }
+        self
+    }
+
+    /// What to do with a row that cannot be delivered. Default: raise.
+    pub fn on_bad_row(mut self, on_bad_row: OnBadRow) -> Self {
+        self.spec.on_bad_row = on_bad_row;
+        self
+    }
+
+    /// Writes a timeline of the loader to a file that Perfetto (<https://ui.perfetto.dev>) and
+    /// `chrome://tracing` open: JSON trace events of row groups fetched and decoded, batches made, and waits.
+    ///
+    /// The file is written when the loader is closed or dropped. Of a long run it holds the last 200,000 spans, and says
+    /// how many are missing before them. Default: none, which costs nothing.
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.spec.trace = Some(path.into());
+        self
+    }
+}
