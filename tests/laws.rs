@@ -86,15 +86,18 @@ fn cases() -> impl Strategy<Value = Case> {
         4 => prop_oneof![1u64..2_000, 1u64..100].prop_map(|window| Some(Some(window))),
         1 => Just(Some(None)),
     ];
-    (groups, kind, 1u32..9, any::<u64>(), 0u64..5).prop_map(|(mut groups, kind, lanes, seed, epoch)| {
+    let pieces = prop_oneof![3 => Just(None), 1 => (1u64..300).prop_map(Some)];
+    let order = (kind, pieces);
+    (groups, order, 1u32..9, any::<u64>(), 0u64..5).prop_map(|(mut groups, order, lanes, seed, epoch)| {
         // A data set must have a row for each lane.
         while groups.iter().sum::<u32>() < lanes {
             groups.push(lanes);
         }
-        let shuffle = match kind {
-            None => Shuffle::stored(),
-            Some(None) => Shuffle::exact(seed),
-            Some(Some(window)) => Shuffle::seeded(seed).window_rows(window),
+        let shuffle = match order {
+            (None, _) => Shuffle::stored(),
+            (Some(None), _) => Shuffle::exact(seed),
+            (Some(Some(window)), None) => Shuffle::seeded(seed).window_rows(window),
+            (Some(Some(window)), Some(rows)) => Shuffle::seeded(seed).window_rows(window).piece_rows(rows),
         };
         Case { groups, shuffle, lanes, epoch }
     })

@@ -146,6 +146,7 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
             "mixing": shuffle.mixing,
             "seed": shuffle.seed,
             "window_rows": shuffle.window_rows,
+            "piece_rows": shuffle.piece_rows,
             "lanes": shuffle.lanes,
         },
         "shard": shard and {"rank": shard.rank, "world": shard.world},

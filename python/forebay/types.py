@@ -218,6 +218,7 @@ class ShuffleDict(TypedDict):
     mixing: Mixing
     seed: int
     window_rows: int | None
+    piece_rows: int | None
     lanes: int | None
 
 

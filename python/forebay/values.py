@@ -69,6 +69,9 @@ class Shuffle:
     window_rows : int, optional
         Rows of the shuffle buffer. Default: as many as 1 GiB of decoded Parquet holds. In epoch 0 rows are dealt while
         the window fills, so its first batches come from few row groups.
+    piece_rows : int, optional
+        Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row groups
+        that take too much memory as a whole. Default: row groups are not cut. It is a part of the order, and of a position.
     lanes : int, optional
         Interleaved parts that make up the order, so that it does not depend on the world size. Default: the world size
         of the first start. Set it to the largest world that you may resume on.
@@ -78,7 +81,7 @@ class Shuffle:
     Raises
     ------
     InvalidError
-        A number is out of range, or ``window_rows`` or ``seed`` is given to an order that has none.
+        A number is out of range, or ``window_rows``, ``piece_rows`` or ``seed`` is given to an order that has none.
 
     Examples
     --------
@@ -93,6 +96,8 @@ class Shuffle:
     """Decides the order of rows and random image operations."""
     window_rows: int | None = None
     """Rows of the shuffle buffer; ``None`` for as many as 1 GiB holds."""
+    piece_rows: int | None = None
+    """Rows of a piece of a row group; ``None`` where row groups are not cut."""
     lanes: int | None = None
     """Interleaved parts that make up the order; ``None`` for the world size of the first start."""
     mixing: Mixing = "window"
@@ -100,12 +105,13 @@ class Shuffle:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", whole(self.seed, "seed", 0))
-        for name, bits in (("window_rows", 64), ("lanes", 32)):
+        for name, bits in (("window_rows", 64), ("piece_rows", 64), ("lanes", 32)):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, whole(getattr(self, name), name, 1, bits))
         named(self.mixing, "mixing", MIXINGS)
-        if self.mixing != "window" and self.window_rows is not None:
-            raise InvalidError(f"window_rows={self.window_rows}, but mixing={self.mixing!r} has no window")
+        for name in ("window_rows", "piece_rows"):
+            if self.mixing != "window" and getattr(self, name) is not None:
+                raise InvalidError(f"{name}={getattr(self, name)}, but mixing={self.mixing!r} has no window")
         if self.mixing == "stored" and self.seed != 0:
             raise InvalidError(f"seed={self.seed}, but the stored order has no seed")
 
@@ -159,7 +165,7 @@ class Shuffle:
         return cls(seed=0, lanes=lanes, mixing="stored")
 
     def __repr__(self) -> str:
-        given = [f"{name}={getattr(self, name)}" for name in ("window_rows", "lanes") if getattr(self, name)]
+        given = [f"{name}={getattr(self, name)}" for name in ("window_rows", "piece_rows", "lanes") if getattr(self, name)]
         if self.mixing == "stored":
             return f"forebay.Shuffle.stored({', '.join(given)})"
         if self.mixing == "exact":

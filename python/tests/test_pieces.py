@@ -1,7 +1,9 @@
-"""Row groups that are larger than memory are read in pieces, as long as rows are delivered as they are stored."""
+"""Row groups that are larger than memory are read in pieces: where rows are delivered as they are stored, and in a shuffle that asks for it."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -117,10 +119,103 @@ def test_a_field_of_a_structure_alone(one: Path, stored: pa.Table) -> None:
     assert found["deep.b.d"].to_pylist() == [value["b"]["d"] for value in stored["deep"].to_pylist()]
 
 
-def test_what_does_not_fit_in_any_order_is_refused(one: Path) -> None:
-    """A shuffle takes its rows from the whole row group."""
-    with pytest.raises(fb.TooLargeError, match="the row group takes .* one may take by itself"):
-        fb.Loader(one, batch_size=32, memory=MEMORY, shuffle=fb.Shuffle(seed=1))
+SHUFFLE = fb.Shuffle(seed=3, window_rows=600, piece_rows=200)
+
+
+@pytest.fixture(scope="module", params=FORMS)
+def paged(request: pytest.FixtureRequest, stored: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One row group, in pages of some hundred kilobytes."""
+    path = tmp_path_factory.mktemp("paged") / "one.parquet"
+    given = {**FORMS[request.param], "data_page_size": 100_000}
+    pq.write_table(stored, path, row_group_size=ROWS, write_batch_size=16, **given)
+    return path
+
+
+def delivered(loader: fb.Loader, epoch: int) -> pa.Table:
+    return pa.Table.from_batches([batch.to_arrow() for batch in loader.epoch(epoch)])
+
+
+def test_a_shuffle_that_is_too_large_says_which_pieces_fit(paged: Path, stored: pa.Table) -> None:
+    with pytest.raises(fb.TooLargeError, match="the row group takes .* one may take by itself") as refused:
+        fb.Loader(paged, batch_size=32, memory=MEMORY, shuffle=fb.Shuffle(seed=1, window_rows=200))
+    found = re.search(r"piece_rows=(\d+)", str(refused.value))
+    assert found, refused.value
+    shuffle = fb.Shuffle(seed=1, window_rows=200, piece_rows=int(found[1]))
+    with fb.Loader(paged, batch_size=32, memory=MEMORY, shuffle=shuffle) as loader:
+        same(rows(loader).sort_by("id"), stored)
+    with pytest.raises(fb.TooLargeError, match="a piece of the row group takes"):
+        fb.Loader(paged, batch_size=32, memory=MEMORY, shuffle=fb.Shuffle(seed=1, window_rows=1, piece_rows=5_900))
+
+
+def test_pieces_are_shuffled_like_row_groups(paged: Path, stored: pa.Table) -> None:
+    """Every row once, in another order in each epoch, which neither the memory nor the number of ranks changes."""
+    given: dict[str, Any] = {"shuffle": SHUFFLE, "threads": 2, "row_id": True}
+    with fb.Loader(paged, batch_size=60, memory=MEMORY, **given) as small:
+        epochs = [delivered(small, epoch) for epoch in range(3)]
+        assert small.plan().to_dict()["pool"] == 3
+        assert small.stats().to_dict()["memory"]["row_groups_peak"] <= 48 << 20
+        places = [[place.row for place in small.which(step, epoch=1)] for step in (0, 17, 99)]
+    for number, epoch in enumerate(epochs):
+        same(epoch.drop(["row_id"]).sort_by("id"), stored)
+        assert epoch["id"] != epochs[number - 1]["id"]
+    ids = epochs[1]["id"].to_pylist()
+    assert places == [ids[step * 60 :][:60] for step in (0, 17, 99)]
+    # A batch draws from three pieces of two hundred rows.
+    assert 3 <= len({row // 200 for row in ids[3_000:3_060]}) <= 4
+    with fb.Loader(paged, batch_size=60, memory="4GiB", **given) as large:
+        same(delivered(large, 1), epochs[1])
+    lanes = dataclasses.replace(SHUFFLE, lanes=6)
+    wanted: list[set[int]] = []
+    for world in (1, 2, 3):
+        ranks = []
+        for rank in range(world):
+            shard = fb.Shard(rank=rank, world=world)
+            options: dict[str, Any] = {"global_batch_size": 60, "shard": shard, "shuffle": lanes, "columns": ["id"]}
+            with fb.Loader(paged, memory="512MiB", threads=2, **options) as loader:
+                ranks.append([batch["id"].tolist() for batch in loader.epoch(1)])
+        steps = [set().union(*step) for step in zip(*ranks, strict=True)]
+        wanted = wanted or steps
+        assert steps == wanted and sum(map(len, steps)) == ROWS
+
+
+def test_pieces_are_a_part_of_the_position(paged: Path) -> None:
+    keeps = fb.col("id") % 3 == 1
+    given: dict[str, Any] = {"batch_size": 40, "filter": keeps, "threads": 2, "memory": "128MiB"}
+    with fb.Loader(paged, shuffle=SHUFFLE, **given) as loader:
+        epoch = iter(loader)
+        done = [next(epoch)["id"].tolist() for _ in range(21)]
+        saved = loader.state_dict()
+        wanted = [batch["id"].tolist() for batch in epoch]
+        loader.load_state_dict(saved)
+        assert [batch["id"].tolist() for batch in loader] == wanted
+    with fb.Loader(paged, shuffle=SHUFFLE, **given) as again:
+        again.load_state_dict(saved)
+        assert [batch["id"].tolist() for batch in again] == wanted
+    assert sorted(row for batch in done + wanted for row in batch) == list(range(1, ROWS, 3))
+    assert saved["order"]["piece_rows"] == 200
+    other = dataclasses.replace(SHUFFLE, piece_rows=201)
+    with fb.Loader(paged, shuffle=other, **given) as refusing, pytest.raises(fb.StateMismatchError, match="piece_rows 200"):
+        refusing.load_state_dict(saved)
+
+
+def test_pieces_of_what_has_none_are_refused(tmp_path: Path, paged: Path) -> None:
+    pq.write_table(pa.table({"words": [["a"] * (row % 3) for row in range(100)]}), tmp_path / "lists.parquet")
+    with pytest.raises(fb.UnsupportedError, match=r"lists\.parquet.*none of its columns has pages"):
+        fb.Loader(tmp_path / "lists.parquet", shuffle=fb.Shuffle(seed=1, piece_rows=50))
+    # Row groups that are not cut need no pages.
+    with fb.Loader(tmp_path / "lists.parquet", shuffle=fb.Shuffle(seed=1, piece_rows=100)) as loader:
+        assert loader.num_rows == 100
+    with pytest.raises(fb.InvalidError, match="piece_rows=5, but mixing='exact'"):
+        dataclasses.replace(fb.Shuffle.exact(1), piece_rows=5)
+    with pytest.raises(fb.InvalidError, match="samples are of several rows"):
+        fb.Loader(paged, samples=fb.Window({0: ["id"], 1: ["id"]}, by="id"), shuffle=SHUFFLE)
+
+
+def test_a_shuffle_in_pieces_with_a_cache(paged: Path, stored: pa.Table, tmp_path: Path) -> None:
+    cache = fb.DiskCache(tmp_path / "cache", max_bytes="1GiB")
+    with fb.Loader(paged, batch_size=100, memory=MEMORY, threads=2, cache=cache, shuffle=SHUFFLE) as loader:
+        for epoch in range(2):
+            same(delivered(loader, epoch).sort_by("id"), stored)
 
 
 def test_it_keeps_to_its_memory(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_defaults_are_filled_in(data: Path) -> None:
     assert spec["columns"] == ["x", "y"]
     assert spec["batch_size"] == 32
     assert spec["shard"] == {"rank": 0, "world": 1}
-    assert spec["shuffle"] == {"mixing": "stored", "seed": 0, "window_rows": None, "lanes": 1}
+    assert spec["shuffle"] == {"mixing": "stored", "seed": 0, "window_rows": None, "piece_rows": None, "lanes": 1}
     assert spec["memory"] > 0 and spec["threads"] > 0
     assert (spec["on_bad_row"], spec["cache"], spec["filter"]) == ("raise", None, None)
     assert spec == json.loads(json.dumps(spec))
@@ -58,7 +58,7 @@ def test_every_option_arrives(data: Path, tmp_path: Path) -> None:
         "batch_size": 10,
         "drop_last": True,
         "epochs": 3,
-        "shuffle": {"mixing": "window", "seed": (1 << 64) - 1, "window_rows": 20, "lanes": 2},
+        "shuffle": {"mixing": "window", "seed": (1 << 64) - 1, "window_rows": 20, "piece_rows": None, "lanes": 2},
         "shard": {"rank": 1, "world": 2},
         "memory": 4_000_000_000,
         "threads": 1,

@@ -180,7 +180,8 @@ pub(crate) fn fail(error: &Error) {
 pub(crate) fn option(name: &str, value: Option<&str>) -> String {
     let value = value.map_or(String::new(), |value| format!(" {value}"));
     match name {
-        "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "threads" | "window_rows" => {
+        "batch_size" | "cache" | "columns" | "drop_last" | "lanes" | "memory" | "piece_rows" | "threads"
+        | "window_rows" => {
             format!("--{}{value}", name.replace('_', "-"))
         }
         "decode" => format!("--image{value}"),

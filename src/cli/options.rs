@@ -41,6 +41,9 @@ pub(crate) struct LoaderOptions {
     /// Rows that each lane holds to mix [default: as many as 1 GiB holds]
     #[arg(long, value_parser = units::whole::<u64, 1>)]
     pub(crate) window_rows: Option<u64>,
+    /// Shuffle row groups of more rows in pieces of so many, each of which is read by itself
+    #[arg(long, value_name = "ROWS", value_parser = units::whole::<u64, 1>)]
+    pub(crate) piece_rows: Option<u64>,
     /// Interleaved lanes of the order [default: one for each rank]
     #[arg(long, value_parser = units::whole::<u32, 1>)]
     pub(crate) lanes: Option<u32>,
@@ -123,6 +126,9 @@ impl LoaderOptions {
         };
         if let Some(rows) = self.window_rows {
             shuffle = shuffle.window_rows(rows);
+        }
+        if let Some(rows) = self.piece_rows {
+            shuffle = shuffle.piece_rows(rows);
         }
         match self.lanes {
             Some(lanes) => shuffle.lanes(lanes),

@@ -66,6 +66,9 @@ const PLACES: u64 = 24;
 /// get a third or more.
 const TRIES: usize = 64;
 
+/// The share of the memory for row groups that a piece should take, of one that is too large to be shuffled as a whole.
+const PIECE_SHARE: u64 = 16;
+
 /// The share of the budget that lists may take before those of the next epoch are made late.
 const LISTS_SHARE: u64 = 16;
 
@@ -164,10 +167,11 @@ impl Sizing {
         Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
     }
 
-    /// The same for row groups of which these numbers of rows are read.
-    pub(super) fn with_rows(self, counts: &[u32]) -> Self {
+    /// The same for row groups of which these numbers of rows are read, in the pieces of an order.
+    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
-        let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
+        let pieces: usize = order.cuts().values().map(Vec::len).sum();
+        let groups = (counts.iter().filter(|rows| **rows > 0).count() + pieces) as u64;
         Sizing { asked: Asked { group_rows: rows / groups.max(1), ..self.asked }, ..self }
     }
 
@@ -211,7 +215,11 @@ impl Sizing {
     ) -> Result<()> {
         let room = self.row_groups + self.lists;
         for group in (0..counts.len()).filter(|&group| counts[group] > 0) {
-            fetcher.admit(group, |bytes| self.total(bytes))?;
+            let admitted = fetcher.admit(group, |bytes| self.total(bytes));
+            admitted.map_err(|error| match order.mixing {
+                Mixing::Window => error.hint_also(&self.pieces_that_fit(fetcher, group, counts[group])),
+                Mixing::Stored | Mixing::Exact => error,
+            })?;
         }
         let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
         // One row group at a time always passes: its excess over the budget is bounded.
@@ -261,6 +269,13 @@ impl Sizing {
             None => format!("raise `memory` to {total}"),
         };
         Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
+    }
+
+    /// The next move where a row group of so many rows is too large to be shuffled.
+    fn pieces_that_fit(&self, fetcher: &Fetcher, group: usize, rows: u32) -> String {
+        let share = u128::from(self.row_groups / PIECE_SHARE);
+        let fit = u128::from(rows) * share / u128::from(fetcher.group_cost(group).total().max(1));
+        format!("or have it shuffled in pieces: `piece_rows={}`", fit.max(1))
     }
 
     /// The least budget for an order: one that holds its window.

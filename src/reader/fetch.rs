@@ -162,10 +162,13 @@ impl Fetcher {
 
     /// Refuses a row group of which not even one piece would keep the bound; see [`Budget::admit`].
     pub(crate) fn admit(&self, group: usize, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
-        if self.pieces.of_group(group).is_some() {
-            return Ok(());
-        }
-        let admitted = self.budget.admit(self.group_cost(group).total(), memory_for);
+        let pieces = self.pieces.of_group(group);
+        let (what, bytes) =
+            match pieces.and_then(|pieces| pieces.iter().map(|piece| piece.cost.total()).max()) {
+                Some(largest) => ("a piece of the row group", largest),
+                None => ("the row group", self.group_cost(group).total()),
+            };
+        let admitted = self.budget.admit(what, bytes, memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
     }
 

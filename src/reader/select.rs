@@ -32,7 +32,7 @@ use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 
 pub(crate) use lengths::lengths;
 pub(crate) use pages::pages;
-pub(crate) use pieces::pieces;
+pub(crate) use pieces::{pieces, pieces_at};
 pub(crate) use windows::windows;
 
 /// Bytes of local columns for which a scan is dear enough that its result is kept.

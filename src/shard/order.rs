@@ -19,8 +19,10 @@ pub struct OrderSpec {
     /// Parts in a lane's pool.
     pub(crate) pool: u32,
     pub(crate) lanes: u32,
+    /// The most rows of a row group that is shuffled as a whole.
+    pub(crate) piece_rows: Option<u64>,
     /// Of row groups that are read in pieces, the selected rows with which each piece but the first begins. In stored order
-    /// it changes nothing but the parts.
+    /// it changes nothing but the parts; a shuffle takes each piece for a row group.
     cuts: Arc<HashMap<u32, Vec<u32>>>,
     /// Rows of its epochs that are passed over.
     pub(crate) skipped: Arc<[SkippedRows]>,
@@ -33,7 +35,10 @@ impl OrderSpec {
     /// taken where it leaves them open.
     pub fn new(shuffle: &Shuffle, selected: &[u32], lanes: u32, window_rows: u64) -> Self {
         let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
-        let groups = selected.iter().filter(|rows| **rows > 0).count() as u64;
+        let piece_rows = shuffle.piece_rows.filter(|_| shuffle.mixing == Mixing::Window);
+        let cuts = piece_rows.map_or_else(HashMap::new, |most| even_cuts(selected, most));
+        let pieces: usize = cuts.values().map(Vec::len).sum();
+        let groups = selected.iter().filter(|rows| **rows > 0).count() as u64 + pieces as u64;
         let window = shuffle.window_rows.unwrap_or(window_rows);
         // Rounded to whole row groups of average size; a pool of all of them is a uniform permutation already.
         let pool = (u128::from(window) * u128::from(groups) + u128::from(rows) / 2) / u128::from(rows.max(1));
@@ -46,7 +51,8 @@ impl OrderSpec {
             seed: shuffle.seed,
             pool,
             lanes: shuffle.lanes.unwrap_or(lanes),
-            cuts: Arc::default(),
+            piece_rows,
+            cuts: Arc::new(cuts),
             skipped: Arc::default(),
             portion: None,
         }
@@ -56,6 +62,11 @@ impl OrderSpec {
     #[must_use]
     pub(crate) fn with_cuts(self, cuts: HashMap<u32, Vec<u32>>) -> Self {
         OrderSpec { cuts: Arc::new(cuts), ..self }
+    }
+
+    /// The row groups that are in pieces, with the selected rows with which each piece but the first begins.
+    pub(crate) fn cuts(&self) -> &HashMap<u32, Vec<u32>> {
+        &self.cuts
     }
 
     /// The same order with these rows of its epochs passed over.
@@ -167,6 +178,7 @@ impl EpochOrder {
             };
         }
         if spec.mixing == Mixing::Window {
+            groups = spec.in_pieces(groups);
             Draws::keyed(spec.seed, Purpose::Groups, &[epoch]).shuffle(&mut groups);
         }
         let mut groups = groups.into_iter();
@@ -192,6 +204,17 @@ impl EpochOrder {
     }
 }
 
+/// Where row groups of more than `most` selected rows are cut, into pieces that differ by a row at most.
+fn even_cuts(selected: &[u32], most: u64) -> HashMap<u32, Vec<u32>> {
+    let larger = selected.iter().enumerate().filter(|(_, rows)| u64::from(**rows) > most);
+    let cuts = larger.map(|(group, &rows)| {
+        let pieces = u64::from(rows).div_ceil(most.max(1));
+        let start = |piece: u64| (u64::from(rows) * piece / pieces) as u32;
+        (group as u32, (1..pieces).map(start).collect())
+    });
+    cuts.collect()
+}
+
 /// Takes the next `rows` rows off a sequence of groups, splitting the last one.
 fn cut(rest: &mut Option<Part>, groups: &mut impl Iterator<Item = Part>, mut rows: u64) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -211,8 +234,29 @@ fn cut(rest: &mut Option<Part>, groups: &mut impl Iterator<Item = Part>, mut row
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
     use crate::shard::{PlannedStep, Shard, Split, Walk};
+
+    #[test]
+    fn a_shuffle_takes_pieces_for_row_groups() {
+        let rows = [250, 0, 100, 7];
+        let shuffle = Shuffle::seeded(5).window_rows(160).piece_rows(100);
+        let spec = OrderSpec::new(&shuffle, &rows, 1, 1);
+        assert_eq!(spec.cuts(), &HashMap::from([(0, vec![83, 166])]));
+        assert_eq!(spec.pool(), 2, "of 5 pieces, with 71 rows on average");
+        let order = EpochOrder::new(&rows, &spec, 1);
+        let parts: HashSet<Part> = order.lanes()[0].parts().iter().copied().collect();
+        let part = |group, start, rows| Part { group, start, rows };
+        let wanted = [part(0, 0, 83), part(0, 83, 83), part(0, 166, 84), part(2, 0, 100), part(3, 0, 7)];
+        assert_eq!(parts, HashSet::from(wanted));
+        // Without row groups that are larger, it is the order that it is without the option.
+        let whole = OrderSpec::new(&Shuffle::seeded(5).window_rows(160), &rows, 1, 1);
+        let same = OrderSpec::new(&shuffle.piece_rows(250), &rows, 1, 1);
+        let parts = |spec| EpochOrder::new(&rows, spec, 1).lanes()[0].parts().to_vec();
+        assert_eq!((parts(&whole), whole.pool()), (parts(&same), same.pool()));
+    }
 
     #[test]
     fn pieces_change_no_row_of_any_step() {

@@ -135,6 +135,9 @@ pub struct OrderId {
     /// What a sample is, in canonical form, if it is not a row; all rows are counted in samples then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
+    /// The most rows of a row group that is shuffled as a whole, if larger ones are in pieces.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) piece_rows: Option<u64>,
     /// Rows that are passed over: epoch, first row, and the row after the last.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) skipped: Vec<SkippedRows>,
@@ -151,6 +154,7 @@ impl OrderId {
             filter,
             denied,
             samples: None,
+            piece_rows: spec.piece_rows,
             skipped: spec.skipped.to_vec(),
         }
     }
@@ -162,7 +166,8 @@ impl OrderId {
                 format!("the state has an order {:?}, which this release does not know", self.shuffle);
             Error::new(ErrorKind::StateMismatch, cause).hint("use the release that saved it, or a later one")
         })?;
-        Ok(Shuffle { mixing, seed: self.seed, window_rows: None, lanes: Some(self.lanes) })
+        let OrderId { seed, lanes, piece_rows, .. } = *self;
+        Ok(Shuffle { mixing, seed, window_rows: None, lanes: Some(lanes), piece_rows })
     }
 }
 
@@ -193,6 +198,10 @@ impl Position {
         }
         if saved.seed != here.seed {
             return differs("seed", &saved.seed, &here.seed);
+        }
+        if saved.piece_rows != here.piece_rows {
+            let words = |rows: Option<u64>| rows.map_or_else(|| "none".into(), |rows| rows.to_string());
+            return differs("piece_rows", &words(saved.piece_rows), &words(here.piece_rows));
         }
         if saved.filter != here.filter {
             let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());

@@ -114,6 +114,8 @@ pub struct Shuffle {
     pub(crate) window_rows: Option<u64>,
     #[serde(default)]
     pub(crate) lanes: Option<u32>,
+    #[serde(default)]
+    pub(crate) piece_rows: Option<u64>,
 }
 
 impl Shuffle {
@@ -127,7 +129,7 @@ impl Shuffle {
     /// In epoch 0 rows are drawn while the window fills, so that the first batch does not wait for all of it: the first
     /// batches come from few row groups.
     pub fn seeded(seed: u64) -> Self {
-        Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None }
+        Shuffle { mixing: Mixing::Window, seed, window_rows: None, lanes: None, piece_rows: None }
     }
 
     /// A uniform permutation of all rows. Each batch needs rows of every row group, so without a row cache all rows
@@ -148,6 +150,17 @@ impl Shuffle {
     #[must_use]
     pub fn window_rows(self, rows: u64) -> Self {
         Shuffle { window_rows: Some(rows), ..self }
+    }
+
+    /// Row groups of more rows are shuffled in pieces of at most so many, each of which is read by itself: for row groups that
+    /// take too much memory as a whole. Pieces of a row group are cut as evenly as its rows allow, and come in random order
+    /// like row groups; the window counts them. Each page that has rows of a piece is read for it, so that a piece should
+    /// have some pages of rows; a column of lists is read whole for each.
+    ///
+    /// Default: row groups are not cut. It is a part of the order, and of a position.
+    #[must_use]
+    pub fn piece_rows(self, rows: u64) -> Self {
+        Shuffle { piece_rows: Some(rows), ..self }
     }
 
     /// How many interleaved lanes make the epoch's order. The order stays the same on any world size as long as this
@@ -173,6 +186,15 @@ impl Shuffle {
         if self.window_rows == Some(0) {
             return Err(Error::invalid("window_rows is 0")
                 .hint("a window has 1 row or more; the stored order has none"));
+        }
+        if self.piece_rows == Some(0) {
+            return Err(Error::invalid("piece_rows is 0").hint("a piece has 1 row or more"));
+        }
+        if self.piece_rows.is_some() && self.mixing != Mixing::Window {
+            let hint = "leave out `piece_rows`: only a shuffle through a window has pieces";
+            return Err(
+                Error::invalid(format!("piece_rows is given to the {} order", self.mixing.name())).hint(hint)
+            );
         }
         if self.lanes == Some(0) {
             return Err(Error::invalid("lanes is 0").hint("leave out `lanes` to have one for each rank"));

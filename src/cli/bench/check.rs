@@ -97,7 +97,8 @@ pub(super) fn check(args: &Args, console: &Console) -> Result<Option<OrderCheck>
 /// Reads all rows as they are stored, and finds the `delivered` ones among them.
 fn compare(args: &Args, loaders: &[Loader], delivered: &[u64], console: &Console) -> Result<RowCheck> {
     let mut options = args.loader.clone();
-    (options.order, options.lanes, options.window_rows) = (Order::Stored, None, None);
+    (options.order, options.lanes) = (Order::Stored, None);
+    (options.window_rows, options.piece_rows) = (None, None);
     (options.drop_last, options.cache, options.cache_bytes) = (false, None, None);
     let stored =
         options.open()?.loader().spec(options.spec(Shard::default())).threads(args.threads_each()).build()?;

@@ -65,6 +65,10 @@ impl LoaderBuilder {
             threads: spec.threads,
         };
         numbers.check()?;
+        if spec.shuffle.piece_rows.is_some() && !spec.samples.are_rows() {
+            return Err(Error::invalid("`piece_rows` was given, and samples are of several rows")
+                .hint("leave it out: the rows of a sample may be in two pieces"));
+        }
         spec.shuffle.validate()
     }
 

@@ -149,13 +149,13 @@ impl LoaderBuilder {
         };
         // A window of the shuffle is a matter of rows, whatever samples are made of them.
         let row_counts = selected.row_counts();
-        let sizing = sizing.with_rows(&row_counts);
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
         let beside = selected.bytes().saturating_add(counted);
         let sizing = sizing.beside(beside);
         let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
+        let sizing = sizing.with_rows(&row_counts, &order);
         self.check_rows(rows, &order)?;
         let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
@@ -222,7 +222,8 @@ impl LoaderBuilder {
         Ok(Settled { spec, fetcher, selected, order: order.alone(), split, sizing, batches, ..settled })
     }
 
-    /// Has row groups that do not fit `memory` read in pieces, where rows are delivered as they are stored.
+    /// Has row groups read in pieces: those that do not fit `memory`, where rows are delivered as they are stored, and those that
+    /// are shuffled in pieces.
     fn in_pieces(
         &self,
         io: &IoRuntime,
@@ -231,6 +232,14 @@ impl LoaderBuilder {
         order: OrderSpec,
         memory: u64,
     ) -> Result<OrderSpec> {
+        if !order.cuts().is_empty() && self.spec.shuffle.mixing == Mixing::Window {
+            let cut = order.cuts().iter().map(|(&group, cuts)| (group as usize, cuts.clone()));
+            let cut = cut.map(|(group, cuts)| (group, selected.selected(group).clone(), cuts)).collect();
+            let of_rows = fetcher.clone();
+            let cutting = async move { select::pieces_at(&of_rows, cut).await };
+            fetcher.pieces = Arc::new(io.wait_for(cutting)??);
+            return Ok(order);
+        }
         if self.spec.shuffle.mixing != Mixing::Stored || !selected.are_rows() {
             return Ok(order);
         }

@@ -13,7 +13,7 @@ use super::super::pages::{Kind, page_header};
 use super::super::pieces::{Piece, Pieces};
 use crate::catalog::pages::{self, PageLocations};
 use crate::catalog::{ColumnChunk, File, chunks};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
 use crate::source::{Footers, Store};
 
@@ -32,10 +32,8 @@ const LONGEST_HEADER: u64 = 16 << 20;
 ///
 /// Offset indexes are read for it, and the page headers of columns that have none.
 pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room: u64) -> Result<Pieces> {
-    let Fetcher { catalog, store, .. } = fetcher;
     let budget = Budget::new(room);
-    let footers = Footers::open(store, catalog).await?;
-    let mut footer: Option<(usize, ParquetMetaData)> = None;
+    let mut finder = Finder::open(fetcher).await?;
     let mut found = HashMap::new();
     for (group, selected) in larger {
         // It may have been an estimate.
@@ -43,12 +41,14 @@ pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room
         if fetcher.group_cost(group).total() <= budget.largest() {
             continue;
         }
-        let file = catalog.groups[group].file;
-        let footer = match footer.take_if(|(of, _)| *of == file) {
-            Some(kept) => footer.insert(kept),
-            None => footer.insert((file, footers.read(file).await?)),
-        };
-        if let Some(pieces) = cut(fetcher, &footer.1, group, &selected, room / SHARE).await?
+        let locations = finder.locations(group, &selected).await?;
+        let Some((length, largest)) = locations.largest() else { continue };
+        let all = fetcher.group_cost(group).total().max(1);
+        let step = u128::from(length) * u128::from(room / SHARE) / u128::from(all);
+        let step = u64::try_from(step).unwrap_or(length);
+        let ordinals = |rows: Range<u32>| selected.rank(rows.start)..selected.rank(rows.end);
+        let runs = runs(largest, step).into_iter().map(ordinals);
+        if let Some(pieces) = locations.pieces(fetcher, group, &selected, runs)?
             && pieces.iter().all(|piece| piece.cost.total() <= budget.largest())
         {
             found.insert(group, pieces.into());
@@ -57,58 +57,114 @@ pub(crate) async fn pieces(fetcher: &Fetcher, larger: Vec<(usize, RowSet)>, room
     Ok(Pieces::new(found))
 }
 
-/// Cuts the `selected` rows of a row group into pieces of about `bytes` each; `None` if the pages of its columns cannot be read
-/// one by one.
-async fn cut(
-    fetcher: &Fetcher,
-    footer: &ParquetMetaData,
-    group: usize,
-    selected: &RowSet,
-    bytes: u64,
-) -> Result<Option<Vec<Piece>>> {
-    let Fetcher { catalog, store, projection, .. } = fetcher;
-    let at = &catalog.groups[group];
-    let file = &catalog.files[at.file];
-    let columns = &file.footer()?.columns;
-    let mut locations: HashMap<usize, PageLocations> = HashMap::new();
-    let mut largest: Option<(u64, usize)> = None;
-    for (leaf, chunk) in chunks(file.footer()?, at, projection) {
-        if !columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
-            continue;
-        }
-        let index = pages::offset_index(footer.row_group(at.index).column(leaf), file.size);
-        // Headers also tell which pages do without the dictionary, which may be large.
-        let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
-        let of_leaf = match index {
-            Some(range) => {
-                let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
-                bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
-            }
-            None => walked(store, file, &chunk, selected.rows()).await?,
+/// Row groups in pieces of which each but the first begins with a given one of their selected rows.
+///
+/// # Errors
+/// The pages of a row group cannot be read one by one.
+pub(crate) async fn pieces_at(fetcher: &Fetcher, groups: Vec<(usize, RowSet, Vec<u32>)>) -> Result<Pieces> {
+    let mut finder = Finder::open(fetcher).await?;
+    let mut found = HashMap::new();
+    for (group, selected, cuts) in groups {
+        fetcher.read_footer(group).await?;
+        let locations = finder.locations(group, &selected).await?;
+        let starts = std::iter::once(0).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain(std::iter::once(selected.count()));
+        let pieces = locations.pieces(fetcher, group, &selected, starts.zip(ends).map(|(a, b)| a..b))?;
+        let pieces = pieces.ok_or_else(|| {
+            let cause = "the row group has more rows than `piece_rows`, and none of its columns has pages that say how many rows they have";
+            Error::new(ErrorKind::Unsupported, cause)
+                .hint("leave out `piece_rows`, or write smaller row groups")
+                .at(fetcher.catalog.place(&fetcher.catalog.groups[group]))
+        })?;
+        found.insert(group, pieces.into());
+    }
+    Ok(Pieces::new(found))
+}
+
+/// Finds pages, file by file.
+struct Finder<'a> {
+    fetcher: &'a Fetcher,
+    footers: Footers<'a>,
+    /// The footer of the file that was asked last.
+    footer: Option<(usize, ParquetMetaData)>,
+}
+
+/// The pages of a row group's leaf columns, of those whose pages can be read one by one.
+#[derive(Default)]
+struct Locations {
+    of_leaf: HashMap<usize, PageLocations>,
+    /// The column of the most bytes, and its bytes.
+    largest: Option<(u64, usize)>,
+}
+
+impl<'a> Finder<'a> {
+    async fn open(fetcher: &'a Fetcher) -> Result<Self> {
+        let footers = Footers::open(&fetcher.store, &fetcher.catalog).await?;
+        Ok(Finder { fetcher, footers, footer: None })
+    }
+
+    /// The pages of a row group, whose footer was read, with its `selected` rows.
+    async fn locations(&mut self, group: usize, selected: &RowSet) -> Result<Locations> {
+        let Fetcher { catalog, store, projection, .. } = self.fetcher;
+        let at = &catalog.groups[group];
+        let file = &catalog.files[at.file];
+        let footer = match self.footer.take_if(|(of, _)| *of == at.file) {
+            Some(kept) => self.footer.insert(kept),
+            None => self.footer.insert((at.file, self.footers.read(at.file).await?)),
         };
-        if let Some(of_leaf) = of_leaf {
-            locations.insert(leaf, of_leaf);
-            largest = largest.max(Some((chunk.length, leaf)));
+        let columns = &file.footer()?.columns;
+        let mut found = Locations::default();
+        for (leaf, chunk) in chunks(file.footer()?, at, projection) {
+            if !columns.is_read_by_pages(columns.parquet.get_column_root_idx(leaf)) {
+                continue;
+            }
+            let index = pages::offset_index(footer.1.row_group(at.index).column(leaf), file.size);
+            // Headers also tell which pages do without the dictionary, which may be large.
+            let index = index.filter(|_| !(chunk.has_dictionary && store.is_local()));
+            let of_leaf = match index {
+                Some(range) => {
+                    let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
+                    bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
+                }
+                None => walked(store, file, &chunk, selected.rows()).await?,
+            };
+            if let Some(of_leaf) = of_leaf {
+                found.of_leaf.insert(leaf, of_leaf);
+                found.largest = found.largest.max(Some((chunk.length, leaf)));
+            }
         }
+        Ok(found)
     }
-    let Some((length, leaf)) = largest else { return Ok(None) };
-    let all = fetcher.group_cost(group).total();
-    let step =
-        u64::try_from(u128::from(length) * u128::from(bytes) / u128::from(all.max(1))).unwrap_or(length);
-    let mut pieces = Vec::new();
-    for rows in runs(&locations[&leaf], step) {
-        let ordinals = selected.rank(rows.start)..selected.rank(rows.end);
-        if ordinals.is_empty() {
-            continue;
+}
+
+impl Locations {
+    /// Bytes of the largest column, and its pages; `None` if the pages of no column can be read one by one.
+    fn largest(&self) -> Option<(u64, &PageLocations)> {
+        let (length, leaf) = self.largest?;
+        Some((length, &self.of_leaf[&leaf]))
+    }
+
+    /// Pieces that have these of the `selected` rows, by their ordinals; `None` if the pages of no column can be read one by one.
+    fn pieces(
+        &self,
+        fetcher: &Fetcher,
+        group: usize,
+        selected: &RowSet,
+        ordinals: impl Iterator<Item = Range<u32>>,
+    ) -> Result<Option<Vec<Piece>>> {
+        let Fetcher { catalog, projection, .. } = fetcher;
+        let at = &catalog.groups[group];
+        let mut pieces = Vec::new();
+        for ordinals in ordinals.filter(|ordinals| !ordinals.is_empty()) {
+            let (start, count) = (ordinals.start, ordinals.end - ordinals.start);
+            let rows = RowSet::from_runs(selected.rows(), selected.runs(ordinals));
+            let pages = GroupPages::of(catalog, projection, at, &rows, |leaf| self.of_leaf.get(&leaf), true)?;
+            let Some(pages) = pages else { return Ok(None) };
+            let cost = pages.cost(catalog, projection, at, u64::from(count))?;
+            pieces.push(Piece { start, rows: count, cost, pages });
         }
-        let (start, count) = (ordinals.start, ordinals.end - ordinals.start);
-        let rows = RowSet::from_runs(selected.rows(), selected.runs(ordinals));
-        let pages = GroupPages::of(catalog, projection, at, &rows, |leaf| locations.get(&leaf), true)?;
-        let Some(pages) = pages else { return Ok(None) };
-        let cost = pages.cost(catalog, projection, at, u64::from(count))?;
-        pieces.push(Piece { start, rows: count, cost, pages });
+        Ok(Some(pieces))
     }
-    Ok(Some(pieces))
 }
 
 /// The rows of pages that follow each other and have about `step` bytes together, one page at least.
