@@ -8,7 +8,8 @@ coco      photographs with boxes (list<struct<box: list<float>, label: int32>>) 
 lists     lists of uint8 and fixed lists of float32, without nulls and with every tenth one null, beside fixed binary of as
           many bytes
 padded    lists of int32 tokens as rows of one length, and of the longest of the batch, beside the lists as they are
-folders   twenty columns of int32 with the keys of their folders, an integer and a text, beside the columns alone
+folders   photographs with the keys of their folders, an integer and a text, beside the photographs alone; and the same of twenty
+          columns of int32, which show what a key costs a row
 
 The two sides of a line take turns; a figure is the median of the runs. Each run reads one epoch that warms up and then whole
 epochs for at least a second, and asks for each array of each batch.
@@ -65,12 +66,19 @@ def write(path, table, rows):
     pq.write_table(table, path, row_group_size=rows, compression="none", use_dictionary=False)
 
 
+def drawn(options):
+    """A folder of photographs, in three files."""
+    photographs = options.data / "photographs"
+    if not photographs.exists():
+        words = ["--rows", "600", "--rows-per-file", "200", "--image", "500x375"]
+        subprocess.run([options.program, "synth", photographs, *words], check=True, stdout=subprocess.DEVNULL)
+    return photographs
+
+
 def coco(options):
     folder = options.data / "coco"
     if not folder.exists():
-        photographs = options.data / "photographs"
-        words = ["--rows", "600", "--rows-per-file", "200", "--image", "500x375"]
-        subprocess.run([options.program, "synth", photographs, *words], check=True, stdout=subprocess.DEVNULL)
+        photographs = drawn(options)
         draw = random.Random(1)
         box = pa.struct([("box", pa.list_(pa.float32())), ("label", pa.int32())])
         for number, path in enumerate(sorted(photographs.glob("*.parquet"))):
@@ -127,6 +135,13 @@ def padded(options):
 
 
 def folders(options):
+    photographs = options.data / "photographs in folders"
+    if not photographs.exists():
+        for number, path in enumerate(sorted(drawn(options).glob("*.parquet"))):
+            write(photographs / f"year={2000 + number}" / f"city=c{number}" / "0.parquet", pq.read_table(path), 100)
+    given = {"batch_size": 64, "decode": {"image": CROP}, "shuffle": fb.Shuffle(seed=1)}
+    alone = (photographs, {**given, "columns": ["image"]})
+    compare(options, "photographs, year, city", 0.98, alone, (photographs, {**given, "columns": ["image", "year", "city"]}))
     folder = options.data / "folders"
     names = [f"c{number}" for number in range(20)]
     if not folder.exists():
