@@ -777,9 +777,4 @@ class Step:
 
 @final
 class Memory:
-    """A block of memory that numpy views."""
-
-    @property
-    def __array_struct__(self) -> object: ...
-    @property
-    def __array_interface__(self) -> dict[str, Any]: ...
+    """A block of memory that an array views."""

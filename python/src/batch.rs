@@ -53,6 +53,8 @@ pub(crate) struct Batch {
     places: Py<PyDict>,
     /// One for each column.
     arrays: Box<[PyOnceLock<Py<PyAny>>]>,
+    /// Whether those of numbers were made.
+    has_numbers: PyOnceLock<()>,
     /// The consumer of the arrays.
     consumer: Option<Consumer>,
 }
@@ -61,7 +63,7 @@ impl Batch {
     pub(crate) fn new(batch: RecordBatch, places: Py<PyDict>, consumer: Option<Consumer>) -> Self {
         consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
         let arrays = (0..batch.num_columns()).map(|_| PyOnceLock::new()).collect();
-        Batch { batch, places, arrays, consumer }
+        Batch { batch, places, arrays, has_numbers: PyOnceLock::new(), consumer }
     }
 
     /// The place of a column, or the error that lists the columns.
@@ -93,6 +95,30 @@ impl Batch {
 
     fn at(&self, place: usize) -> (&FieldRef, &ArrayRef) {
         (&self.batch.schema_ref().fields()[place], self.batch.column(place))
+    }
+
+    /// Makes the arrays of all columns of numbers, when one is first asked for: they are views, and to note the time of each
+    /// would take longer than to make it.
+    fn make_numbers(&self, py: Python<'_>) -> PyResult<()> {
+        if self.has_numbers.set(py, ()).is_err() {
+            return Ok(());
+        }
+        let make = || {
+            let mut made = 0;
+            for (place, slot) in self.arrays.iter().enumerate() {
+                let (field, column) = self.at(place);
+                if let Some(array) = numpy::numbers(py, field, column) {
+                    made += bytes(column.as_ref());
+                    // If another thread was first, its array stays.
+                    let _ = slot.set(py, array?.unbind());
+                }
+            }
+            Ok(((), made))
+        };
+        match &self.consumer {
+            Some(consumer) => consumer.looks(Stage::HandOver, make),
+            None => make().map(drop),
+        }
     }
 
     /// A new array of the column at `place`.
@@ -179,9 +205,15 @@ impl Batch {
         let array = match slot.get(py) {
             Some(array) => array,
             None => {
-                // If two threads make it, both get the first one.
-                let made = self.array(py, place)?.unbind();
-                slot.get_or_init(py, || made)
+                self.make_numbers(py)?;
+                match slot.get(py) {
+                    Some(array) => array,
+                    None => {
+                        // If two threads make it, both get the first one.
+                        let made = self.array(py, place)?.unbind();
+                        slot.get_or_init(py, || made)
+                    }
+                }
             }
         };
         Ok(array.bind(py).clone())

@@ -34,7 +34,32 @@ pub(crate) enum Element {
     TimeDelta(&'static str),
 }
 
+impl Dense {
+    /// One dimension of `buffer`, as offsets or values of a list are.
+    pub(crate) fn flat(buffer: Buffer, element: Element) -> Self {
+        let rows = buffer.len() / element.bytes();
+        Dense { buffer, shape: vec![rows], element }
+    }
+}
+
 impl Element {
+    /// Those that are not times, the most frequent ones first.
+    pub(crate) const NUMBERS: [Element; 13] = [
+        Element::Float(4),
+        Element::Int(4),
+        Element::Int(8),
+        Element::Float(8),
+        Element::UInt(1),
+        Element::Bool,
+        Element::Int(2),
+        Element::Int(1),
+        Element::UInt(2),
+        Element::UInt(4),
+        Element::UInt(8),
+        Element::Float(2),
+        Element::BFloat16,
+    ];
+
     /// Bytes of one element.
     pub(crate) fn bytes(self) -> usize {
         match self {

@@ -31,6 +31,7 @@ mod ragged;
 mod schema;
 mod text;
 mod texts;
+mod view;
 
 use forebay::cli;
 use pyo3::prelude::*;

@@ -10,14 +10,12 @@ use forebay::internals::error::OrFail;
 use forebay::{Error, ErrorKind, Result};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyString};
 
 use crate::dense::{self, Dense, Element};
 use crate::errors::IntoPython;
-use crate::memory::Memory;
 use crate::ragged::Offsets;
-use crate::{errors, nulls, objects, texts};
+use crate::{errors, nulls, objects, texts, view};
 
 /// The name under which the field of images of differing sizes says so, and what it says.
 const KIND: &str = "forebay:kind";
@@ -30,6 +28,21 @@ pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> P
         return array;
     }
     delivered(py, field, column)
+}
+
+/// The array of a column of numbers that lie in memory as numpy has them, with no value missing; `None` of another.
+pub(crate) fn numbers<'py>(
+    py: Python<'py>,
+    field: &Field,
+    column: &ArrayRef,
+) -> Option<PyResult<Bound<'py, PyAny>>> {
+    let kind = column.data_type();
+    // numpy counts these in 64 bits.
+    let is_wider = matches!(kind, DataType::Date32 | DataType::Time32(_));
+    if !kind.is_primitive() || is_wider || column.null_count() > 0 {
+        return None;
+    }
+    Some(view::of(py, dense::dense(field, column.as_ref())?))
 }
 
 /// The same of a column, or of what is in one, in which no value is missing where an array needs one.
@@ -107,17 +120,11 @@ fn with_nulls_of(structure: &StructArray, member: &ArrayRef) -> Result<ArrayRef>
 /// A numpy array over the same memory, which stays alive as the array's base.
 pub(crate) fn view(py: Python<'_>, dense: Dense) -> PyResult<Bound<'_, PyAny>> {
     let element = dense.element;
-    let array = asarray(py, Memory::new(dense))?;
+    let array = view::of(py, dense)?;
     match element {
         Element::BFloat16 => bfloat16(py, array),
         _ => Ok(array),
     }
-}
-
-/// numpy's view of `memory`.
-pub(crate) fn asarray(py: Python<'_>, memory: Memory) -> PyResult<Bound<'_, PyAny>> {
-    static ASARRAY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    ASARRAY.import(py, "numpy", "asarray")?.call1((Bound::new(py, memory)?,))
 }
 
 /// The bits of bfloat16 as `ml_dtypes.bfloat16` where that is installed (JAX and Keras bring it), else as they are.

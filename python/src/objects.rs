@@ -12,8 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::dense::{self, Dense, Element};
-use crate::memory::Memory;
-use crate::{errors, numpy};
+use crate::{errors, numpy, view};
 
 /// Texts that are remembered while a column is made: enough for the names of categories, and in the first-level cache.
 const KNOWN_TEXTS: usize = 64;
@@ -169,7 +168,7 @@ fn scalars<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<V
         .hint("read it through Arrow: pyarrow.record_batch(batch)");
         return Err(errors::raise(py, &error));
     };
-    let array = numpy::asarray(py, Memory::new(Dense { buffer, shape, element }))?;
+    let array = view::of(py, Dense { buffer, shape, element })?;
     array.call_method0("tolist")?.extract()
 }
 

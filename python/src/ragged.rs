@@ -4,9 +4,8 @@ use forebay::arrow::array::{Array, ArrayRef};
 use forebay::arrow::buffer::{Buffer, OffsetBuffer};
 use pyo3::prelude::*;
 
-use crate::dense::Element;
-use crate::memory::Memory;
-use crate::numpy;
+use crate::dense::{Dense, Element};
+use crate::view;
 
 /// Where each row begins among the items, and where the last one ends.
 pub(crate) struct Offsets(OffsetBuffer<i64>);
@@ -55,7 +54,7 @@ impl Offsets {
             }
             _ => self.0.iter().map(|offset| offset - first).collect(),
         };
-        let offsets = numpy::asarray(py, Memory::flat(offsets, Element::Int(8)))?;
+        let offsets = view::of(py, Dense::flat(offsets, Element::Int(8)))?;
         py.import("forebay.ragged")?.getattr(class)?.call1((items, offsets))
     }
 }
