@@ -354,6 +354,12 @@ impl Catalog {
             .map(move |file| file.constants.iter().find(|constant| constant.field.name() == name))
     }
 
+    /// The most bytes that the first `rows` rows of `group` hold by themselves, once they are decoded.
+    pub(crate) fn first_rows_bytes(&self, group: &Group, projection: &Projection, rows: u64) -> u64 {
+        let stored = self.sum(group, projection, |chunk, all| cost::held_of_first(chunk, all, rows));
+        stored.saturating_add(self.constant_bytes_of(group, projection, rows))
+    }
+
     fn constant_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.constant_bytes_of(group, projection, group.rows)
     }

@@ -12,11 +12,19 @@
 //! ```
 //!
 //! Rows of a part are decoded as they are needed; samples of any other kind may share rows, and take them from anywhere in
-//! their row group, so all selected rows of it are decoded for each of its parts.
+//! their row group, so all selected rows of it are decoded for each of its parts. A sample may run on into the row groups after
+//! it: their first rows, as many as are needed, are its [`Head`]s, and count on from its own rows.
+//!
+//! ```text
+//! row group 7          0 1 2 3 4│         windows of 4 rows: four begin in row group 7,
+//! its heads             8:      │5 6 7    and have 3 rows of those after it
+//! ```
 
+mod across;
 mod bucket;
 mod lengths;
 mod pack;
+mod starts;
 mod stretches;
 mod window;
 
@@ -34,12 +42,14 @@ use crate::error::Result;
 use crate::row_set::RowSet;
 use crate::shard::Part;
 
+pub use across::Across;
 pub use bucket::Bucket;
 pub(crate) use bucket::Buckets;
 pub(crate) use lengths::lengths;
 pub use pack::Pack;
-pub(crate) use pack::Packs;
-pub(crate) use stretches::Stretches;
+pub(crate) use pack::{Packs, TooLong};
+pub(crate) use starts::SequenceStarts;
+pub(crate) use stretches::{Deciding, Stretches};
 pub(crate) use window::Windows;
 pub use window::{Gap, Window};
 
@@ -125,7 +135,14 @@ pub(crate) trait SampleKind: fmt::Debug + Send + Sync {
     /// Samples that a row group gives.
     fn count(&self, group: usize) -> u32;
 
-    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group.
+    /// How many rows of the row groups after it the samples of a row group run on into.
+    fn beyond(&self, group: usize, selected: &RowSet) -> u32 {
+        let _ = (group, selected);
+        0
+    }
+
+    /// Appends the rows of a sample, at least one: their ordinals among the `selected` rows of the row group, where those of the
+    /// row groups after it count on.
     fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows);
 
     /// Memory that it takes.
@@ -151,6 +168,13 @@ impl SampleRows {
     }
 }
 
+/// The first selected rows of a row group, which samples of one before it run on into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) group: u32,
+    pub(crate) rows: u32,
+}
+
 /// The samples of a data set, by row group.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
@@ -160,18 +184,62 @@ pub(crate) struct SampleIndex {
     pub(crate) counts: Arc<[u32]>,
     /// The selected rows of each row group.
     rows: Box<[RowSet]>,
+    /// Of each row group how many rows of those after it its samples run on into; empty where none do.
+    beyond: Box<[u32]>,
 }
 
 impl SampleIndex {
     /// Each of the selected rows is a sample.
     pub(crate) fn of_rows(rows: Vec<RowSet>) -> Self {
-        SampleIndex { kind: None, counts: rows.iter().map(RowSet::count).collect(), rows: rows.into() }
+        let counts = rows.iter().map(RowSet::count).collect();
+        SampleIndex { kind: None, counts, rows: rows.into(), beyond: Box::default() }
     }
 
     /// Samples of one kind over the selected rows of each row group.
     pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
         let counts = (0..rows.len()).map(|group| kind.count(group)).collect();
-        SampleIndex { kind: Some(kind), counts, rows: rows.into() }
+        let beyond: Box<[u32]> = rows.iter().enumerate().map(|(at, rows)| kind.beyond(at, rows)).collect();
+        let beyond = if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() };
+        SampleIndex { kind: Some(kind), counts, rows: rows.into(), beyond }
+    }
+
+    /// Whether samples run on into the row groups after theirs.
+    pub(crate) fn run_on(&self) -> bool {
+        !self.beyond.is_empty()
+    }
+
+    /// What the samples of a row group have of those after it.
+    pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
+        let (mut left, mut at) = (self.beyond.get(group).copied().unwrap_or(0), group);
+        std::iter::from_fn(move || {
+            while left > 0 && at + 1 < self.rows.len() {
+                at += 1;
+                let rows = left.min(self.rows[at].count());
+                left -= rows;
+                if rows > 0 {
+                    return Some(Head { group: at as u32, rows });
+                }
+            }
+            None
+        })
+    }
+
+    /// The row group of a row that a part is decoded to, or of one that counts on from these, and the row's ordinal in it.
+    pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
+        let group = part.group as usize;
+        let own = self.decoded(part);
+        if row < own.rows {
+            return (group, self.rows[group].select(own.start + row));
+        }
+        let mut beyond = row - own.rows;
+        for head in self.heads(group) {
+            if beyond < head.rows {
+                return (head.group as usize, self.rows[head.group as usize].select(beyond));
+            }
+            beyond -= head.rows;
+        }
+        // No sample has more rows than its heads.
+        (group, self.rows[group].rows())
     }
 
     /// The selected rows of a row group.
@@ -193,7 +261,7 @@ impl SampleIndex {
     /// Memory that the sets of rows and the kind take.
     pub(crate) fn bytes(&self) -> u64 {
         let of_kind = self.kind.as_ref().map_or(0, |kind| kind.bytes());
-        self.rows.iter().map(RowSet::bytes).sum::<u64>() + of_kind
+        self.rows.iter().map(RowSet::bytes).sum::<u64>() + of_kind + size_of_val(&*self.beyond) as u64
     }
 
     /// What is decoded for a part of the plan, counted in selected rows.
@@ -208,6 +276,11 @@ impl SampleIndex {
     pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
         let Part { group, start, rows } = self.decoded(part);
         PartRows { set: self.rows[group as usize].clone(), ordinals: start..start + rows }
+    }
+
+    /// The stored rows of a head.
+    pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
+        PartRows { set: self.rows[head.group as usize].clone(), ordinals: 0..head.rows }
     }
 
     /// The samples of a part, where one is not a row.

@@ -18,13 +18,13 @@ use forebay::arrow::array::{
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::filter::col;
 use forebay::{
-    Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Pack, Position, RowId, Samples, Shard,
-    Shuffle, Window,
+    Across, Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Pack, Position, RowId, Samples,
+    Shard, Shuffle, Window,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 
-const CASES: u64 = 60;
+const CASES: u64 = 90;
 
 /// Numbers that are the same in each run.
 struct Draw(u64);
@@ -97,13 +97,21 @@ fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
 }
 
 fn draw_kind(draw: &mut Draw) -> Samples {
-    match draw.below(5) {
-        0 => Window::rows(1 + draw.below(6) as u32).by("t").gap(2.0).into(),
+    let across = [Across::RowGroup, Across::File, Across::Dataset][draw.below(3) as usize];
+    match draw.below(7) {
+        0 => Window::rows(1 + draw.below(6) as u32).by("t").gap(2.0).across(across).into(),
         1 => Window::offsets([(-2, vec!["n"]), (-1, vec!["n"]), (0, vec!["n"])])
             .overlap(draw.below(3) as u32)
+            .across(across)
             .into(),
-        2 => Pack::split(["tokens"], 1 + draw.below(30) as u32).into(),
-        3 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
+        // Longer than a row group may be, and overlapping in most of their rows, or in few.
+        2 => {
+            let length = 10 + draw.below(25) as u32;
+            Window::rows(length).overlap(draw.below(length.into()) as u32).across(Across::File).into()
+        }
+        3 => Pack::split(["tokens"], 1 + draw.below(30) as u32).across(across).into(),
+        4 => Pack::split(["tokens"], 40 + draw.below(200) as u32).across(Across::Dataset).into(),
+        5 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
         _ => Bucket::tokens("tokens", 1 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
     }
 }
@@ -234,7 +242,12 @@ fn a_position_says_what_a_sample_is() {
     let position = made(window().into()).position();
     // What is delivered of a window does not belong to its order.
     made(Window::offsets([(-1, vec!["t"]), (0, vec!["n"])]).into()).restore(&position).unwrap();
-    for other in [Samples::Rows, window().overlap(0).into(), Pack::split(["tokens"], 8).into()] {
+    for other in [
+        Samples::Rows,
+        window().overlap(0).into(),
+        window().across(Across::File).into(),
+        Pack::split(["tokens"], 8).into(),
+    ] {
         let error = made(other).restore(&position).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateMismatch);
         assert!(error.to_string().contains("saved with samples"), "{error}");
@@ -246,6 +259,9 @@ fn a_position_says_what_a_sample_is() {
         again.restore(&loader.position()).unwrap();
         assert_eq!((again.schema(), again.len()), (loader.schema(), loader.len()));
     }
+    let across = made(window().across(Across::File).into()).position();
+    assert_eq!(dataset.rewind(&across, Default::default()).unwrap().step(0, 3, 0).unwrap().len(), 6);
+    assert!(!serde_json::to_string(&position).unwrap().contains("across"), "old states have no such field");
     let rows = made(Samples::Rows).position();
     assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "old states have no such field");
     // The state alone is enough to name the rows, whatever was delivered of them.
@@ -286,8 +302,8 @@ fn windows_come_the_same_in_little_memory() {
     writer.write(&batch).unwrap();
     writer.close().unwrap();
     let dataset = Dataset::open(folder.path()).unwrap();
-    let delivered = |memory: u64, shuffle: Shuffle| {
-        let builder = dataset.loader().samples(Window::rows(3)).batch_size(2).shuffle(shuffle);
+    let delivered = |memory: u64, shuffle: Shuffle, across: Across| {
+        let builder = dataset.loader().samples(Window::rows(3).across(across)).batch_size(2).shuffle(shuffle);
         let loader = builder.memory(memory).threads(1).epochs(1).build()?;
         let batches = loader.epoch(0).map(|batch| {
             let batch = batch?;
@@ -299,16 +315,23 @@ fn windows_come_the_same_in_little_memory() {
         });
         batches.collect::<forebay::Result<Vec<(Vec<i64>, Vec<Vec<u8>>)>>>()
     };
-    for shuffle in
-        [Shuffle::stored(), Shuffle::stored().lanes(3), Shuffle::seeded(5).window_rows(30).lanes(2)]
-    {
-        let expected = delivered(1 << 30, shuffle).unwrap();
+    let seeded = Shuffle::seeded(5).window_rows(30).lanes(2);
+    for (shuffle, across) in [
+        (Shuffle::stored(), Across::RowGroup),
+        (Shuffle::stored().lanes(3), Across::RowGroup),
+        (seeded, Across::RowGroup),
+        (Shuffle::stored(), Across::File),
+        (seeded, Across::File),
+    ] {
+        let expected = delivered(1 << 30, shuffle, across).unwrap();
+        let windows: usize = expected.iter().map(|(numbers, _)| numbers.len() / 3).sum();
+        assert_eq!(windows, if across == Across::File { 118 } else { 4 * 28 });
         let mut accepted = 0;
         for memory in (2..40).map(|mib| mib << 20) {
-            match delivered(memory, shuffle) {
+            match delivered(memory, shuffle, across) {
                 Err(error) => assert_eq!(error.kind(), ErrorKind::TooLarge, "{error}"),
                 Ok(found) => {
-                    assert_eq!(found, expected, "{shuffle:?} in {memory} bytes");
+                    assert_eq!(found, expected, "{shuffle:?} {across:?} in {memory} bytes");
                     accepted += 1;
                 }
             }
@@ -316,6 +339,6 @@ fn windows_come_the_same_in_little_memory() {
                 break;
             }
         }
-        assert_eq!(accepted, 3, "{shuffle:?}");
+        assert_eq!(accepted, 3, "{shuffle:?} {across:?}");
     }
 }

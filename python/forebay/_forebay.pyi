@@ -7,6 +7,7 @@ import numpy as np
 
 from .column import Column as PublicColumn
 from .types import (
+    Across,
     BoxFormat,
     CacheTier,
     ColumnKind,
@@ -22,6 +23,7 @@ from .types import (
 
 __version__: str
 __level__: str
+ACROSS: tuple[Across, ...]
 BOX_FORMATS: tuple[BoxFormat, ...]
 CACHE_TIERS: tuple[CacheTier, ...]
 FILTER_OPERATORS: tuple[FilterOperator, ...]

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import InvalidError
-from .values import check_filler, whole
+from .values import check_across, check_filler, whole
+
+if TYPE_CHECKING:
+    from .types import Across
 
 __all__ = ["Bucket", "Pack"]
 
@@ -25,7 +28,8 @@ class Pack:
     - ``cu_seqlens``, a :class:`Ragged`: where the lists of a pack begin and end, from 0 to ``length``. What is filled up is a
       list of its own at the end. :meth:`flash` makes what flash attention takes of it.
 
-    Lists are packed within their row group, so that each of them fills up one pack or a few. Packs are the same in each epoch;
+    Lists are packed within their row group, so that each of them fills up one pack or a few, unless ``across`` says otherwise.
+    Packs are the same in each epoch;
     batches, plans and states count them. How long the lists are is read before the first epoch, and kept on local disk if that
     took more than 4 MiB of local files or any request to a store.
 
@@ -46,6 +50,10 @@ class Pack:
     lengths : str, optional
         Column of whole numbers that says how long the lists of each row are, to plan without reading the lists. A list of
         another length is a bad row, and its pack is left out. Default: the lists of the first column are read for it.
+    across : {"row_group", "file", "dataset"}, default "row_group"
+        How far lists that are split run on: to the end of their row group, of their file, or through all files in the order of
+        their paths, where the keys of their folders are the same. Each row group is then read with the first rows of those after
+        it, as for a :class:`Window`.
 
     Raises
     ------
@@ -71,6 +79,8 @@ class Pack:
     """The number that fills up a pack."""
     lengths: str | None = field(default=None, kw_only=True)
     """Column that says how long lists are."""
+    across: Across = field(default="row_group", kw_only=True)
+    """How far lists run on."""
 
     def __post_init__(self) -> None:
         columns = [self.columns] if isinstance(self.columns, str) else self.columns
@@ -92,6 +102,12 @@ class Pack:
         check_filler(self.value)
         if self.lengths is not None and not isinstance(self.lengths, str):
             raise InvalidError(f"lengths must be the name of a column, got {self.lengths!r}")
+        check_across(self.across)
+        if not self.split and self.across != "row_group":
+            raise InvalidError(
+                f"across={self.across!r} is for lists that are split: whole ones are packed within their row group "
+                "(leave it out, or pass split=True)"
+            )
 
     @staticmethod
     def flash(batch: Mapping[str, Any]) -> tuple[np.ndarray[Any, np.dtype[np.int32]], int]:
@@ -128,7 +144,7 @@ class Pack:
     def _spec(self) -> dict[str, Any]:
         """The value as the library reads it."""
         spec: dict[str, Any] = {"columns": list(self.columns), "length": self.length, "split": self.split}
-        spec |= {"truncate": self.truncate, "value": float(self.value), "lengths": self.lengths}
+        spec |= {"truncate": self.truncate, "value": float(self.value), "lengths": self.lengths, "across": self.across}
         return {"packs": spec}
 
     def __repr__(self) -> str:
@@ -137,6 +153,7 @@ class Pack:
         options += ["truncate=True"] if self.truncate else []
         options += [f"value={self.value!r}"] if self.value else []
         options += [f"lengths={self.lengths!r}"] if self.lengths is not None else []
+        options += [f"across={self.across!r}"] if self.across != "row_group" else []
         return f"forebay.Pack({', '.join(options)})"
 
 

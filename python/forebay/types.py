@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .transforms.rows import Row
 
 __all__ = [
+    "Across",
     "BoxFormat",
     "CacheDict",
     "CacheTier",
@@ -58,6 +59,9 @@ __all__ = [
     "Transform",
     "VerdictDict",
 ]
+
+Across = Literal["row_group", "file", "dataset"]
+"""How far a window or a pack runs on."""
 
 Location = str | os.PathLike[str]
 """A path, URL or glob."""

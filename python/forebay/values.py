@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
-from ._forebay import CACHE_TIERS, MIXINGS
+from ._forebay import ACROSS, CACHE_TIERS, MIXINGS
 from .errors import InvalidError
 from .locations import local
 from .sizes import given, parse_bytes
@@ -47,6 +47,11 @@ def check_filler(value: Any) -> None:
         is_held = False
     if not is_held:
         raise InvalidError(f"value has more digits than a float64 holds, got {given(value)}")
+
+
+def check_across(value: Any) -> None:
+    """Refuses what does not say how far samples run on."""
+    named(value, "across", ACROSS)
 
 
 def named(value: Any, name: str, names: tuple[str, ...]) -> None:

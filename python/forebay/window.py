@@ -7,13 +7,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .errors import InvalidError
 from .ragged import Ragged
-from .values import whole
+from .values import check_across, whole
+
+if TYPE_CHECKING:
+    from .types import Across
 
 __all__ = ["Window"]
 
@@ -23,9 +26,9 @@ class Window:
     """Samples of several consecutive rows, which Petastorm calls an NGram: a frozen value for ``samples=``.
 
     Each column has a value for each row of a window: numbers have shape ``(windows, rows)``, images ``(windows, rows, H, W, C)``;
-    text and lists are :class:`Ragged` with as many values. The rows of a window follow each other in their row group, as they
-    are stored and among those that a ``filter`` selects; windows do not cross the borders of row groups. A row may be in several
-    windows or in none. Batches, plans and states count windows, the window of a shuffle counts rows. An image in several windows
+    text and lists are :class:`Ragged` with as many values. The rows of a window follow each other, as they are stored and among
+    those that a ``filter`` selects; ``across`` says whether they cross the borders of row groups. A row may be in several windows
+    or in none. Batches, plans and states count windows, the window of a shuffle counts rows. An image in several windows
     of an epoch has one random crop.
 
     The columns ``by`` and ``within`` are read before the first epoch. What they say is kept on local disk, if that took more
@@ -48,6 +51,12 @@ class Window:
         before ends. Or the number of rows that a window shares with the one before.
     within : str, optional
         Column in which all rows of a window have one value, such as an episode, whose rows are stored together. Default: none.
+    across : {"row_group", "file", "dataset"}, default "row_group"
+        How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the end are in
+        fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files after it as well, in the
+        order of their paths, where the keys of their folders are the same. Each row group is then read with the first rows of
+        those after it: by pages, where the files have an offset index (pyarrow's ``write_page_index=True``), or else whole, and
+        twice.
 
     Raises
     ------
@@ -75,6 +84,8 @@ class Window:
     """Whether windows share rows, or how many."""
     within: str | None = field(default=None, kw_only=True)
     """Column in which all rows of a window have one value."""
+    across: Across = field(default="row_group", kw_only=True)
+    """How far a window runs on."""
 
     def __post_init__(self) -> None:
         if isinstance(self.fields, Mapping):
@@ -86,6 +97,7 @@ class Window:
             if value is not None and not isinstance(value, str):
                 raise InvalidError(f"{name} must be the name of a column, got {value!r}")
         _check_gap(self.gap, self.by)
+        check_across(self.across)
         if not isinstance(self.overlap, (bool, np.bool_)):
             object.__setattr__(self, "overlap", whole(self.overlap, "overlap", 0, 32))
             if self.overlap >= self.length:
@@ -156,11 +168,12 @@ class Window:
         elif not self.overlap:
             spec["overlap"] = 0
         spec |= {name: getattr(self, name) for name in ("by", "within") if getattr(self, name) is not None}
+        spec["across"] = self.across
         return {"windows": spec}
 
     def __hash__(self) -> int:
         fields = self.fields if isinstance(self.fields, int) else tuple(sorted(self.fields.items()))
-        return hash((fields, self.by, self.gap, self.overlap, self.within))
+        return hash((fields, self.by, self.gap, self.overlap, self.within, self.across))
 
     def __repr__(self) -> str:
         fields = self.fields
@@ -168,6 +181,7 @@ class Window:
             fields = {offset: list(names) for offset, names in fields.items()}
         given = [(name, getattr(self, name)) for name in ("by", "gap", "overlap", "within")]
         options = [f"{name}={value!r}" for name, value in given if value is not None and value is not True]
+        options += [f"across={self.across!r}"] if self.across != "row_group" else []
         return f"forebay.Window({', '.join([repr(fields), *options])})"
 
 

@@ -1,13 +1,16 @@
 //! The names that options may have, as the library has them: Python checks arguments against these.
 
 use forebay::filter::Op;
-use forebay::{BoxFormat, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier};
+use forebay::{
+    Across, BoxFormat, Interpolation, Layout, MaskType, PixelType, Shuffle, Tensor, TensorFormat, Tier,
+};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 /// Adds each list to the module, as a tuple.
 pub(crate) fn add(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let add = |list: &str, names: &[&str]| module.add(list, PyTuple::new(module.py(), names)?);
+    add("ACROSS", &Across::NAMES)?;
     add("BOX_FORMATS", &BoxFormat::ALL.map(BoxFormat::name))?;
     add("CACHE_TIERS", &Tier::NAMES.map(|(_, name)| name))?;
     add("FILTER_OPERATORS", &Op::SPELLINGS.map(|(spelling, _)| spelling))?;

@@ -265,6 +265,7 @@ def test_an_image_takes_what_frameworks_and_numpy_write() -> None:
 
 def test_names_of_options_are_those_of_the_library() -> None:
     for literal, names in (
+        (types.Across, _forebay.ACROSS),
         (types.BoxFormat, _forebay.BOX_FORMATS),
         (types.CacheTier, _forebay.CACHE_TIERS),
         (types.FilterOperator, _forebay.FILTER_OPERATORS),

@@ -24,6 +24,15 @@ pub(super) fn wide(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
     sum(chunk, rows, leaf_width(chunk.column))
 }
 
+/// As [`held`], for the first of `all` rows. How long lists, texts and binary values are is not known: they count whole.
+pub(super) fn held_of_first(chunk: &ColumnChunk<'_>, all: u64, rows: u64) -> u64 {
+    let is_list = chunk.column.max_rep_level() > 0;
+    match is_list || rows >= all {
+        true => held(chunk, all),
+        false => held(&chunk.share(chunk.length, rows), rows),
+    }
+}
+
 fn sum(chunk: &ColumnChunk<'_>, rows: u64, width: u64) -> u64 {
     let descriptor = chunk.column;
     let values = chunk.values.max(rows);

@@ -3,7 +3,7 @@
 //! Small batches are made in groups: several steps at once, so that a row group's column is read while it is in the
 //! processor's cache. A group never waits for a part that has not arrived.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use rayon::ThreadPool;
@@ -198,33 +198,46 @@ impl Assembly {
                 }
             }
         }
-        let sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
+        let mut sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
         let mut made_of = Made { samples: picks.len(), repeated: padded as usize, packs: None };
         if sources.iter().any(|source| source.has_samples()) {
-            (picks, made_of) = self.rows_of_samples(&sources, &picks, padded as usize);
+            (picks, made_of) = self.rows_of_samples(&mut sources, &picks, padded as usize);
         }
         let (permits, longest) = (self.hand_over.permits(), self.arrivals.longest());
         let bytes = self.maker.collator.lengths.weigh(permits, longest, &sources, &picks)?;
         Ok(StepRows { sources, picks, made_of, bytes, end, padded })
     }
 
-    /// The rows of samples, one sample after the other, of which the last ones are repeated.
+    /// The rows of samples, one sample after the other, of which the last ones are repeated. The heads that have some of them
+    /// become sources.
     fn rows_of_samples(
         &self,
-        sources: &[Arc<Resident>],
+        sources: &mut Vec<Arc<Resident>>,
         samples: &[(u32, u32)],
         repeated: usize,
     ) -> (Vec<(u32, u32)>, Made) {
         let (mut picks, mut rows, mut packs) = (Vec::new(), SampleRows::default(), PackRows::default());
         let mut last = 0;
+        let mut heads: HashMap<(u32, usize), u32> = HashMap::new();
         for (at, &(source, sample)) in samples.iter().enumerate() {
             if at == samples.len() - repeated {
                 last = picks.len();
             }
             rows.clear();
             sources[source as usize].rows_of_sample(sample, &mut rows);
-            picks.extend(rows.rows.iter().map(|row| (source, *row)));
+            for &row in &rows.rows {
+                let Some((head, row_of_head)) = sources[source as usize].in_head(row) else {
+                    picks.push((source, row));
+                    continue;
+                };
+                let head = *heads.entry((source, head)).or_insert_with(|| {
+                    let head = sources[source as usize].heads().nth(head).cloned();
+                    sources.extend(head);
+                    sources.len() as u32 - 1
+                });
+                picks.push((head, row_of_head));
+            }
             packs.ends.push(picks.len() as u32);
             packs.skipped.push(rows.skipped);
             packs.lengths.append(&mut rows.lengths);

@@ -370,6 +370,7 @@ impl Dataset {
             costs: KnownCosts::default(),
             pages: None,
             pieces: Arc::default(),
+            heads: Arc::default(),
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

@@ -94,11 +94,10 @@ impl Rewind {
         let order = EpochOrder::new(&self.selected.counts, order, epoch);
         let (selected, catalog) = (self.selected.clone(), self.catalog.clone());
         Ok(Walk::new(&order, Split { shard, ..self.split }, row).map(move |step| {
-            let rows_of: Vec<_> = step.parts.iter().map(|part| selected.rows_of(part)).collect();
             let samples_of: Vec<_> = step.parts.iter().map(|part| selected.samples_of(part)).collect();
             let place = |part: usize, row: u32| {
-                let row = rows_of[part].row_in_group(row);
-                catalog.row_place(step.parts[part].group as usize, row.into())
+                let (group, row) = selected.place(&step.parts[part], row);
+                catalog.row_place(group, row.into())
             };
             let (mut places, mut rows) = (Vec::with_capacity(step.picks.len()), SampleRows::default());
             for &(part, pick) in &step.picks {

@@ -17,7 +17,7 @@ use crate::arrow::array::RecordBatch;
 use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
-use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, Fetcher};
+use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, FetchedHead, Fetcher};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
 use crate::reader::{self, Renew, Resident};
 use crate::samples::SampleIndex;
@@ -176,7 +176,7 @@ impl RowGroupDecoder {
         longest: &AtomicU64,
         (send, turn): (Sender<Result<Resident>>, Option<OwnedSemaphorePermit>),
     ) {
-        let Fetched { part, found, permit, mut watch } = fetched;
+        let Fetched { part, found, heads, mut permit, mut watch } = fetched;
         watch.go_on(Phase::Pool);
         let task = match found {
             FetchOutcome::Bytes(..) => {
@@ -185,11 +185,19 @@ impl RowGroupDecoder {
             // From the cache, as they are.
             FetchOutcome::Rows(..) | FetchOutcome::Lost(_) => None,
         };
-        let read = caught(|| self.read(part, found, permit, deal));
-        let rows = read.as_ref().ok().map(|read| read.resident.rows());
-        let bytes = rows.as_ref().map_or(0, |rows| rows.batch.get_array_memory_size() as u64);
-        if let Some(rows) = rows {
-            longest.fetch_max(self.source.collator.lengths.longest(&rows.batch), Relaxed);
+        let read = caught(|| {
+            let of_heads = permit.split(self.source.fetcher.heads.cost(part.group).held);
+            let heads = heads.into_iter().map(|head| self.read_head(head)).collect::<Result<Vec<_>>>()?;
+            let read = self.read(part, found, permit, deal)?;
+            let resident = read.resident.with_heads(&self.source.selected, heads, of_heads);
+            Ok(Read { resident, ..read })
+        });
+        let mut bytes = 0;
+        if let Ok(Read { resident, .. }) = &read {
+            for rows in std::iter::once(resident.rows()).chain(resident.heads().map(|head| head.rows())) {
+                bytes += rows.batch.get_array_memory_size() as u64;
+                longest.fetch_max(self.source.collator.lengths.longest(&rows.batch), Relaxed);
+            }
         }
         if let Some(task) = task {
             task.done(u64::from(part.rows), bytes);
@@ -260,12 +268,18 @@ impl RowGroupDecoder {
         Ok(kept)
     }
 
-    /// Fetches the bytes of a part again. Ends with the epoch, even if the store hangs.
+    /// Fetches the bytes of a part again.
     fn fetch_again(&self, part: &Part) -> Result<Chunks> {
+        let (fetcher, part) = (self.source.fetcher.clone(), *part);
+        self.fetch_now(async move { fetcher.read(&part).await })
+    }
+
+    /// Waits for bytes. Ends with the epoch, even if the store hangs.
+    fn fetch_now(&self, read: impl Future<Output = Result<Chunks>> + Send + 'static) -> Result<Chunks> {
         let (send, receive) = bounded(1);
-        let (fetcher, end, part) = (self.source.fetcher.clone(), self.end.clone(), *part);
+        let end = self.end.clone();
         self.source.runtime.spawn(async move {
-            if let Some(read) = end.run_until_cancelled(fetcher.read(&part)).await {
+            if let Some(read) = end.run_until_cancelled(read).await {
                 let _ = send.send(read);
             }
         });
@@ -280,6 +294,34 @@ impl RowGroupDecoder {
         match decode(chunks) {
             Err(error) if error.kind() == ErrorKind::Corrupt => self.fetch_again(part).and_then(decode),
             read => read,
+        }
+    }
+
+    /// Turns a fetched head into rows, in memory of their own: few of the rows that their pages hold.
+    fn read_head(&self, FetchedHead { head, found }: FetchedHead) -> Result<Resident> {
+        let Source { fetcher, selected, collator, limit, .. } = &self.source;
+        let chunks = match found {
+            FetchOutcome::Rows(kept, _) => {
+                return Ok(Resident::kept_head(selected, head, &kept, Arc::new(self.clone())));
+            }
+            FetchOutcome::Lost(error) => return Resident::lost_head(fetcher, selected, head, error),
+            FetchOutcome::Bytes(chunks, _) => chunks,
+        };
+        let decode = |chunks| reader::read_head(fetcher, selected, head, chunks, *limit);
+        let read = match decode(chunks) {
+            Err(error) if error.kind() == ErrorKind::Corrupt => {
+                let fetcher = fetcher.clone();
+                self.fetch_now(async move { fetcher.read_head(head).await }).and_then(decode)
+            }
+            read => read,
+        };
+        match read {
+            Ok(rows) => {
+                let rows = Resident::head(selected, head, collator.prepared(rows, None)?);
+                rows.detach(&(0..head.rows).collect::<Vec<_>>())
+            }
+            Err(error) if fetcher.may_lose(&error) => Resident::lost_head(fetcher, selected, head, error),
+            Err(error) => Err(error),
         }
     }
 
@@ -355,7 +397,7 @@ impl Renew for RowGroupDecoder {
 
     fn room(&self, part: Part) -> Option<Permit> {
         let fetcher = &self.source.fetcher;
-        fetcher.budget.take(fetcher.cost(&part).held)
+        fetcher.budget.take(fetcher.own_cost(&part).held)
     }
 }
 

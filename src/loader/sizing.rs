@@ -236,7 +236,7 @@ impl Sizing {
         {
             let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
             if all <= row_cache.cache().max_bytes() {
-                return Ok(());
+                return self.check_heads(fetcher, counts);
             }
             let (most, all) = (words(row_cache.cache().max_bytes()), words(all));
             let cause =
@@ -276,6 +276,24 @@ impl Sizing {
         let share = u128::from(self.row_groups / PIECE_SHARE);
         let fit = u128::from(rows) * share / u128::from(fetcher.group_cost(group).total().max(1));
         format!("or have it shuffled in pieces: `piece_rows={}`", fit.max(1))
+    }
+
+    /// Refuses heads that do not fit while the cache keeps all rows: they stay in memory.
+    fn check_heads(&self, fetcher: &Fetcher, counts: &[u32]) -> Result<()> {
+        let groups = (0..counts.len()).filter(|&group| counts[group] > 0);
+        let heads: u64 = groups.clone().map(|group| fetcher.heads.cost(group as u32).held).sum();
+        let largest = groups.map(|group| fetcher.whole_cost(group).total()).max().unwrap_or(0);
+        let needed = heads.saturating_add(largest);
+        if heads == 0 || needed <= self.row_groups {
+            return Ok(());
+        }
+        let cause = format!(
+            "an exact shuffle holds the rows of other row groups that samples run on into in memory, {}, over the budget of {}",
+            words(self.total(needed)),
+            words(self.memory)
+        );
+        let hint = format!("raise `memory` to {}, or shuffle through a window", words(self.total(needed)));
+        Err(Error::new(ErrorKind::TooLarge, cause).hint(hint))
     }
 
     /// The least budget for an order: one that holds its window.
@@ -359,7 +377,7 @@ impl Needed {
         for (group, &rows) in selected {
             match fetcher.pieces.of_group(group) {
                 Some(pieces) => groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.cost))),
-                None => groups.push(weight(rows, fetcher.group_cost(group))),
+                None => groups.push(weight(rows, fetcher.whole_cost(group))),
             }
         }
         let lanes = order.lanes_of_a_rank(&split);

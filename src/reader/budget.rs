@@ -127,6 +127,14 @@ impl Permit {
         self.give_back(self.permit.num_permits().saturating_sub(keep));
     }
 
+    /// A permit for `bytes` of it, or for all but a little if it has no more.
+    pub(crate) fn split(&mut self, bytes: u64) -> Option<Permit> {
+        let units = usize::try_from(bytes.div_ceil(UNIT)).unwrap_or(usize::MAX);
+        let units = units.min(self.permit.num_permits().saturating_sub(1));
+        let permit = self.permit.split(units).filter(|_| units > 0)?;
+        Some(Permit { permit, books: self.books.clone() })
+    }
+
     /// The bytes that it stands for.
     pub(crate) fn bytes(&self) -> u64 {
         self.permit.num_permits() as u64 * UNIT
@@ -181,6 +189,20 @@ mod tests {
         assert!(take(&budget, 1 << 30).is_none(), "more than all is granted alone");
         drop(second);
         assert_eq!(take(&budget, 1 << 30).unwrap().bytes(), 64 * KIB);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_permit_is_split_and_no_byte_counts_twice() {
+        let budget = Budget::new(64 * KIB);
+        let mut first = take(&budget, 40 * KIB).unwrap();
+        let second = first.split(10 * KIB).unwrap();
+        assert_eq!((first.bytes(), second.bytes(), budget.used()), (28 * KIB, 12 * KIB, 40 * KIB));
+        assert_eq!(first.split(1 << 30).unwrap().bytes(), 24 * KIB, "something is left of the first one");
+        assert!(first.split(1).is_none() && first.split(0).is_none());
+        drop(first);
+        assert_eq!(budget.used(), 12 * KIB);
+        drop(second);
         assert_eq!(budget.used(), 0);
     }
 

@@ -18,19 +18,21 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use futures::future::join_all;
+use futures::future::{join, join_all, try_join_all};
 use futures::{FutureExt, StreamExt, stream};
 use tokio::task::JoinHandle;
 
 use super::budget::{Budget, Permit};
 use super::bunches::bunches;
 use super::chunk_pages::GroupPages;
+use super::heads::Heads;
 use super::pieces::{Cost, Pieces};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::panics::{Panic, caught_future};
+use crate::samples::Head;
 use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Store};
 
@@ -64,6 +66,8 @@ pub(crate) struct Fetcher {
     pub(crate) pages: Option<Arc<HashMap<usize, GroupPages>>>,
     /// The row groups that are read in pieces. A cache does not keep them.
     pub(crate) pieces: Arc<Pieces>,
+    /// The rows that are read with the row group before.
+    pub(crate) heads: Arc<Heads>,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
@@ -124,9 +128,17 @@ struct Granted {
 pub(crate) struct Fetched {
     pub(crate) part: Part,
     pub(crate) found: FetchOutcome,
+    /// The heads that its samples run on into.
+    pub(crate) heads: Vec<FetchedHead>,
     pub(crate) permit: Permit,
     /// Its record in the monitor.
     pub(crate) watch: RowGroupWatch,
+}
+
+/// The result of fetching a head: its rows are not kept.
+pub(crate) struct FetchedHead {
+    pub(crate) head: Head,
+    pub(crate) found: FetchOutcome,
 }
 
 /// The result of fetching a part.
@@ -155,9 +167,19 @@ impl FetchOutcome {
 }
 
 impl Fetcher {
-    /// What a part's permit covers: its column chunks, and the rows that they become.
+    /// What a part's permit covers: its column chunks, and the rows that they become, with those of its heads.
     pub(crate) fn cost(&self, part: &Part) -> Cost {
+        self.own_cost(part).with(self.heads.cost(part.group))
+    }
+
+    /// The same without heads.
+    pub(crate) fn own_cost(&self, part: &Part) -> Cost {
         self.pieces.of(part).map_or_else(|| self.group_cost(part.group as usize), |piece| piece.cost)
+    }
+
+    /// What it takes to read a row group whole, with its heads.
+    pub(crate) fn whole_cost(&self, group: usize) -> Cost {
+        self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
     /// Refuses a row group of which not even one piece would keep the bound; see [`Budget::admit`].
@@ -166,7 +188,7 @@ impl Fetcher {
         let (what, bytes) =
             match pieces.and_then(|pieces| pieces.iter().map(|piece| piece.cost.total()).max()) {
                 Some(largest) => ("a piece of the row group", largest),
-                None => ("the row group", self.group_cost(group).total()),
+                None => ("the row group", self.whole_cost(group).total()),
             };
         let admitted = self.budget.admit(what, bytes, memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
@@ -182,7 +204,7 @@ impl Fetcher {
         self.group_cost(group).held
     }
 
-    /// What it takes to read a row group whole.
+    /// What it takes to read a row group whole, without heads.
     pub(crate) fn group_cost(&self, group: usize) -> Cost {
         let Fetcher { catalog, projection, .. } = self;
         let of_group = &catalog.groups[group];
@@ -288,29 +310,67 @@ impl Fetcher {
         if self.row_cache.is_some() {
             watch.go_on(Phase::Cache);
         }
-        let found = match self.turn(&part).await {
-            Lookup::Hit(kept, writer) => {
-                watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
-                FetchOutcome::Rows(kept, writer)
-            }
-            Lookup::Miss(writer) => {
-                watch.go_on(Phase::Fetch);
-                let read = match (footer, read) {
-                    (Err(error), _) => Err(error),
-                    (Ok(()), Some(read)) => read,
-                    (Ok(()), None) => self.read(&part).await,
-                };
-                match read {
-                    Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
-                    read => FetchOutcome::Bytes(read?, writer),
+        let own = async {
+            Ok(match self.turn(&part).await {
+                Lookup::Hit(kept, writer) => {
+                    watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
+                    FetchOutcome::Rows(kept, writer)
                 }
-            }
+                Lookup::Miss(writer) => {
+                    watch.go_on(Phase::Fetch);
+                    let read = match (footer, read) {
+                        (Err(error), _) => Err(error),
+                        (Ok(()), Some(read)) => read,
+                        (Ok(()), None) => self.read(&part).await,
+                    };
+                    match read {
+                        Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
+                        read => FetchOutcome::Bytes(read?, writer),
+                    }
+                }
+            })
         };
-        if let FetchOutcome::Bytes(..) = found {
-            watch.count(Stage::Fetch, found.bytes());
+        let heads = try_join_all(self.heads.of(part.group).map(|head| self.fetch_head(head)));
+        let (found, heads) = join(own, heads).await;
+        let (found, heads) = (found?, heads?);
+        let bytes = found.bytes() + heads.iter().map(|head| head.found.bytes()).sum::<u64>();
+        if matches!(found, FetchOutcome::Bytes(..)) || bytes > 0 {
+            watch.count(Stage::Fetch, bytes);
         }
         watch.go_on(Phase::Fetched);
-        Ok(Fetched { part, found, permit, watch })
+        Ok(Fetched { part, found, heads, permit, watch })
+    }
+
+    /// Fetches a head: from the cache, if its row group is there by now.
+    async fn fetch_head(&self, head: Head) -> Result<FetchedHead> {
+        let found = match self.kept_head(head).await {
+            Some(kept) => FetchOutcome::Rows(kept, None),
+            None => match self.read_head(head).await {
+                Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
+                read => FetchOutcome::Bytes(read?, None),
+            },
+        };
+        Ok(FetchedHead { head, found })
+    }
+
+    /// The rows of a head's row group, where they take no memory of this process.
+    async fn kept_head(&self, head: Head) -> Option<Kept> {
+        let row_cache = self.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
+        let Fetcher { store, catalog, projection, .. } = self.clone();
+        let find = move || row_cache.found(&store, &catalog, &projection, head.group as usize);
+        // The cache is never the reason for an error.
+        tokio::task::spawn_blocking(find).await.ok().flatten().filter(|kept| kept.mapped.is_some())
+    }
+
+    /// Reads the column chunks of a head, without a permit.
+    pub(crate) async fn read_head(&self, head: Head) -> Result<Chunks> {
+        self.read_pages(head.group as usize, self.head_pages(head)).await
+    }
+
+    /// The pages that are read for a head, where these are not all.
+    pub(crate) fn head_pages(&self, head: Head) -> Option<&GroupPages> {
+        let all = || self.pages.as_ref().filter(|_| self.row_cache.is_none())?.get(&(head.group as usize));
+        self.heads.pages(head.group).or_else(all)
     }
 
     /// Who is to fetch a part's row group.

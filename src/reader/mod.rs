@@ -14,6 +14,7 @@ mod bunches;
 pub(crate) mod chunk_pages;
 pub(crate) mod fetch;
 pub mod filter;
+pub(crate) mod heads;
 mod numbers;
 mod pages;
 pub(crate) mod pieces;
@@ -32,7 +33,7 @@ use crate::arrow::datatypes::{DataType, Fields, Schema};
 use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::samples::{PartRows, PartSamples, SampleIndex, SampleRows};
+use crate::samples::{Head, PartRows, PartSamples, SampleIndex, SampleRows};
 use crate::shard::Part;
 
 pub use filter::Filter;
@@ -60,6 +61,7 @@ pub(crate) struct Resident {
     is_dealt: bool,
     /// Shared with who writes the rows to disk.
     permit: Option<Arc<Permit>>,
+    beyond: Beyond,
     /// Gets mapped rows again if they were changed.
     renewer: Option<Arc<dyn Renew>>,
 }
@@ -101,6 +103,15 @@ pub(crate) trait Renew: fmt::Debug + Send + Sync {
     fn room(&self, part: Part) -> Option<Permit>;
 }
 
+/// The rows of other row groups that samples run on into.
+#[derive(Debug, Default)]
+struct Beyond {
+    /// The heads of the row groups, each with the number that its first row counts on with.
+    heads: Box<[(u32, Arc<Resident>)]>,
+    /// Covers those that are in memory.
+    permit: Option<Permit>,
+}
+
 /// The ordinals of rows in their row group.
 #[derive(Clone, Debug)]
 enum RowNumbers {
@@ -132,6 +143,21 @@ pub(crate) fn read(
     let selection = samples.rows_of(part).selection();
     let group = part.group as usize;
     let pages = fetcher.pages_of(part);
+    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
+    rows::read_fetched(catalog, projection, rows, limit_for(limit))
+}
+
+/// The rows of a head, as [`read`] decodes those of a part.
+pub(crate) fn read_head(
+    fetcher: &Fetcher,
+    samples: &SampleIndex,
+    head: Head,
+    chunks: Chunks,
+    limit: u64,
+) -> Result<RecordBatch> {
+    let Fetcher { catalog, projection, .. } = fetcher;
+    let selection = samples.rows_of_head(head).selection();
+    let (group, pages) = (head.group as usize, fetcher.head_pages(head));
     let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
@@ -174,7 +200,7 @@ impl Resident {
     /// The same with a permit, which covers the rows from now on, and no longer the bytes that they were read from.
     fn under(self, fetcher: &Fetcher, mut permit: Permit) -> Self {
         // The plan relies on the estimate, not on the actual bytes of this row group.
-        permit.shrink(fetcher.cost(&self.part).held);
+        permit.shrink(fetcher.own_cost(&self.part).held);
         Resident { permit: Some(Arc::new(permit)), ..self }
     }
 
@@ -196,8 +222,37 @@ impl Resident {
             deal: None,
             is_dealt: false,
             permit: None,
+            beyond: Beyond::default(),
             renewer: None,
         }
+    }
+
+    /// The rows of a head. A sample of several rows is of the row group in which it begins, so that it has none of its own.
+    pub(crate) fn head(samples: &SampleIndex, head: Head, rows: RecordBatch) -> Self {
+        let part = Part { group: head.group, start: 0, rows: head.rows };
+        let numbers = RowNumbers::Part(samples.rows_of_head(head));
+        Resident { numbers, samples: None, ..Resident::alone(samples, part, rows) }
+    }
+
+    /// The rows that were kept of a head's row group, in their mapped file.
+    pub(crate) fn kept_head(samples: &SampleIndex, head: Head, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
+        Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
+    }
+
+    /// The same with the heads that its samples run on into, and the permit that covers them.
+    pub(crate) fn with_heads(
+        self,
+        samples: &SampleIndex,
+        heads: Vec<Resident>,
+        permit: Option<Permit>,
+    ) -> Self {
+        let mut next = samples.decoded(&self.part).rows;
+        let heads = heads.into_iter().map(|head| {
+            let first = next;
+            next += head.part.rows;
+            (first, Arc::new(head))
+        });
+        Resident { beyond: Beyond { heads: heads.collect(), permit }, ..self }
     }
 
     /// Parts that were decoded together, to rows that follow each other.
@@ -273,19 +328,59 @@ impl Resident {
         }
     }
 
+    /// The rows of its samples that other row groups have.
+    pub(crate) fn heads(&self) -> impl Iterator<Item = &Arc<Resident>> {
+        self.beyond.heads.iter().map(|(_, head)| head)
+    }
+
+    /// The head that a row of a sample is in, and its row there; `None` if it is a row of its own.
+    pub(crate) fn in_head(&self, row: u32) -> Option<(usize, u32)> {
+        let after = self.beyond.heads.partition_point(|(first, _)| *first <= row);
+        let head = after.checked_sub(1)?;
+        Some((head, row - self.beyond.heads[head].0))
+    }
+
     /// The rows of some samples in memory of their own, as [`detach`](Self::detach) does: the samples are then in the order in
     /// which they are given.
     pub(crate) fn detach_samples(&self, places: &[u32]) -> Result<Resident> {
-        let mut rows = Vec::new();
-        let taken = places.iter().map(|&place| {
-            let mut sample = SampleRows::default();
-            self.rows_of_sample(place, &mut sample);
-            let first = rows.len() as u32;
-            rows.extend_from_slice(&sample.rows);
-            SampleRows { rows: (first..rows.len() as u32).collect(), ..sample }
+        let mut samples: Vec<SampleRows> = places.iter().map(|_| SampleRows::default()).collect();
+        for (&place, sample) in places.iter().zip(&mut samples) {
+            self.rows_of_sample(place, sample);
+        }
+        // Its own rows, then those of each head, in the order in which they are asked for.
+        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); 1 + self.beyond.heads.len()];
+        for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
+            let (of, own) = self.in_head(*row).map_or((0, *row), |(head, row)| (1 + head, row));
+            wanted[of].push(own);
+        }
+        let heads = self.heads().zip(&wanted[1..]).map(|(head, rows)| {
+            // Mapped ones stay whole.
+            let is_mapped = head.rows().is_mapped();
+            Ok(if is_mapped { head.clone() } else { Arc::new(head.detach(rows)?) })
         });
-        let taken = ResidentSamples::Taken(taken.collect());
-        Ok(Resident { samples: Some(taken), ..self.detach(&rows)? })
+        let heads = heads.collect::<Result<Vec<_>>>()?;
+        let mut next = wanted[0].len() as u32;
+        let firsts = heads.iter().map(|head| {
+            let rows =
+                if head.rows().is_mapped() { head.part.rows } else { head.rows().batch.num_rows() as u32 };
+            next += rows;
+            next - rows
+        });
+        let firsts: Vec<u32> = firsts.collect();
+        let mut taken = vec![0; wanted.len()];
+        for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
+            let of = self.in_head(*row);
+            let count = &mut taken[of.map_or(0, |(head, _)| 1 + head)];
+            *row = match of {
+                None => *count,
+                Some((head, row)) if heads[head].rows().is_mapped() => firsts[head] + row,
+                Some((head, _)) => firsts[head] + *count,
+            };
+            *count += 1;
+        }
+        let beyond = Beyond { heads: firsts.into_iter().zip(heads).collect(), permit: None };
+        let samples = Some(ResidentSamples::Taken(samples.into()));
+        Ok(Resident { samples, beyond, ..self.detach(&wanted[0])? })
     }
 
     /// Whether its samples are not rows.
@@ -368,19 +463,24 @@ impl Resident {
     /// The bytes of the budget that are returned when it is released.
     pub(crate) fn permitted(&self) -> u64 {
         let renewed = self.lock().permit.as_ref().map_or(0, Permit::bytes);
-        renewed + self.permit.as_ref().map_or(0, |permit| permit.bytes())
+        let of_heads = self.beyond.permit.as_ref().map_or(0, Permit::bytes);
+        renewed + of_heads + self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
 
     /// A placeholder for a part that cannot be read.
     pub(crate) fn lost(fetcher: &Fetcher, samples: &SampleIndex, part: Part, error: Error) -> Result<Self> {
-        let fields = fetcher.projection.schema().fields().iter();
-        let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
-        let rows = samples.decoded(&part).rows as usize;
-        let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows)).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let rows =
-            RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options).or_fail()?;
+        let rows = nulls(fetcher, samples.decoded(&part).rows)?;
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
+    }
+
+    /// The same for a head.
+    pub(crate) fn lost_head(
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        head: Head,
+        error: Error,
+    ) -> Result<Self> {
+        Ok(Resident { lost: Some(error), ..Resident::head(samples, head, nulls(fetcher, head.rows)?) })
     }
 
     /// The ordinal in its row group of the row at a place of the deal.
@@ -416,9 +516,19 @@ impl Resident {
             deal: None,
             is_dealt: false,
             permit: None,
+            beyond: Beyond::default(),
             renewer: None,
         })
     }
+}
+
+/// Rows of nulls.
+fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
+    let fields = fetcher.projection.schema().fields().iter();
+    let fields: Fields = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    let nulls = fields.iter().map(|field| new_null_array(field.data_type(), rows as usize)).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), nulls, &options).or_fail()
 }
 
 /// What a part is decoded to, from all selected rows of its row group.

@@ -17,6 +17,12 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
+    /// With that of something else.
+    pub(crate) fn with(self, other: Cost) -> Cost {
+        let stored = self.stored.saturating_add(other.stored);
+        Cost { stored, held: self.held.saturating_add(other.held) }
+    }
+
     /// Both together.
     pub(crate) fn total(self) -> u64 {
         self.stored.saturating_add(self.held)

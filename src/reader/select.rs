@@ -31,7 +31,7 @@ use crate::shard::Part;
 use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 
 pub(crate) use lengths::lengths;
-pub(crate) use pages::pages;
+pub(crate) use pages::{head_pages, pages};
 pub(crate) use pieces::{pieces, pieces_at};
 pub(crate) use windows::windows;
 

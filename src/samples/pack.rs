@@ -1,6 +1,7 @@
 //! Packs of tokens: lists of numbers, one after the other in rows of one length.
 //!
-//! The lengths of the lists are read once; which lists are in which pack is arithmetic on them, row group by row group.
+//! The lengths of the lists are read once; which lists are in which pack is arithmetic on them, row group by row group, or of
+//! lists that are split, over row groups that follow each other. A pack is of the row group in which it begins.
 //!
 //! ```text
 //! lists       aaaaa bb cccc d        rows of 4
@@ -9,9 +10,11 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
+use super::across::Across;
 use super::{SampleKind, SampleRows};
 use crate::error::{Error, Result};
 use crate::row_set::RowSet;
@@ -19,7 +22,7 @@ use crate::row_set::RowSet;
 /// Samples of several lists of numbers, such as the tokens of documents, one after the other in a row of one length:
 /// `[packs, length]`.
 ///
-/// Lists are packed within their row group, whose last packs are filled up. Each batch also says where the lists of a pack begin
+/// Lists are packed within their row group, whose last packs are filled up, unless [`across`](Self::across) says otherwise. Each batch also says where the lists of a pack begin
 /// and end: `position_ids` and `segment_ids`, of the packs' shape, and `cu_seqlens`, as flash attention takes it.
 ///
 /// ```
@@ -46,6 +49,9 @@ pub struct Pack {
     value: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     lengths: Option<String>,
+    /// Left out at its default, so that earlier positions are of the same packs.
+    #[serde(default, skip_serializing_if = "Across::is_row_group")]
+    across: Across,
 }
 
 impl Pack {
@@ -53,7 +59,15 @@ impl Pack {
     /// several columns are packed alike, and are as long in each row.
     pub fn split<N: Into<String>>(columns: impl IntoIterator<Item = N>, length: u32) -> Self {
         let columns = columns.into_iter().map(Into::into).collect();
-        Pack { columns, length, split: true, truncate: false, value: 0.0, lengths: None }
+        Pack {
+            columns,
+            length,
+            split: true,
+            truncate: false,
+            value: 0.0,
+            lengths: None,
+            across: Across::RowGroup,
+        }
     }
 
     /// Whole lists: the longest first, each in the row where it leaves the least room.
@@ -80,6 +94,16 @@ impl Pack {
         Pack { lengths: Some(column.into()), ..self }
     }
 
+    /// How far lists that are split run on: one after the other in the order in which they are stored, so that only the last pack
+    /// is filled up. Default: to the end of their row group.
+    ///
+    /// A row group is then read with the first rows of those after it, as
+    /// [windows across row groups](crate::Window::across) are.
+    #[must_use]
+    pub fn across(self, across: Across) -> Self {
+        Pack { across, ..self }
+    }
+
     /// Numbers of a row.
     pub fn length(&self) -> u32 {
         self.length
@@ -87,6 +111,10 @@ impl Pack {
 
     pub(crate) fn columns(&self) -> &[String] {
         &self.columns
+    }
+
+    pub(crate) fn across_borders(&self) -> Across {
+        self.across
     }
 
     pub(crate) fn filler(&self) -> f64 {
@@ -115,19 +143,42 @@ impl Pack {
             let cause = format!("a pack has rows of {} numbers", self.length);
             return Err(Error::invalid(cause).hint("the length is from 1 to 2^31 - 1"));
         }
+        if !self.split && !self.across.is_row_group() {
+            let cause = "packs of whole lists run on across row groups, where each is made of one row group";
+            return Err(Error::invalid(cause).hint(
+                "split lists, or leave `across` out: large row groups leave little room in best-fit packs",
+            ));
+        }
         Ok(())
     }
 
-    /// The packs that lists of these lengths make, in one row group.
+    /// The packs that lists of these lengths make, in row groups that follow each other.
     ///
     /// # Errors
-    /// A list is longer than a row: its ordinal.
-    pub(crate) fn of_group(&self, lengths: Vec<u32>) -> Result<PackedGroup, usize> {
-        match self.split {
-            true => Ok(PackedGroup::split(lengths, self.length)),
-            false => PackedGroup::best_fit(lengths, self.length, self.truncate),
+    /// A list is longer than a row.
+    pub(crate) fn of_sequence(&self, lengths: Vec<Vec<u32>>) -> Result<Vec<PackedGroup>, TooLong> {
+        if self.split {
+            return Ok(split(lengths, self.length));
         }
+        let groups = lengths.into_iter().enumerate().map(|(group, lengths)| {
+            PackedGroup::best_fit(lengths, self.length, self.truncate).map_err(|(row, length)| TooLong {
+                group,
+                row,
+                length,
+            })
+        });
+        groups.collect()
     }
+}
+
+/// A list that is longer than a pack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TooLong {
+    /// Its row group among those that follow each other.
+    pub(crate) group: usize,
+    /// Its ordinal among the selected rows.
+    pub(crate) row: u32,
+    pub(crate) length: u32,
 }
 
 /// The packs of one row group.
@@ -140,41 +191,24 @@ pub(crate) struct PackedGroup {
 
 #[derive(Debug)]
 enum Form {
-    /// Of each pack the first row, and how much of it the packs before have. The rows follow each other.
-    Split(Box<[(u32, u32)]>),
+    /// Of each pack the first row, and how much of it the packs before have. The rows follow each other, those of the last pack
+    /// until `end`: beyond the row group they count on in those after it.
+    Split { begins: Box<[(u32, u32)]>, end: u32 },
     /// The rows of all packs, pack by pack, and where each pack ends among them.
     Whole { rows: Box<[u32]>, ends: Box<[u32]> },
 }
 
 impl Default for Form {
     fn default() -> Self {
-        Form::Split(Box::default())
+        Form::Split { begins: Box::default(), end: 0 }
     }
 }
 
 impl PackedGroup {
-    fn split(lengths: Vec<u32>, length: u32) -> Self {
-        let mut begins = Vec::new();
-        // What the pack that is being filled has room for.
-        let mut room = 0;
-        for (row, &of_row) in (0..).zip(&lengths) {
-            let mut taken = 0;
-            while taken < of_row {
-                if room == 0 {
-                    begins.push((row, taken));
-                    room = length;
-                }
-                let next = room.min(of_row - taken);
-                taken += next;
-                room -= next;
-            }
-        }
-        PackedGroup { lengths: lengths.into(), form: Form::Split(begins.into()) }
-    }
-
-    fn best_fit(lengths: Vec<u32>, length: u32, truncate: bool) -> Result<Self, usize> {
-        if !truncate && let Some(long) = lengths.iter().position(|of_row| *of_row > length) {
-            return Err(long);
+    /// Fails at a list that is longer than `length`, with its ordinal and its length.
+    fn best_fit(lengths: Vec<u32>, length: u32, truncate: bool) -> Result<Self, (u32, u32)> {
+        if !truncate && let Some(long) = (0..).zip(&lengths).find(|(_, of_row)| **of_row > length) {
+            return Err((long.0, *long.1));
         }
         let mut by_length: Vec<u32> =
             (0..lengths.len() as u32).filter(|row| lengths[*row as usize] > 0).collect();
@@ -210,55 +244,113 @@ impl PackedGroup {
 
     fn count(&self) -> u32 {
         match &self.form {
-            Form::Split(begins) => begins.len() as u32,
+            Form::Split { begins, .. } => begins.len() as u32,
             Form::Whole { ends, .. } => ends.len() as u32,
         }
     }
 
-    /// Appends the rows of a pack; returns how much of the first one belongs to packs before.
-    fn rows(&self, pack: u32, rows: &mut Vec<u32>) -> u32 {
-        let pack = pack as usize;
+    /// How many rows of the row groups after it the last pack runs on into.
+    fn beyond(&self) -> u32 {
         match &self.form {
-            Form::Split(begins) => {
-                let (first, skipped) = begins[pack];
-                let end = match begins.get(pack + 1) {
-                    // It begins within a row that this one has the beginning of.
-                    Some((next, taken)) => next + u32::from(*taken > 0),
-                    None => self.lengths.len() as u32,
-                };
-                rows.extend((first..end).filter(|row| self.lengths[*row as usize] > 0));
-                skipped
-            }
-            Form::Whole { rows: all, ends } => {
-                let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
-                rows.extend_from_slice(&all[start as usize..ends[pack] as usize]);
-                0
-            }
+            Form::Split { end, .. } => end.saturating_sub(self.lengths.len() as u32),
+            Form::Whole { .. } => 0,
         }
     }
 
     fn bytes(&self) -> u64 {
         let packs = match &self.form {
-            Form::Split(begins) => size_of_val(&**begins),
+            Form::Split { begins, .. } => size_of_val(&**begins),
             Form::Whole { rows, ends } => size_of_val(&**rows) + size_of_val(&**ends),
         };
         (size_of_val(&*self.lengths) + packs) as u64
     }
 }
 
+/// Lists one after the other, through row groups that follow each other.
+fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
+    let mut begins: Vec<Vec<(u32, u32)>> = vec![Vec::new(); lengths.len()];
+    let mut ends = vec![0; lengths.len()];
+    // What the pack that is being filled has room for, and the row group in which it begins.
+    let (mut room, mut home) = (0, 0);
+    // Rows of the row groups from there to the present one.
+    let mut before = 0;
+    for (group, of_group) in lengths.iter().enumerate() {
+        for (row, &of_row) in (0..).zip(of_group) {
+            let mut taken = 0;
+            while taken < of_row {
+                if room == 0 {
+                    begins[group].push((row, taken));
+                    (room, home, before) = (length, group, 0);
+                }
+                let next = room.min(of_row - taken);
+                taken += next;
+                room -= next;
+                ends[home] = before + row + 1;
+            }
+        }
+        before += of_group.len() as u32;
+    }
+    let groups = lengths.into_iter().zip(begins).zip(ends);
+    let of_group = |((lengths, begins), end): ((Vec<u32>, Vec<(u32, u32)>), u32)| PackedGroup {
+        lengths: lengths.into(),
+        form: Form::Split { begins: begins.into(), end },
+    };
+    groups.map(of_group).collect()
+}
+
 /// The packs of a data set.
 #[derive(Debug)]
 pub(crate) struct Packs(pub(crate) Vec<PackedGroup>);
+
+impl Packs {
+    /// Those of a range of rows that are not empty, and their lengths: beyond the row group they count on in those after it.
+    fn some(&self, group: usize, ordinals: Range<u32>, rows: &mut SampleRows) {
+        let mut groups = self.0[group..].iter();
+        let (mut lengths, mut first) = (groups.next().map_or(&[][..], |group| &*group.lengths), 0);
+        for ordinal in ordinals {
+            while (ordinal - first) as usize >= lengths.len() {
+                let Some(next) = groups.next() else { return };
+                first += lengths.len() as u32;
+                lengths = &next.lengths;
+            }
+            let length = lengths[(ordinal - first) as usize];
+            if length > 0 {
+                rows.rows.push(ordinal);
+                rows.lengths.push(length);
+            }
+        }
+    }
+}
 
 impl SampleKind for Packs {
     fn count(&self, group: usize) -> u32 {
         self.0[group].count()
     }
 
+    fn beyond(&self, group: usize, _: &RowSet) -> u32 {
+        self.0[group].beyond()
+    }
+
     fn rows(&self, group: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
-        let (group, before) = (&self.0[group], rows.rows.len());
-        rows.skipped = group.rows(sample, &mut rows.rows);
-        rows.lengths.extend(rows.rows[before..].iter().map(|row| group.lengths[*row as usize]));
+        let (of_group, pack) = (&self.0[group], sample as usize);
+        match &of_group.form {
+            Form::Split { begins, end } => {
+                let (first, skipped) = begins[pack];
+                let end = match begins.get(pack + 1) {
+                    // It begins within a row that this one has the beginning of.
+                    Some((next, taken)) => next + u32::from(*taken > 0),
+                    None => *end,
+                };
+                rows.skipped = skipped;
+                self.some(group, first..end, rows);
+            }
+            Form::Whole { rows: all, ends } => {
+                let start = pack.checked_sub(1).map_or(0, |before| ends[before]);
+                let of_pack = &all[start as usize..ends[pack] as usize];
+                rows.rows.extend_from_slice(of_pack);
+                rows.lengths.extend(of_pack.iter().map(|row| of_group.lengths[*row as usize]));
+            }
+        }
     }
 
     fn bytes(&self) -> u64 {
@@ -272,14 +364,29 @@ mod tests {
 
     use super::*;
 
+    /// The rows of each pack over all row groups, which follow each other, and how much of the first one is of packs before.
+    fn packs_across(pack: &Pack, groups: &[Vec<u32>]) -> Vec<(Vec<u32>, u32)> {
+        let packs = Packs(pack.of_sequence(groups.to_vec()).unwrap());
+        let (mut first, mut found) = (0, Vec::new());
+        for (group, lengths) in groups.iter().enumerate() {
+            let own = lengths.len() as u32;
+            for pack in 0..packs.count(group) {
+                let mut rows = SampleRows::default();
+                packs.rows(group, pack, &RowSet::all(own), &mut rows);
+                assert!(rows.rows.iter().all(|row| *row < own + packs.beyond(group, &RowSet::all(own))));
+                let all: Vec<u32> = groups[group..].concat();
+                assert!(
+                    rows.rows.iter().zip(&rows.lengths).all(|(row, length)| all[*row as usize] == *length)
+                );
+                found.push((rows.rows.into_iter().map(|row| first + row).collect(), rows.skipped));
+            }
+            first += own;
+        }
+        found
+    }
+
     fn packs(pack: &Pack, lengths: &[u32]) -> Vec<(Vec<u32>, u32)> {
-        let group = pack.of_group(lengths.to_vec()).unwrap();
-        let of_pack = |pack| {
-            let mut rows = Vec::new();
-            let skipped = group.rows(pack, &mut rows);
-            (rows, skipped)
-        };
-        (0..group.count()).map(of_pack).collect()
+        packs_across(pack, &[lengths.to_vec()])
     }
 
     #[test]
@@ -295,11 +402,36 @@ mod tests {
         let pack = Pack::best_fit(["x"], 4);
         assert_eq!(packs(&pack, &[1, 2, 4, 1]), [(vec![0, 1, 3], 0), (vec![2], 0)]);
         assert_eq!(packs(&pack, &[3, 2, 2, 1, 0]), [(vec![0, 3], 0), (vec![1, 2], 0)]);
-        assert_eq!(pack.of_group(vec![4, 5]).unwrap_err(), 1);
+        assert_eq!(
+            pack.of_sequence(vec![vec![1], vec![4, 5]]).unwrap_err(),
+            TooLong { group: 1, row: 1, length: 5 }
+        );
         assert_eq!(packs(&pack.truncate(true), &[5, 1]), [(vec![0], 0), (vec![1], 0)]);
     }
 
+    #[test]
+    fn lists_run_on_in_the_row_groups_after_theirs() {
+        let pack = Pack::split(["x"], 4).across(Across::File);
+        let groups = [vec![5, 2], vec![], vec![0, 1], vec![7, 0]];
+        let expected = [(vec![0], 0), (vec![0, 1, 3], 4), (vec![4], 0), (vec![4], 4)];
+        assert_eq!(packs_across(&pack, &groups), expected);
+        let packs = Packs(pack.of_sequence(groups.to_vec()).unwrap());
+        let beyond: Vec<u32> = (0..4).map(|group| packs.beyond(group, &RowSet::all(2))).collect();
+        assert_eq!(beyond, [2, 0, 0, 0], "two rows of the row groups after the first");
+        assert!(Pack::best_fit(["x"], 4).across(Across::File).check().is_err());
+        pack.check().unwrap();
+    }
+
     proptest! {
+        #[test]
+        fn packs_do_not_depend_on_where_row_groups_end(
+            groups in prop::collection::vec(prop::collection::vec(0u32..40, 0..9), 1..12),
+            length in 1u32..60,
+        ) {
+            let pack = Pack::split(["x"], length);
+            prop_assert_eq!(packs_across(&pack, &groups), packs(&pack, &groups.concat()));
+        }
+
         /// Each number of each list is in one pack, in the order of the lists.
         #[test]
         fn split_packs_have_each_number_once(lengths in prop::collection::vec(0u32..40, 0..60), length in 1u32..30) {

@@ -1,9 +1,12 @@
 //! Stretches of consecutive rows that may be in one window, found by the columns that decide.
 
+#[cfg(test)]
 use std::ops::Range;
 
+use super::across::Across;
 use super::window::{Gap, Window};
 use crate::arrow::array::{Array, ArrayRef, AsArray, make_array};
+use crate::arrow::compute::concat;
 use crate::arrow::datatypes::{
     DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
@@ -75,13 +78,36 @@ impl Stretches {
         Ok(stretches)
     }
 
+    /// How the first of the rows in `after` follows the last one in `before`: of each the columns that decide, with one row.
+    ///
+    /// # Errors
+    /// It is less than that one.
+    pub(crate) fn border(window: &Window, before: &Deciding, after: &Deciding) -> Result<Border> {
+        let joined = |(before, after): (&Option<ArrayRef>, &Option<ArrayRef>)| {
+            let pair = before.as_ref().zip(after.as_ref());
+            pair.map(|(before, after)| concat(&[before.as_ref(), after.as_ref()]).or_fail()).transpose()
+        };
+        let by = joined((&before.by, &after.by))?;
+        let within = joined((&before.within, &after.within))?;
+        match Stretches::of(window, 2, by.as_ref(), within.as_ref()) {
+            Ok(stretches) => Ok(stretches.row(1)),
+            Err((Some(_), _)) => Err(unsorted_across(window)),
+            Err((None, error)) => Err(error),
+        }
+    }
+
+    /// How a row follows the one before.
+    pub(crate) fn row(&self, at: usize) -> Border {
+        Border { is_cut: self.cuts[at], is_out: self.out[at], is_equal: self.equal[at] }
+    }
+
     /// Cuts before a row.
-    pub(crate) fn cut(&mut self, at: usize) {
+    fn cut(&mut self, at: usize) {
         self.cuts[at] = true;
     }
 
     /// Takes out the rows without a value, and fails at the first one that is less than that before it without a cut between.
-    pub(crate) fn ascend<T: PartialOrd + Copy>(
+    fn ascend<T: PartialOrd + Copy>(
         &mut self,
         values: impl Iterator<Item = Option<T>>,
     ) -> std::result::Result<(), usize> {
@@ -149,7 +175,8 @@ impl Stretches {
     }
 
     /// The stretches, as long as can be.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
+    #[cfg(test)]
+    fn iter(&self) -> impl Iterator<Item = Range<u32>> + '_ {
         let mut at = 0;
         std::iter::from_fn(move || {
             while at < self.out.len() && self.out[at] {
@@ -167,10 +194,33 @@ impl Stretches {
         })
     }
 
-    /// Whether all rows of a stretch from one to another are at the same place.
-    pub(crate) fn are_at_once(&self, from: u32, to: u32) -> bool {
-        self.equal[from as usize + 1..=to as usize].iter().all(|equal| *equal)
+    /// Rows of which these things are known.
+    #[cfg(test)]
+    pub(super) fn from_rows(rows: &[Border]) -> Self {
+        Stretches {
+            cuts: rows.iter().map(|row| row.is_cut).collect(),
+            out: rows.iter().map(|row| row.is_out).collect(),
+            equal: rows.iter().map(|row| row.is_equal).collect(),
+        }
     }
+}
+
+/// How a row follows the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Border {
+    /// Whether the two are not in one window.
+    pub(crate) is_cut: bool,
+    /// Whether the row is in no window.
+    pub(crate) is_out: bool,
+    /// Whether the row is where the one before is.
+    pub(crate) is_equal: bool,
+}
+
+/// The columns that decide, of some rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deciding {
+    pub(crate) by: Option<ArrayRef>,
+    pub(crate) within: Option<ArrayRef>,
 }
 
 /// Values in the order of which rows ascend; `None` for those that have no place in it.
@@ -232,6 +282,22 @@ fn unsorted(window: &Window) -> Error {
         Some(_) => error.hint("write the rows sorted by it, each row group in itself"),
         None => error.hint("write the rows sorted by it, or name with `within` what they are sorted in"),
     }
+}
+
+fn unsorted_across(window: &Window) -> Error {
+    let at = window.by_column().map_or_else(Place::default, |name| Place::default().column(name));
+    let hint = match (window.across_borders(), window.within_column()) {
+        (Across::Dataset, None) => {
+            "write the files sorted by it in the order of their paths, or keep windows to one file with `across`"
+        }
+        (Across::Dataset, Some(_)) => {
+            "write the files in the order of their paths, or keep windows to one file with `across`"
+        }
+        _ => "write the row groups of a file in its order, or leave `across` out",
+    };
+    Error::invalid("is less than in the last row of the row group before, and the rows of a window ascend")
+        .hint(hint)
+        .at(at)
 }
 
 /// The gap in the unit of the column.

@@ -6,15 +6,21 @@ use proptest::prelude::*;
 use super::*;
 use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
 
-/// Windows of `length` rows, each beginning `step` rows after the one before.
-fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
+/// Windows of `length` rows, each beginning `step` rows after the one before, in sequences of so many row groups.
+fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
     let window = Window::rows(length).overlap(length - step);
-    let of_group = |rows: &RowSet| {
-        let starts = window.starts(&Stretches::new(rows.count() as usize)).into_iter();
-        rows.compose(&RowSet::from_runs(rows.count(), starts.map(|start| start..start + 1)))
+    let of_sequence = |groups: &[RowSet]| {
+        let mut starts = SequenceStarts::new(&window);
+        groups.iter().for_each(|rows| starts.push(rows, &Stretches::new(rows.count() as usize), None));
+        starts.finish()
     };
-    let starts = sets.iter().map(of_group).collect();
+    let starts = sets.chunks(sequence).flat_map(of_sequence).collect();
     SampleIndex::of_kind(Arc::new(Windows::new(&window, starts)), sets.to_vec())
+}
+
+/// The same, each within a row group.
+fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
+    windows_across(sets, length, step, 1)
 }
 
 /// Selected rows of each row group, as lists.
@@ -42,8 +48,8 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
     rows
 }
 
-/// The stored rows of every sample that the ranks of an epoch receive, in the order of delivery.
-fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<(u32, Vec<u32>)> {
+/// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of delivery.
+fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), &index.counts, world, 64);
     let order = EpochOrder::new(&index.counts, &spec, epoch);
     let mut samples = Vec::new();
@@ -60,17 +66,24 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
             let unique = step.picks.len() - step.padded as usize;
             for (part, sample) in &step.picks[..unique] {
                 let part = &step.parts[*part as usize];
-                let rows_of = index.rows_of(part);
-                let rows = decoded(&rows_of, groups[part.group as usize].len() as u32);
-                for (at, &row) in rows.iter().enumerate() {
-                    assert_eq!(rows_of.row_in_group(at as u32), row, "decoding and numbering agree");
+                let of_group = |rows: &PartRows, group: u32| -> Vec<(u32, u32)> {
+                    let rows = decoded(rows, groups[group as usize].len() as u32);
+                    rows.into_iter().map(|row| (group, row)).collect()
+                };
+                let mut rows = of_group(&index.rows_of(part), part.group);
+                for head in index.heads(part.group as usize) {
+                    rows.extend(of_group(&index.rows_of_head(head), head.group));
+                }
+                for (at, (group, row)) in rows.iter().enumerate() {
+                    let place = index.place(part, at as u32);
+                    assert_eq!(place, (*group as usize, *row), "decoding and numbering agree");
                 }
                 let mut of_sample = SampleRows::default();
                 match index.samples_of(part) {
                     Some(samples) => samples.rows(*sample, &mut of_sample),
                     None => of_sample.rows.push(*sample),
                 }
-                samples.push((part.group, of_sample.rows.iter().map(|row| rows[*row as usize]).collect()));
+                samples.push(of_sample.rows.iter().map(|row| rows[*row as usize]).collect());
             }
         }
     }
@@ -78,13 +91,14 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
 }
 
 /// All samples by hand, from lists.
-fn by_hand(groups: &[Vec<bool>], length: usize, step: usize) -> Vec<(u32, Vec<u32>)> {
-    let mut samples = Vec::new();
-    for (group, chosen) in groups.iter().enumerate() {
-        let rows: Vec<u32> = (0..chosen.len() as u32).filter(|&row| chosen[row as usize]).collect();
-        samples.extend(rows.windows(length).step_by(step).map(|rows| (group as u32, rows.to_vec())));
-    }
-    samples
+fn by_hand(groups: &[Vec<bool>], length: usize, step: usize, sequence: usize) -> Vec<Vec<(u32, u32)>> {
+    let rows = groups.iter().zip(0..).map(|(chosen, group)| {
+        let rows = (0..chosen.len() as u32).filter(|&row| chosen[row as usize]);
+        rows.map(|row| (group, row)).collect::<Vec<_>>()
+    });
+    let sequences: Vec<_> = rows.collect::<Vec<_>>().chunks(sequence).map(|rows| rows.concat()).collect();
+    let windows = sequences.iter().flat_map(|rows| rows.windows(length).step_by(step));
+    windows.map(<[_]>::to_vec).collect()
 }
 
 proptest! {
@@ -94,19 +108,20 @@ proptest! {
     #[test]
     fn each_sample_of_a_kind_is_delivered_once_with_its_rows(
         groups in row_groups(),
-        length in 1u32..6,
-        step in 1u32..8,
+        length in 1u32..40,
+        step in 1u32..40,
+        sequence in 1usize..4,
         world in 1u32..4,
         epoch in 0u64..2,
     ) {
         let step = step.min(length);
-        let index = windows(&sets(&groups), length, step);
+        let index = windows_across(&sets(&groups), length, step, sequence);
         let total: u32 = index.counts.iter().sum();
         prop_assume!(total >= world);
         let mut samples = delivered(&index, &groups, world, epoch);
         prop_assert_eq!(samples.len(), total as usize);
         samples.sort_unstable();
-        prop_assert_eq!(samples, by_hand(&groups, length as usize, step as usize));
+        prop_assert_eq!(samples, by_hand(&groups, length as usize, step as usize, sequence));
     }
 
     #[test]
@@ -129,6 +144,16 @@ fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
     let mut rows = SampleRows::default();
     index.samples_of(&part).unwrap().rows(1, &mut rows);
     assert_eq!(rows.rows, [3, 4, 5]);
+}
+
+#[test]
+fn a_window_may_have_rows_of_several_row_groups() {
+    let index = windows_across(&[RowSet::all(3), RowSet::none(2), RowSet::all(2), RowSet::all(9)], 7, 7, 4);
+    assert_eq!(&*index.counts, [1, 0, 0, 1]);
+    let heads: Vec<Head> = index.heads(0).collect();
+    assert_eq!(heads, [Head { group: 2, rows: 2 }, Head { group: 3, rows: 2 }]);
+    assert_eq!(index.heads(3).count(), 0);
+    assert!(index.run_on() && !windows(&[RowSet::all(9)], 7, 7).run_on());
 }
 
 #[test]

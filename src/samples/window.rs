@@ -1,7 +1,8 @@
-//! Windows of rows: so many consecutive rows of a row group, in the order in which they are stored.
+//! Windows of rows: so many consecutive rows, in the order in which they are stored.
 //!
 //! The columns that decide are read once, and of each row group the rows with which a window begins are kept as a set. All else
-//! is arithmetic: the windows of a row group are numbered as these rows are.
+//! is arithmetic: the windows of a row group are numbered as these rows are. A window is of the row group in which it begins, and
+//! may have rows of those after it.
 //!
 //! ```text
 //! by      1 2 3 9 10 11 12      gap 1, windows of 3 rows
@@ -9,12 +10,11 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::stretches::Stretches;
+use super::across::Across;
 use super::{SampleKind, SampleRows};
 use crate::error::{Error, Result};
 use crate::row_set::RowSet;
@@ -25,9 +25,10 @@ const MOST_ROWS: i64 = 1 << 16;
 /// Samples of several consecutive rows, which Petastorm calls an NGram and forecasters a sequence: each column is delivered with
 /// a value for each row, `[windows, rows, ...]`.
 ///
-/// The rows of a window follow each other in their row group, as they are stored and among those that a filter selects. With
+/// The rows of a window follow each other, as they are stored and among those that a filter selects. With
 /// [`by`](Self::by) they ascend in a column, and with [`gap`](Self::gap) by no more than so much; with
-/// [`within`](Self::within) they have one value in another column. Windows do not cross the borders of row groups.
+/// [`within`](Self::within) they have one value in another column. Windows do not cross the borders of row groups, unless
+/// [`across`](Self::across) says so.
 ///
 /// ```
 /// use forebay::Window;
@@ -59,6 +60,9 @@ pub struct Window {
     overlap: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     within: Option<String>,
+    /// Left out at its default, so that earlier positions are of the same windows.
+    #[serde(default, skip_serializing_if = "Across::is_row_group")]
+    across: Across,
 }
 
 /// Columns by offset, written as pairs: keys of JSON are texts.
@@ -104,7 +108,16 @@ impl Window {
     /// Windows of `length` rows, with all columns of each.
     pub fn rows(length: u32) -> Self {
         let last = i64::from(length) - 1;
-        Window { first: 0, last, fields: BTreeMap::new(), by: None, gap: None, overlap: None, within: None }
+        Window {
+            first: 0,
+            last,
+            fields: BTreeMap::new(),
+            by: None,
+            gap: None,
+            overlap: None,
+            within: None,
+            across: Across::RowGroup,
+        }
     }
 
     /// Windows with the columns that are listed for each offset, from the lowest offset to the highest. A column that is listed
@@ -143,6 +156,15 @@ impl Window {
     #[must_use]
     pub fn within(self, column: impl Into<String>) -> Self {
         Window { within: Some(column.into()), ..self }
+    }
+
+    /// How far a window runs on. Default: to the end of the row group in which it begins.
+    ///
+    /// A row group is then read with the first rows of those after it, as far as its windows run on: by pages, where the file has
+    /// an offset index, or else the whole row group.
+    #[must_use]
+    pub fn across(self, across: Across) -> Self {
+        Window { across, ..self }
     }
 
     /// Rows of a window.
@@ -190,6 +212,21 @@ impl Window {
         self.within.as_deref()
     }
 
+    pub(crate) fn across_borders(&self) -> Across {
+        self.across
+    }
+
+    /// Rows from the first one of a window to that of the next.
+    pub(super) fn step(&self) -> u32 {
+        let length = self.length();
+        length - self.overlap.unwrap_or(length - 1)
+    }
+
+    /// Whether each window begins later than the one before ends.
+    pub(super) fn is_apart(&self) -> bool {
+        self.overlap == Some(0)
+    }
+
     pub(crate) fn largest_gap(&self) -> Option<Gap> {
         self.gap
     }
@@ -220,26 +257,6 @@ impl Window {
         }
         Ok(())
     }
-
-    /// Of some consecutive rows the ordinals with which windows begin, ascending.
-    pub(crate) fn starts(&self, rows: &Stretches) -> Vec<u32> {
-        let length = self.length();
-        let step = length - self.overlap.unwrap_or(length - 1);
-        let mut starts = Vec::new();
-        for Range { mut start, end } in rows.iter() {
-            while end - start >= length {
-                starts.push(start);
-                let last = start + length - 1;
-                start += step;
-                if self.overlap == Some(0) {
-                    while start < end && rows.are_at_once(last, start) {
-                        start += 1;
-                    }
-                }
-            }
-        }
-        starts
-    }
 }
 
 /// The windows of a data set.
@@ -266,6 +283,12 @@ impl SampleKind for Windows {
         rows.rows.extend(first..first + self.length);
     }
 
+    fn beyond(&self, group: usize, selected: &RowSet) -> u32 {
+        let last = self.starts[group].count().checked_sub(1);
+        let first = last.map_or(0, |last| selected.rank(self.starts[group].select(last)));
+        last.map_or(0, |_| (first + self.length).saturating_sub(selected.count()))
+    }
+
     fn bytes(&self) -> u64 {
         self.starts.iter().map(RowSet::bytes).sum()
     }
@@ -273,13 +296,23 @@ impl SampleKind for Windows {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use std::sync::Arc;
 
-    fn starts(window: &Window, by: &[i128], breaks: &[usize]) -> Vec<u32> {
-        let mut rows = Stretches::new(by.len());
-        breaks.iter().for_each(|at| rows.cut(*at));
-        rows.ascend(by.iter().map(|at| Some(*at))).unwrap();
-        window.starts(&rows)
+    use super::super::starts::SequenceStarts;
+    use super::super::stretches::Stretches;
+    use super::*;
+    use crate::arrow::array::{ArrayRef, Int64Array};
+
+    /// The rows with which windows begin, where another episode begins with each of `breaks`.
+    fn starts(window: &Window, by: &[i64], breaks: &[usize]) -> Vec<u32> {
+        let episode = |row: usize| breaks.iter().filter(|at| **at <= row).count() as i64;
+        let within: ArrayRef = Arc::new(Int64Array::from_iter_values((0..by.len()).map(episode)));
+        let ascending: ArrayRef = Arc::new(Int64Array::from(by.to_vec()));
+        let rows = Stretches::of(window, by.len(), Some(&ascending), Some(&within)).unwrap();
+        let mut starts = SequenceStarts::new(window);
+        starts.push(&RowSet::all(by.len() as u32), &rows, None);
+        let found = starts.finish().remove(0);
+        (0..found.count()).map(|at| found.select(at)).collect()
     }
 
     #[test]
@@ -318,6 +351,8 @@ mod tests {
     fn a_window_is_read_as_it_was_written() {
         let window = Window::offsets([(-1, vec!["x"]), (1, vec!["x", "y"])]);
         let window = window.by("t").gap(Duration::from_millis(1500)).overlap(0).within("e");
+        assert!(!serde_json::to_string(&window).unwrap().contains("across"), "as it was written before");
+        let window = window.across(Across::Dataset);
         let text = serde_json::to_string(&window).unwrap();
         assert_eq!(serde_json::from_str::<Window>(&text).unwrap(), window, "{text}");
         assert_eq!((window.rows_of("x"), window.rows_of("y"), window.length()), (vec![0, 2], vec![2], 3));

@@ -3,7 +3,7 @@
 use super::LoaderBuilder;
 use crate::error::{Error, Result};
 use crate::loader::machine::processors;
-use crate::samples::Samples;
+use crate::samples::{Across, Samples};
 use crate::shard::OrderSpec;
 
 /// More threads than any machine has processors only cost memory.
@@ -74,9 +74,14 @@ impl LoaderBuilder {
 
     pub(super) fn check_rows(&self, rows: u64, order: &OrderSpec) -> Result<()> {
         if let (0, Samples::Windows(window)) = (rows, &self.spec.samples) {
-            let cause = format!("no row group has {} rows that make a window", window.length());
+            let (place, hint) = match window.across_borders() {
+                Across::RowGroup => ("row group", "run on `across` the file, use shorter windows"),
+                Across::File => ("file", "run on `across` the data set, use shorter windows"),
+                Across::Dataset => ("sequence of files", "use shorter windows"),
+            };
+            let cause = format!("no {place} has {} rows that make a window", window.length());
             return Err(Error::invalid(cause)
-                .hint("use shorter windows, a larger `gap`, or a `within` that more rows share"));
+                .hint(format!("{hint}, a larger `gap`, or a `within` that more rows share")));
         }
         if let (0, Samples::Packs(_)) = (rows, &self.spec.samples) {
             return Err(Error::invalid("all lists are empty, so that there is no pack"));

@@ -13,7 +13,7 @@ use crate::reader::Filter;
 use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::select;
 use crate::row_set::RowSet;
-use crate::samples::{Buckets, Pack, Packs, SampleIndex, Samples, Window, Windows};
+use crate::samples::{Buckets, Pack, Packs, SampleIndex, Samples, TooLong, Window, Windows};
 
 /// Bytes that locate a row of a sample while its batch is made.
 const PLACE: u64 = 24;
@@ -142,19 +142,21 @@ impl LoaderBuilder {
         }
         let lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
         if let Samples::Packs(pack) = samples {
-            let too_long = |group: usize, row: usize, length: u32| {
-                let place =
-                    catalog.place(&catalog.groups[group]).row(selected[group].select(row as u32).into());
+            let too_long = |first: usize, TooLong { group, row, length }| {
+                let group = first + group;
+                let place = catalog.place(&catalog.groups[group]).row(selected[group].select(row).into());
                 let cause = format!("a list of {length} values, and a pack has {}", pack.length());
                 Error::invalid(cause)
                     .hint("use longer packs, split lists, or cut them off with `truncate`")
                     .at(place.column(pack.length_column()))
             };
-            let groups = lengths.into_iter().enumerate().map(|(group, of_rows)| {
-                let found = of_rows.clone();
-                pack.of_group(of_rows).map_err(|row| too_long(group, row, found[row]))
-            });
-            let packs = Packs(groups.collect::<Result<_>>()?);
+            let mut packs = Vec::with_capacity(lengths.len());
+            let mut lengths = lengths.into_iter();
+            for groups in pack.across_borders().sequences(&catalog) {
+                let of_rows = lengths.by_ref().take(groups.len()).collect();
+                packs.extend(pack.of_sequence(of_rows).map_err(|long| too_long(groups.start, long))?);
+            }
+            let packs = Packs(packs);
             return Ok((SampleIndex::of_kind(Arc::new(packs), selected), None));
         }
         let Samples::Buckets(bucket) = samples else { return Ok((SampleIndex::of_rows(selected), None)) };

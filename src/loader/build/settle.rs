@@ -20,6 +20,7 @@ use crate::loader::threads::IoRuntime;
 use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetcher, KnownCosts};
+use crate::reader::heads::Heads;
 use crate::reader::row_cache::RowCache;
 use crate::reader::select;
 use crate::row_set::RowSet;
@@ -138,6 +139,7 @@ impl LoaderBuilder {
             costs: KnownCosts::default(),
             pages: None,
             pieces: Arc::default(),
+            heads: Arc::default(),
         };
         let (selected, largest, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
         let sizing = match largest {
@@ -150,7 +152,7 @@ impl LoaderBuilder {
         // A window of the shuffle is a matter of rows, whatever samples are made of them.
         let row_counts = selected.row_counts();
         let counted = fetcher.catalog.bytes().saturating_sub(CATALOG_BYTES_FREE);
-        let beside = selected.bytes().saturating_add(counted);
+        let beside = selected.bytes().saturating_add(fetcher.heads.bytes()).saturating_add(counted);
         let sizing = sizing.beside(beside);
         let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
@@ -308,6 +310,11 @@ impl LoaderBuilder {
             format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
         });
         let (samples, largest) = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        if samples.run_on() && !self.plan_only {
+            let (of_heads, wanted) = (fetcher.clone(), Heads::wanted(&samples));
+            let pages = io.wait_for(async move { select::head_pages(&of_heads, &wanted).await })??;
+            fetcher.heads = Arc::new(Heads::new(&samples, &catalog, &fetcher.projection, pages)?);
+        }
         Ok((samples, largest, warning))
     }
 }

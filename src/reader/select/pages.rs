@@ -26,9 +26,23 @@ const BLOCK: u32 = 1024;
 /// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for it, and the footers
 /// that tell where these are.
 pub(crate) async fn pages(fetcher: &Fetcher, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
+    of_few(fetcher, selected, is_sparse).await
+}
+
+/// As [`pages`], of rows that are the first ones of each row group.
+pub(crate) async fn head_pages(fetcher: &Fetcher, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
+    of_few(fetcher, heads, |rows| rows.count() > 0 && !rows.is_all()).await
+}
+
+/// The pages to read of the row groups of which there `are_few` rows.
+async fn of_few(
+    fetcher: &Fetcher,
+    selected: &[RowSet],
+    are_few: fn(&RowSet) -> bool,
+) -> Result<HashMap<usize, GroupPages>> {
     let Fetcher { catalog, store, .. } = fetcher;
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    let sparse = selected.iter().enumerate().filter(|(_, rows)| is_sparse(rows));
+    let sparse = selected.iter().enumerate().filter(|(_, rows)| are_few(rows));
     for (group, _) in sparse.filter(|(group, _)| fetcher.stored(*group) >= WORTH) {
         files.entry(catalog.groups[group].file).or_default().push(group);
     }

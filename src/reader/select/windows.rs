@@ -1,16 +1,25 @@
 //! The rows with which windows of rows begin, by the values of the columns that decide.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
 
+use super::super::compact;
 use super::super::fetch::Fetcher;
 use super::{DEAR_LOCAL, columns_of, waiting};
-use crate::arrow::array::RecordBatch;
-use crate::error::Result;
+use crate::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use crate::arrow::compute::take;
+use crate::error::{OrFail, Result};
 use crate::row_set::RowSet;
-use crate::samples::{Stretches, Window};
+use crate::samples::{Deciding, SequenceStarts, Stretches, Window};
 use crate::source::KeptRows;
+
+/// The selected rows of a row group as the columns that decide say, and its first row and its last one of these.
+struct GroupRows {
+    stretches: Stretches,
+    ends: Option<(Deciding, Deciding)>,
+}
 
 /// Of the `selected` rows of each row group those with which a window begins. `fetcher` reads the columns that decide: once,
 /// for the result is kept under `key`, which names the window and what selected the rows.
@@ -22,9 +31,9 @@ pub(crate) async fn windows(
     limit: u64,
 ) -> Result<Vec<RowSet>> {
     let Fetcher { catalog, store, projection, .. } = fetcher;
+    let sequences = window.across_borders().sequences(catalog);
     if projection.columns().is_empty() {
-        let of_group = |rows: &RowSet| starts(&window, rows, &Stretches::new(rows.count() as usize));
-        return Ok(selected.iter().map(of_group).collect());
+        return Ok(without_columns(&window, &selected, sequences));
     }
     let keeper = {
         let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
@@ -39,18 +48,7 @@ pub(crate) async fn windows(
     let cost = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
     let cost = cost.map(|(group, _)| fetcher.stored(group)).sum::<u64>();
     let is_dear = cost >= if store.is_local() { DEAR_LOCAL } else { 1 };
-    let window = &window;
-    let found: Vec<RowSet> = stream::iter(selected.into_iter().enumerate())
-        .map(|(group, rows)| async move {
-            if rows.count() < window.length() {
-                return Ok(RowSet::none(rows.rows()));
-            }
-            let (_permit, batch) = columns_of(fetcher, group, &rows, None, limit).await?;
-            Ok(starts(window, &rows, &stretches(window, fetcher, group, &rows, &batch)?))
-        })
-        .buffered(store.row_groups_at_once())
-        .try_collect()
-        .await?;
+    let found = starts(&window, &selected, fetcher, sequences, limit).await?;
     if let Some(keeper) = keeper.filter(|_| is_dear) {
         let found = found.clone();
         let keep = move || {
@@ -62,10 +60,103 @@ pub(crate) async fn windows(
     Ok(found)
 }
 
-/// The stored rows with which windows begin.
-fn starts(window: &Window, rows: &RowSet, stretches: &Stretches) -> RowSet {
-    let starts = window.starts(stretches).into_iter().map(|start| start..start + 1);
-    rows.compose(&RowSet::from_runs(rows.count(), starts))
+/// The starts of windows that no column decides about.
+fn without_columns(window: &Window, selected: &[RowSet], sequences: Vec<Range<usize>>) -> Vec<RowSet> {
+    let of_sequence = |groups: Range<usize>| {
+        let mut starts = SequenceStarts::new(window);
+        for rows in &selected[groups] {
+            starts.push(rows, &Stretches::new(rows.count() as usize), None);
+        }
+        starts.finish()
+    };
+    sequences.into_iter().flat_map(of_sequence).collect()
+}
+
+/// The starts of windows, of row groups that are read several at once and put together in order.
+async fn starts(
+    window: &Window,
+    selected: &[RowSet],
+    fetcher: &Fetcher,
+    sequences: Vec<Range<usize>>,
+    limit: u64,
+) -> Result<Vec<RowSet>> {
+    let has_windows = |groups: &Range<usize>| {
+        let rows: u64 = selected[groups.clone()].iter().map(|rows| u64::from(rows.count())).sum();
+        rows >= window.length().into()
+    };
+    let wanted = sequences.into_iter().map(|groups| (has_windows(&groups), groups));
+    let wanted = wanted.flat_map(|(has_windows, groups)| {
+        let first = groups.start;
+        groups.map(move |group| (group, group == first, has_windows))
+    });
+    let mut read = stream::iter(wanted)
+        .map(|(group, is_first, has_windows)| async move {
+            let rows = &selected[group];
+            let is_read = has_windows && rows.count() > 0;
+            let read = match is_read {
+                true => group_rows(window, fetcher, group, rows, limit).await?,
+                false => GroupRows { stretches: Stretches::new(0), ends: None },
+            };
+            Ok((group, is_first, has_windows, read))
+        })
+        .buffered(fetcher.store.row_groups_at_once());
+    let mut found = Vec::with_capacity(selected.len());
+    let mut sequence = SequenceStarts::new(window);
+    let mut last: Option<Deciding> = None;
+    while let Some((group, is_first, has_windows, read)) = read.try_next().await? {
+        if is_first {
+            let before = std::mem::replace(&mut sequence, SequenceStarts::new(window));
+            found.extend(before.finish());
+            last = None;
+        }
+        let rows = &selected[group];
+        if !has_windows {
+            sequence.push(&RowSet::none(rows.rows()), &read.stretches, None);
+            continue;
+        }
+        let border = match (&last, &read.ends) {
+            (Some(before), Some((first, _))) => {
+                let border = Stretches::border(window, before, first).map_err(|error| {
+                    let place = fetcher.catalog.place(&fetcher.catalog.groups[group]);
+                    error.at(place.row(rows.select(0).into()))
+                });
+                Some(border?)
+            }
+            _ => None,
+        };
+        sequence.push(rows, &read.stretches, border);
+        last = read.ends.map(|(_, end)| end).or(last);
+    }
+    found.extend(sequence.finish());
+    Ok(found)
+}
+
+/// The rows of one row group, by the columns that decide.
+async fn group_rows(
+    window: &Window,
+    fetcher: &Fetcher,
+    group: usize,
+    rows: &RowSet,
+    limit: u64,
+) -> Result<GroupRows> {
+    let (_permit, batch) = columns_of(fetcher, group, rows, None, limit).await?;
+    let stretches = stretches(window, fetcher, group, rows, &batch)?;
+    let ends = match window.across_borders().is_row_group() {
+        true => None,
+        false => Some((deciding(window, &batch, 0)?, deciding(window, &batch, rows.count() - 1)?)),
+    };
+    Ok(GroupRows { stretches, ends })
+}
+
+/// The columns that decide in one row, in memory of their own.
+fn deciding(window: &Window, batch: &RecordBatch, row: u32) -> Result<Deciding> {
+    let of_row = |name: Option<&str>| {
+        let column = name.and_then(|name| batch.column_by_name(name));
+        let of_row =
+            |column: &ArrayRef| compact(&take(column, &UInt32Array::from(vec![row]), None).or_fail()?);
+        column.map(of_row).transpose()
+    };
+    Ok(Deciding { by: of_row(window.by_column())?, within: of_row(window.within_column())? })
 }
 
 fn stretches(

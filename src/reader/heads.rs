@@ -1,0 +1,86 @@
+//! Heads: the first rows of row groups that samples run on into, which are read with the row group before.
+
+use std::collections::HashMap;
+
+use super::chunk_pages::GroupPages;
+use super::pieces::Cost;
+use crate::catalog::{Catalog, Projection};
+use crate::error::Result;
+use crate::row_set::RowSet;
+use crate::samples::{Head, SampleIndex};
+
+/// The heads of a data set, by the row group that they are read with.
+#[derive(Default)]
+pub(crate) struct Heads {
+    of: HashMap<u32, Box<[(Head, Cost)]>>,
+    /// The pages that hold them, where these are not all of their row group.
+    pages: HashMap<usize, GroupPages>,
+}
+
+impl Heads {
+    /// Of each row group the selected rows of it that are a head, of any row group.
+    pub(crate) fn wanted(samples: &SampleIndex) -> Vec<RowSet> {
+        let groups = samples.counts.len();
+        let mut most = vec![0; groups];
+        for head in (0..groups).flat_map(|group| samples.heads(group)) {
+            let rows = &mut most[head.group as usize];
+            *rows = head.rows.max(*rows);
+        }
+        let of_group = |(group, rows): (usize, u32)| {
+            let selected = samples.selected(group);
+            RowSet::from_runs(selected.rows(), selected.runs(0..rows))
+        };
+        most.into_iter().enumerate().map(of_group).collect()
+    }
+
+    /// Those of all row groups; `pages` has the pages of those of [`wanted`](Self::wanted) that are read by pages.
+    pub(crate) fn new(
+        samples: &SampleIndex,
+        catalog: &Catalog,
+        projection: &Projection,
+        pages: HashMap<usize, GroupPages>,
+    ) -> Result<Self> {
+        let cost = |head: Head| {
+            let group = &catalog.groups[head.group as usize];
+            let held = catalog.first_rows_bytes(group, projection, head.rows.into());
+            let cost = match pages.get(&(head.group as usize)) {
+                Some(pages) => {
+                    let cost = pages.cost(catalog, projection, group, head.rows.into())?;
+                    Cost { held: cost.held.min(held), ..cost }
+                }
+                None => Cost { stored: catalog.stored_bytes(group, projection), held },
+            };
+            Ok((head, cost))
+        };
+        let mut of = HashMap::new();
+        for group in 0..samples.counts.len() {
+            let heads = samples.heads(group).map(cost).collect::<Result<Box<[_]>>>()?;
+            if !heads.is_empty() {
+                of.insert(group as u32, heads);
+            }
+        }
+        Ok(Heads { of, pages })
+    }
+
+    /// Those that are read with a row group.
+    pub(crate) fn of(&self, group: u32) -> impl Iterator<Item = Head> + '_ {
+        self.of.get(&group).into_iter().flatten().map(|(head, _)| *head)
+    }
+
+    /// What it takes to read those of a row group.
+    pub(crate) fn cost(&self, group: u32) -> Cost {
+        let costs = self.of.get(&group).into_iter().flatten().map(|(_, cost)| *cost);
+        costs.fold(Cost::default(), Cost::with)
+    }
+
+    /// The pages that hold those of which a row group is one, where these are not all.
+    pub(crate) fn pages(&self, group: u32) -> Option<&GroupPages> {
+        self.pages.get(&(group as usize))
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        let entry = size_of::<(u32, Box<[(Head, Cost)]>)>() + size_of::<(Head, Cost)>();
+        (self.of.len() * entry) as u64
+    }
+}

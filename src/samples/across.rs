@@ -1,0 +1,77 @@
+//! How far samples of several rows run on: the row groups whose rows follow each other.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::{Catalog, File};
+
+/// How far a [`Window`](crate::Window) or a [`Pack`](crate::Pack) runs on: to the end of the row group in which it begins, or
+/// into those after it.
+///
+/// ```
+/// use forebay::{Across, Window};
+///
+/// // The episodes of a file, wherever its row groups end.
+/// let window = Window::rows(16).by("time").within("episode").across(Across::File);
+/// assert_eq!(Across::default(), Across::RowGroup);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Across {
+    /// Not beyond its row group.
+    #[default]
+    RowGroup,
+    /// Across the row groups of a file.
+    File,
+    /// Across the row groups of all files, in the order of their paths; not into a file whose folders have other keys.
+    Dataset,
+}
+
+impl Across {
+    /// How far samples may run on, by name.
+    #[doc(hidden)]
+    pub const NAMES: [&str; 3] = ["row_group", "file", "dataset"];
+
+    pub(crate) fn is_row_group(&self) -> bool {
+        *self == Across::RowGroup
+    }
+
+    /// The row groups whose rows follow each other, in order.
+    pub(crate) fn sequences(self, catalog: &Catalog) -> Vec<Range<usize>> {
+        let mut sequences: Vec<Range<usize>> = Vec::new();
+        for (at, group) in catalog.groups.iter().enumerate() {
+            let follows = |before: usize| match (self, catalog.groups[before].file) {
+                (Across::RowGroup, _) => false,
+                (_, file) if file == group.file => true,
+                (Across::File, _) => false,
+                (Across::Dataset, file) => have_equal_keys(&catalog.files[file], &catalog.files[group.file]),
+            };
+            match sequences.last_mut().filter(|_| follows(at - 1)) {
+                Some(sequence) => sequence.end = at + 1,
+                None => sequences.push(at..at + 1),
+            }
+        }
+        sequences
+    }
+}
+
+/// Whether no column has one value in all rows of one file, and another one in all of the other.
+fn have_equal_keys(one: &File, other: &File) -> bool {
+    one.constants.iter().all(|constant| {
+        let mut others = other.constants.iter().filter(|it| it.field.name() == constant.field.name());
+        others.all(|it| *it.value == *constant.value)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_far_has_one_name_in_text_and_json() {
+        let named = Across::NAMES.map(|name| serde_json::from_str::<Across>(&format!("{name:?}")).unwrap());
+        assert_eq!(named, [Across::RowGroup, Across::File, Across::Dataset]);
+    }
+}

@@ -1,0 +1,179 @@
+//! The rows with which windows begin, found row after row, so that row groups can follow each other.
+
+use super::stretches::{Border, Stretches};
+use super::window::Window;
+use crate::row_set::RowSet;
+
+/// Finds the windows of some consecutive rows, each when its last row comes.
+#[derive(Debug)]
+struct Starts {
+    /// Rows of a window.
+    length: u64,
+    /// Rows from the first one of a window to that of the next.
+    step: u64,
+    /// Whether a window begins later than the one before ends, by the values that rows ascend by.
+    apart: bool,
+    /// Rows so far.
+    rows: u64,
+    /// The row with which the next window begins, if it is in the present stretch.
+    next: Option<u64>,
+    /// Whether the next window begins with the first row that is later than the row before.
+    waits: bool,
+}
+
+impl Starts {
+    fn new(window: &Window) -> Self {
+        let (length, step) = (window.length().into(), window.step().into());
+        Starts { length, step, apart: window.is_apart(), rows: 0, next: None, waits: false }
+    }
+
+    /// Takes the next row, and returns the row with which the window begins that it ends.
+    fn push(&mut self, row: Border) -> Option<u64> {
+        let at = self.rows;
+        self.rows += 1;
+        if row.is_out {
+            (self.next, self.waits) = (None, false);
+            return None;
+        }
+        let next = match self.next.filter(|_| !row.is_cut) {
+            None => at,
+            Some(next) if self.waits && next == at && row.is_equal => {
+                self.next = Some(at + 1);
+                return None;
+            }
+            Some(next) => next,
+        };
+        let ends = at + 1 == next + self.length;
+        self.next = Some(if ends { next + self.step } else { next });
+        self.waits = ends && self.apart;
+        ends.then_some(next)
+    }
+}
+
+/// Of row groups that follow each other the rows with which windows begin.
+#[derive(Debug)]
+pub(crate) struct SequenceStarts {
+    starts: Starts,
+    /// Of each row group its first row in the sequence, and its selected rows.
+    groups: Vec<(u64, RowSet)>,
+    /// Of the row groups in which no more windows begin the rows with which they do.
+    done: Vec<RowSet>,
+    /// The same of the next one, by their ordinals among the selected rows.
+    found: Vec<u32>,
+}
+
+impl SequenceStarts {
+    pub(crate) fn new(window: &Window) -> Self {
+        SequenceStarts {
+            starts: Starts::new(window),
+            groups: Vec::new(),
+            done: Vec::new(),
+            found: Vec::new(),
+        }
+    }
+
+    /// Takes the `selected` rows of the next row group. `border` says how the first of them follows the last one before.
+    pub(crate) fn push(&mut self, selected: &RowSet, stretches: &Stretches, border: Option<Border>) {
+        self.groups.push((self.starts.rows, selected.clone()));
+        for at in 0..selected.count() {
+            let row = border.filter(|_| at == 0).unwrap_or_else(|| stretches.row(at as usize));
+            if let Some(start) = self.starts.push(row) {
+                self.add(start);
+            }
+        }
+    }
+
+    /// Of each row group the stored rows with which windows begin.
+    pub(crate) fn finish(mut self) -> Vec<RowSet> {
+        while self.done.len() < self.groups.len() {
+            self.close();
+        }
+        self.done
+    }
+
+    /// Windows are found in the order in which they begin.
+    fn add(&mut self, start: u64) {
+        while self.groups.get(self.done.len() + 1).is_some_and(|(first, _)| *first <= start) {
+            self.close();
+        }
+        self.found.push((start - self.groups[self.done.len()].0) as u32);
+    }
+
+    fn close(&mut self) {
+        let rows = &self.groups[self.done.len()].1;
+        let found = self.found.drain(..).map(|start| start..start + 1);
+        self.done.push(rows.compose(&RowSet::from_runs(rows.count(), found)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A row as the columns that decide say: cut off from the one before, in no window, at the same place.
+    fn row() -> impl Strategy<Value = Border> {
+        prop::sample::select(
+            vec![(false, false, false); 6]
+                .into_iter()
+                .chain([
+                    (true, false, false),
+                    (false, true, false),
+                    (false, false, true),
+                    (false, false, true),
+                ])
+                .collect::<Vec<_>>(),
+        )
+        .prop_map(|(is_cut, is_out, is_equal)| Border { is_cut, is_out, is_equal })
+    }
+
+    /// The first row of each window, by looking at all rows from each.
+    fn by_hand(rows: &[Border], length: usize, overlap: Option<u32>) -> Vec<u32> {
+        let goes_on = |at: usize| !rows[at].is_out && !rows[at].is_cut;
+        let (mut found, mut start): (Vec<u32>, usize) = (Vec::new(), 0);
+        // The row after the last one of the stretch that `start` is in.
+        let end = |start: usize| (start + 1..rows.len()).find(|at| !goes_on(*at)).unwrap_or(rows.len());
+        while start < rows.len() {
+            if rows[start].is_out {
+                start += 1;
+                continue;
+            }
+            let end = end(start);
+            while start + length <= end {
+                found.push(start as u32);
+                start += length - overlap.map_or(length - 1, |rows| rows as usize);
+                while overlap == Some(0) && start < end && rows[start].is_equal {
+                    start += 1;
+                }
+            }
+            start = end;
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn windows_do_not_depend_on_where_row_groups_end(
+            rows in prop::collection::vec(row(), 0..80),
+            length in 1u32..7,
+            overlap in prop::option::of(0u32..6),
+            cuts in prop::collection::vec(1usize..20, 1..12),
+        ) {
+            let overlap = overlap.filter(|overlap| *overlap < length);
+            let window = overlap.map_or(Window::rows(length), |overlap| Window::rows(length).overlap(overlap));
+            let mut starts = SequenceStarts::new(&window);
+            let (mut at, mut firsts) = (0, Vec::new());
+            for rows_of_group in cuts.iter().copied().chain([rows.len()]) {
+                let group = &rows[at..(at + rows_of_group).min(rows.len())];
+                firsts.push(at as u32);
+                at += group.len();
+                starts.push(&RowSet::all(group.len() as u32), &Stretches::from_rows(group), None);
+            }
+            let found = starts.finish().into_iter().zip(firsts);
+            let found: Vec<u32> =
+                found.flat_map(|(set, first)| (0..set.count()).map(move |at| first + set.select(at))).collect();
+            prop_assert_eq!(found, by_hand(&rows, length as usize, overlap));
+        }
+    }
+}
