@@ -324,23 +324,28 @@ def test_a_row_group_that_is_damaged_leaves_out_all_windows_with_its_rows(tmp_pa
 
 
 def test_only_the_pages_of_the_first_rows_are_read_twice(tmp_path: Path) -> None:
-    rows, groups = 20_000, 6
-    values = np.random.default_rng(1).standard_normal(rows * groups)
-    table = pa.table({"n": np.arange(rows * groups), "x": values})
-    options: dict[str, Any] = {"row_group_size": rows, "data_page_size": 8 << 10, "use_dictionary": False, "compression": "none"}
-    fetched = {}
-    for index in (False, True):
-        folder = tmp_path / str(index)
-        folder.mkdir()
-        pq.write_table(table, folder / "t.parquet", write_page_index=index, **options)
-        for across in ("row_group", "file"):
-            with fb.Loader(folder, samples=fb.Window(16, across=across), batch_size=4096, epochs=1) as loader:  # type: ignore[arg-type]
-                windows = sum(len(batch["n"]) for batch in loader)
-                fetched[index, across] = loader.stats().to_dict()["stages"]["fetch"]["bytes"]
-            assert windows == (rows * groups - 15 if across == "file" else groups * (rows - 15))
-    once = fetched[True, "row_group"]
-    assert fetched[True, "file"] < 1.2 * once
-    assert fetched[False, "file"] > 1.6 * once
+    def fetched(name: str, rows: int, groups: int, across: Any, **options: Any) -> int:
+        (folder := tmp_path / name).mkdir(exist_ok=True)
+        table = pa.table({"n": np.arange(rows * groups), "x": np.random.default_rng(1).standard_normal(rows * groups)})
+        options = {"row_group_size": rows, "data_page_size": 8 << 10, "use_dictionary": False, "compression": "none"} | options
+        pq.write_table(table, folder / "t.parquet", **options)
+        window = fb.Window(16, overlap=8, across=across)
+        with fb.Loader(folder, samples=window, batch_size=4096, epochs=1) as loader:
+            found = [row[0] for batch in loader for row in batch["n"].tolist()]
+            bytes_fetched: int = loader.stats().to_dict()["stages"]["fetch"]["bytes"]
+        starts = range(0, rows * groups - 15, 8) if across == "file" else range(0, rows - 15, 8)
+        assert found[: len(starts)] == list(starts)
+        return bytes_fetched
+
+    small = {index: fetched("small", 20_000, 6, "file", write_page_index=index) for index in (False, True)}
+    once = fetched("small", 20_000, 6, "row_group", write_page_index=True)
+    assert small[True] < 1.2 * once
+    assert small[False] > 1.6 * once, "without an index small columns are read whole"
+    once = fetched("large", 150_000, 3, "row_group")
+    assert fetched("large", 150_000, 3, "file") < 1.1 * once, "of large ones the headers of pages say where they are"
+    compressed: dict[str, Any] = {"use_dictionary": ["n"], "compression": "zstd", "data_page_version": "2.0"}
+    once = fetched("large", 200_000, 3, "row_group", **compressed)
+    assert fetched("large", 200_000, 3, "file", **compressed) < 1.8 * once
 
 
 def test_images_of_the_row_group_after_are_decoded_as_they_are_alone(tmp_path: Path) -> None:

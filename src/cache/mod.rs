@@ -237,6 +237,11 @@ impl DiskCache {
         self.look_up(key, Access::Mapped)
     }
 
+    /// As [`get`](Self::get), where the counters are to count other lookups alone.
+    pub(crate) fn get_uncounted(&self, key: &Key) -> Option<Entry> {
+        self.find(key, Access::Mapped)
+    }
+
     /// As [`get`](Self::get), in private memory, where no other process can change them.
     #[doc(hidden)]
     pub fn get_copy(&self, key: &Key) -> Option<Entry> {

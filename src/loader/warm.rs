@@ -72,7 +72,10 @@ impl Loader {
         };
         let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
-        let prefetch = Prefetch::start(&inner.source(true)?, None, Box::new(scout), || {}, watch.clone());
+        let mut source = inner.source(true)?;
+        // No samples are made.
+        source.fetcher.heads = Arc::default();
+        let prefetch = Prefetch::start(&source, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
         prefetch.control.fetch_all();
         let mut passed = 0;

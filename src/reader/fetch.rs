@@ -285,15 +285,23 @@ impl Fetcher {
     /// Fetches parts, up to the first that fails.
     async fn fetch_all(&self, mut bunch: Vec<Granted>) -> (Vec<Fetched>, Option<Error>) {
         let mut fetched = Vec::with_capacity(bunch.len());
-        let mut reads = Vec::new();
+        let (mut reads, mut heads) = (Vec::new(), Vec::new());
         if bunch.len() > 1 {
             bunch.iter_mut().for_each(|granted| granted.watch.go_on(Phase::Fetch));
-            let parts = bunch.iter().map(|granted| granted.part).collect::<Vec<_>>();
-            reads = self.read_several(&parts).await;
+            let parts = bunch.iter().map(|granted| granted.part);
+            let wanted = parts.map(|part| (part.group as usize, self.pages_of(&part))).collect::<Vec<_>>();
+            reads = self.read_several(&wanted).await;
+            let of_parts = bunch.iter().flat_map(|granted| self.heads.of(granted.part.group));
+            let wanted =
+                of_parts.map(|head| (head.group as usize, self.head_pages(head))).collect::<Vec<_>>();
+            if !wanted.is_empty() {
+                heads = self.read_several(&wanted).await;
+            }
         }
-        let mut reads = reads.into_iter();
+        let (mut reads, mut heads) = (reads.into_iter(), heads.into_iter());
         for granted in bunch {
-            match self.fetch(granted, reads.next()).await {
+            let of_part = heads.by_ref().take(self.heads.of(granted.part.group).count()).collect();
+            match self.fetch(granted, reads.next(), of_part).await {
                 Ok(part) => fetched.push(part),
                 Err(error) => return (fetched, Some(error)),
             }
@@ -302,7 +310,12 @@ impl Fetcher {
     }
 
     /// Reads the column chunks of a part's row group, if its footer was read, and they were not.
-    async fn fetch(&self, granted: Granted, read: Option<Result<Chunks>>) -> Result<Fetched> {
+    async fn fetch(
+        &self,
+        granted: Granted,
+        read: Option<Result<Chunks>>,
+        heads: Vec<Result<Chunks>>,
+    ) -> Result<Fetched> {
         let Granted { part, footer, permit, mut watch, .. } = granted;
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
@@ -330,7 +343,8 @@ impl Fetcher {
                 }
             })
         };
-        let heads = try_join_all(self.heads.of(part.group).map(|head| self.fetch_head(head)));
+        let mut heads = heads.into_iter();
+        let heads = try_join_all(self.heads.of(part.group).map(|head| self.fetch_head(head, heads.next())));
         let (found, heads) = join(own, heads).await;
         let (found, heads) = (found?, heads?);
         let bytes = found.bytes() + heads.iter().map(|head| head.found.bytes()).sum::<u64>();
@@ -341,14 +355,18 @@ impl Fetcher {
         Ok(Fetched { part, found, heads, permit, watch })
     }
 
-    /// Fetches a head: from the cache, if its row group is there by now.
-    async fn fetch_head(&self, head: Head) -> Result<FetchedHead> {
-        let found = match self.kept_head(head).await {
-            Some(kept) => FetchOutcome::Rows(kept, None),
-            None => match self.read_head(head).await {
-                Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
-                read => FetchOutcome::Bytes(read?, None),
-            },
+    /// Fetches a head, if it was not read: from the cache, if its row group is there by now.
+    async fn fetch_head(&self, head: Head, read: Option<Result<Chunks>>) -> Result<FetchedHead> {
+        if let (None, Some(kept)) = (&read, self.kept_head(head).await) {
+            return Ok(FetchedHead { head, found: FetchOutcome::Rows(kept, None) });
+        }
+        let read = match read {
+            Some(read) => read,
+            None => self.read_head(head).await,
+        };
+        let found = match read {
+            Err(error) if self.may_lose(&error) => FetchOutcome::Lost(error),
+            read => FetchOutcome::Bytes(read?, None),
         };
         Ok(FetchedHead { head, found })
     }
@@ -357,9 +375,9 @@ impl Fetcher {
     async fn kept_head(&self, head: Head) -> Option<Kept> {
         let row_cache = self.row_cache.clone().filter(|row_cache| row_cache.cache().is_mapped())?;
         let Fetcher { store, catalog, projection, .. } = self.clone();
-        let find = move || row_cache.found(&store, &catalog, &projection, head.group as usize);
+        let find = move || row_cache.found_beside(&store, &catalog, &projection, head.group as usize);
         // The cache is never the reason for an error.
-        tokio::task::spawn_blocking(find).await.ok().flatten().filter(|kept| kept.mapped.is_some())
+        tokio::task::spawn_blocking(find).await.ok().flatten()
     }
 
     /// Reads the column chunks of a head, without a permit.
@@ -411,15 +429,14 @@ impl Fetcher {
         caught_future(read).await.unwrap_or_else(|panic| Err(panicked(&panic)))
     }
 
-    /// Reads the column chunks of several parts whose footers were read.
-    async fn read_several(&self, parts: &[Part]) -> Vec<Result<Chunks>> {
+    /// Reads the column chunks of several row groups whose footers were read, or of some their pages.
+    async fn read_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Vec<Result<Chunks>> {
         if !self.store.is_local() {
-            return join_all(parts.iter().map(|part| self.read(part))).await;
+            return join_all(wanted.iter().map(|&(group, pages)| self.read_pages(group, pages))).await;
         }
-        let ranges = parts.iter().map(|part| {
-            let group = part.group as usize;
+        let ranges = wanted.iter().map(|&(group, pages)| {
             let file = self.catalog.groups[group].file;
-            let ranges = self.ranges(group, self.pages_of(part))?;
+            let ranges = self.ranges(group, pages)?;
             // In one piece where no column outlives the others: a column chunk of a small row group is some hundred bytes.
             let ranges = if self.projection.keeps_bytes() { ranges } else { joined(ranges) };
             Ok((&self.catalog.files[file], ranges))
@@ -429,8 +446,8 @@ impl Fetcher {
             return Vec::new();
         };
         let reads = self.store.read_local(&ranges, self.projection.keeps_bytes()).await;
-        let reads = reads.into_iter().zip(ranges).zip(parts).map(|((read, (_, ranges)), part)| {
-            let group = &self.catalog.groups[part.group as usize];
+        let reads = reads.into_iter().zip(ranges).zip(wanted).map(|((read, (_, ranges)), (group, _))| {
+            let group = &self.catalog.groups[*group];
             let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
             Ok(ranges.into_iter().zip(bytes).collect())
         });

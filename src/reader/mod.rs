@@ -553,6 +553,56 @@ mod tests {
 
     use super::*;
     use crate::row_set::RowSet;
+    use crate::samples::{Across, SequenceStarts, Stretches, Window, Windows};
+
+    /// These rows of a data set, each with its number in it.
+    fn numbered(rows: std::ops::Range<i64>) -> RecordBatch {
+        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
+        RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from_iter_values(rows))]).unwrap()
+    }
+
+    #[test]
+    fn samples_that_are_detached_keep_the_rows_of_other_row_groups() {
+        // Row groups of 5, 1 and 9 rows: windows of 4 begin with rows 0 to 4 of the first, and have up to 3 rows after it.
+        let sets = vec![RowSet::all(5), RowSet::all(1), RowSet::all(9)];
+        let window = Window::rows(4).across(Across::File);
+        let mut starts = SequenceStarts::new(&window);
+        sets.iter().for_each(|rows| starts.push(rows, &Stretches::new(rows.count() as usize), None));
+        let samples = SampleIndex::of_kind(Arc::new(Windows::new(&window, starts.finish())), sets);
+        let part = Part { group: 0, start: 1, rows: 4 };
+        let heads: Vec<Head> = samples.heads(0).collect();
+        let rows = [5..6, 6..8];
+        let of_head =
+            |(head, rows): (&Head, std::ops::Range<i64>)| Resident::head(&samples, *head, numbered(rows));
+        let heads: Vec<Resident> = heads.iter().zip(rows).map(of_head).collect();
+        let resident = Resident::alone(&samples, part, numbered(0..5)).with_heads(&samples, heads, None);
+        let rows_of = |resident: &Resident, sample: u32| {
+            let mut rows = SampleRows::default();
+            resident.rows_of_sample(sample, &mut rows);
+            let number = |row: &u32| {
+                let (of, row) = match resident.in_head(*row) {
+                    Some((head, row)) => (&**resident.heads().nth(head).unwrap(), row),
+                    None => (resident, *row),
+                };
+                let first = [0, 5, 6][of.part.group as usize];
+                let number = of.rows().batch.column(0).as_primitive::<Int64Type>().value(row as usize);
+                assert_eq!(first + of.row_in_group(row) as i64, number);
+                number
+            };
+            rows.rows.iter().map(number).collect::<Vec<_>>()
+        };
+        for sample in 0..4 {
+            let first = i64::from(sample) + 1;
+            assert_eq!(rows_of(&resident, sample), (first..first + 4).collect::<Vec<_>>());
+        }
+        let detached = resident.detach_samples(&[3, 0, 2]).unwrap();
+        assert_eq!(rows_of(&detached, 0), [4, 5, 6, 7]);
+        assert_eq!(rows_of(&detached, 1), [1, 2, 3, 4]);
+        assert_eq!(rows_of(&detached, 2), [3, 4, 5, 6]);
+        let again = detached.detach_samples(&[2]).unwrap();
+        assert_eq!(rows_of(&again, 0), [3, 4, 5, 6]);
+        assert_eq!(again.rows().batch.num_rows(), 2, "no more than it needs");
+    }
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {

@@ -156,6 +156,18 @@ impl RowCache {
         self.cache.get(&self.key(store, catalog, projection, group)).map(Kept::new)
     }
 
+    /// The rows of a row group that are mapped, if they are there now. Each row group is counted when its own turn comes.
+    pub(crate) fn found_beside(
+        &self,
+        store: &Store,
+        catalog: &Catalog,
+        projection: &Projection,
+        group: usize,
+    ) -> Option<Kept> {
+        let entry = self.cache.get_uncounted(&self.key(store, catalog, projection, group))?;
+        entry.is_mapped().then(|| Kept::new(entry))
+    }
+
     /// This process is to keep a row group. If cells are to be in another form, it is made from the rows that are kept as
     /// stored. Those are read into memory, since the new entry gets a checksum of its own, which would make a changed byte
     /// valid.

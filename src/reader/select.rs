@@ -8,6 +8,7 @@
 mod lengths;
 mod pages;
 mod pieces;
+mod walk;
 mod windows;
 
 use std::collections::BTreeSet;

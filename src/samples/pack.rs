@@ -290,12 +290,12 @@ fn split(lengths: Vec<Vec<u32>>, length: u32) -> Vec<PackedGroup> {
         }
         before += of_group.len() as u32;
     }
-    let groups = lengths.into_iter().zip(begins).zip(ends);
-    let of_group = |((lengths, begins), end): ((Vec<u32>, Vec<(u32, u32)>), u32)| PackedGroup {
-        lengths: lengths.into(),
-        form: Form::Split { begins: begins.into(), end },
-    };
-    groups.map(of_group).collect()
+    let forms = begins.into_iter().zip(ends).map(|(begins, end)| Form::Split { begins: begins.into(), end });
+    lengths
+        .into_iter()
+        .zip(forms)
+        .map(|(lengths, form)| PackedGroup { lengths: lengths.into(), form })
+        .collect()
 }
 
 /// The packs of a data set.

@@ -8,6 +8,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::super::chunk_pages::GroupPages;
 use super::super::fetch::Fetcher;
+use super::walk::walked;
 use crate::catalog::pages::{self, PageLocations};
 use crate::catalog::{ColumnChunk, chunks};
 use crate::error::Result;
@@ -20,25 +21,32 @@ const WORTH: u64 = 64 << 10;
 /// An offset index is read if the column takes this many times its bytes.
 const TIMES: u64 = 16;
 
+/// Local column chunks of fewer bytes are read whole where they have no index: two or three small reads find the first pages of one
+/// that has none.
+const WALKED: u64 = 1 << 20;
+
 /// Rows for which a page is looked up: those that writers put into a page take more, often far more.
 const BLOCK: u32 = 1024;
 
 /// The pages to read of those row groups of which `selected` has few rows. Offset indexes are read for it, and the footers
 /// that tell where these are.
 pub(crate) async fn pages(fetcher: &Fetcher, selected: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
-    of_few(fetcher, selected, is_sparse).await
+    of_few(fetcher, selected, is_sparse, false).await
 }
 
-/// As [`pages`], of rows that are the first ones of each row group.
+/// As [`pages`], of rows that are the first ones of each row group: of large local columns without an index the page headers are
+/// read.
 pub(crate) async fn head_pages(fetcher: &Fetcher, heads: &[RowSet]) -> Result<HashMap<usize, GroupPages>> {
-    of_few(fetcher, heads, |rows| rows.count() > 0 && !rows.is_all()).await
+    let are_few = |rows: &RowSet| rows.count() > 0 && !rows.is_all();
+    of_few(fetcher, heads, are_few, fetcher.store.is_local()).await
 }
 
 /// The pages to read of the row groups of which there `are_few` rows.
 async fn of_few(
     fetcher: &Fetcher,
     selected: &[RowSet],
-    are_few: fn(&RowSet) -> bool,
+    are_few: impl Fn(&RowSet) -> bool,
+    walks: bool,
 ) -> Result<HashMap<usize, GroupPages>> {
     let Fetcher { catalog, store, .. } = fetcher;
     let mut files: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
@@ -53,7 +61,7 @@ async fn of_few(
     let reads = files.into_iter().map(|(file, groups)| {
         async move {
             let footer = footers.read(file).await?;
-            of_file(fetcher, &footer, file, &groups, selected).await
+            of_file(fetcher, &footer, file, &groups, (selected, walks)).await
         }
         .boxed()
     });
@@ -81,7 +89,7 @@ async fn of_file(
     footer: &ParquetMetaData,
     file: usize,
     groups: &[usize],
-    selected: &[RowSet],
+    (selected, walks): (&[RowSet], bool),
 ) -> Result<Vec<(usize, GroupPages)>> {
     let Fetcher { catalog, store, projection, .. } = fetcher;
     let about = &catalog.files[file];
@@ -108,6 +116,21 @@ async fn of_file(
         let descriptor = column.column_descr_ptr();
         let chunk = ColumnChunk::of(&descriptor, column);
         locations.extend(PageLocations::read(&bytes, &chunk, at.rows).map(|pages| ((group, leaf), pages)));
+    }
+    if walks {
+        for &group in groups {
+            let (at, selected) = (&catalog.groups[group], &selected[group]);
+            let last = selected.select(selected.count() - 1);
+            let of_footer = about.footer()?;
+            for (leaf, chunk) in chunks(of_footer, at, projection).filter(|(_, chunk)| chunk.length >= WALKED)
+            {
+                let root = of_footer.columns.parquet.get_column_root_idx(leaf);
+                if of_footer.columns.is_read_by_pages(root) && !locations.contains_key(&(group, leaf)) {
+                    let pages = walked(store, about, &chunk, selected.rows(), last + 1).await?;
+                    locations.extend(pages.map(|pages| ((group, leaf), pages)));
+                }
+            }
+        }
     }
     let of = |&group: &usize| {
         let of_leaf = |leaf: usize| locations.get(&(group, leaf));

@@ -3,29 +3,21 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use parquet::basic::Encoding;
 use parquet::file::metadata::ParquetMetaData;
 
 use super::super::budget::Budget;
 use super::super::chunk_pages::GroupPages;
 use super::super::fetch::Fetcher;
-use super::super::pages::{Kind, page_header};
 use super::super::pieces::{Piece, Pieces};
+use super::walk::walked;
 use crate::catalog::pages::{self, PageLocations};
-use crate::catalog::{ColumnChunk, File, chunks};
+use crate::catalog::chunks;
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
-use crate::source::{Footers, Store};
+use crate::source::Footers;
 
 /// The share of the memory for row groups that a piece is to take.
 const SHARE: u64 = 16;
-
-/// The encodings of values that refer to a dictionary, as page headers have them.
-const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
-
-/// Bytes that are read to find a page header in them; more where it is longer, up to the most.
-const HEADER_BYTES: u64 = 8 << 10;
-const LONGEST_HEADER: u64 = 16 << 20;
 
 /// The `larger` row groups, with their selected rows, in pieces that pass alone under a budget of `room` bytes as they do not.
 /// Those that cannot be cut are left out.
@@ -126,7 +118,7 @@ impl<'a> Finder<'a> {
                     let bytes = store.read_ranges(file, std::slice::from_ref(&range)).await?;
                     bytes.first().and_then(|bytes| PageLocations::read(bytes, &chunk, at.rows))
                 }
-                None => walked(store, file, &chunk, selected.rows()).await?,
+                None => walked(store, file, &chunk, selected.rows(), selected.rows()).await?,
             };
             if let Some(of_leaf) = of_leaf {
                 found.of_leaf.insert(leaf, of_leaf);
@@ -181,49 +173,4 @@ fn runs(locations: &PageLocations, step: u64) -> Vec<Range<u32>> {
         }
     }
     runs
-}
-
-/// The pages of a chunk that has no offset index, by their headers, one after the other; `None` if they are malformed, which
-/// reading them says better.
-async fn walked(
-    store: &Store,
-    file: &File,
-    chunk: &ColumnChunk<'_>,
-    rows: u32,
-) -> Result<Option<PageLocations>> {
-    let Range { start, end } = chunk.range();
-    let mut found: Vec<(u32, Range<u64>)> = Vec::new();
-    let (mut at, mut first, mut length) = (start, 0u64, HEADER_BYTES);
-    let mut plain_from = 0;
-    while at < end {
-        let block = at..end.min(at + length);
-        let bytes = store.read_ranges(file, std::slice::from_ref(&block)).await?;
-        let Some(bytes) = bytes.first() else { return Ok(None) };
-        let mut next = at;
-        while let Some(rest) = usize::try_from(next - at).ok().and_then(|from| bytes.get(from..))
-            && let Ok((page, header)) = page_header(rest)
-        {
-            let page_end = next.saturating_add(header as u64).saturating_add(page.compressed);
-            if page.kind != Kind::Dictionary {
-                let Ok(row) = u32::try_from(first) else { return Ok(None) };
-                found.push((row, next..page_end));
-                first += page.values;
-                if DICTIONARY_ENCODINGS.contains(&page.encoding) {
-                    plain_from = found.len();
-                }
-            }
-            next = page_end;
-            if next >= end {
-                break;
-            }
-        }
-        // A header that is longer than what was read of it.
-        length = if next == at { length.saturating_mul(8) } else { HEADER_BYTES };
-        if next == at && (block.end == end || length > LONGEST_HEADER) {
-            return Ok(None);
-        }
-        at = next;
-    }
-    let found = PageLocations::new(found, chunk, rows).filter(|_| first == u64::from(rows));
-    Ok(found.map(|found| found.plain_from(plain_from)))
 }

@@ -1,0 +1,69 @@
+//! The pages of column chunks that have no offset index, by their headers, one after the other.
+
+use std::ops::Range;
+
+use parquet::basic::Encoding;
+
+use super::super::pages::{Kind, page_header};
+use crate::catalog::pages::PageLocations;
+use crate::catalog::{ColumnChunk, File};
+use crate::error::Result;
+use crate::source::Store;
+
+/// The encodings of values that refer to a dictionary, as page headers have them.
+const DICTIONARY_ENCODINGS: [i32; 2] = [Encoding::PLAIN_DICTIONARY as i32, Encoding::RLE_DICTIONARY as i32];
+
+/// Bytes that are read to find a page header in them; more where it is longer, up to the most.
+const HEADER_BYTES: u64 = 8 << 10;
+const LONGEST_HEADER: u64 = 16 << 20;
+
+/// The pages of a chunk of `rows` rows, as far as they have the first `wanted` of these: what is after them is one page. `None` if
+/// they are malformed, which reading them says better.
+pub(super) async fn walked(
+    store: &Store,
+    file: &File,
+    chunk: &ColumnChunk<'_>,
+    rows: u32,
+    wanted: u32,
+) -> Result<Option<PageLocations>> {
+    let Range { start, end } = chunk.range();
+    let mut found: Vec<(u32, Range<u64>)> = Vec::new();
+    let (mut at, mut first, mut length) = (start, 0u64, HEADER_BYTES);
+    let mut plain_from = 0;
+    while at < end {
+        let block = at..end.min(at + length);
+        let bytes = store.read_ranges(file, std::slice::from_ref(&block)).await?;
+        let Some(bytes) = bytes.first() else { return Ok(None) };
+        let mut next = at;
+        while let Some(rest) = usize::try_from(next - at).ok().and_then(|from| bytes.get(from..))
+            && let Ok((page, header)) = page_header(rest)
+        {
+            let page_end = next.saturating_add(header as u64).saturating_add(page.compressed);
+            if page.kind != Kind::Dictionary {
+                let Ok(row) = u32::try_from(first) else { return Ok(None) };
+                found.push((row, next..page_end));
+                first += page.values;
+                if DICTIONARY_ENCODINGS.contains(&page.encoding) {
+                    plain_from = found.len();
+                }
+            }
+            next = page_end;
+            if next >= end || first >= wanted.into() {
+                break;
+            }
+        }
+        if first >= wanted.into() && next < end {
+            let Ok(row) = u32::try_from(first) else { return Ok(None) };
+            found.push((row, next..end));
+            (first, next) = (rows.into(), end);
+        }
+        // A header that is longer than what was read of it.
+        length = if next == at { length.saturating_mul(8) } else { HEADER_BYTES };
+        if next == at && (block.end == end || length > LONGEST_HEADER) {
+            return Ok(None);
+        }
+        at = next;
+    }
+    let found = PageLocations::new(found, chunk, rows).filter(|_| first == u64::from(rows));
+    Ok(found.map(|found| found.plain_from(plain_from)))
+}
