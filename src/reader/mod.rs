@@ -9,6 +9,7 @@
 //! bytes into Arrow arrays, numbers by [`numbers`], all else through the Parquet crate. [`row_cache`] returns rows that were
 //! kept before. [`select`] and [`filter`] decide which rows of a row group are wanted.
 
+mod beyond;
 pub(crate) mod budget;
 mod bunches;
 pub(crate) mod chunk_pages;
@@ -33,11 +34,13 @@ use crate::arrow::datatypes::{DataType, Fields, Schema};
 use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::samples::{Head, PartRows, PartSamples, SampleIndex, SampleRows};
+use crate::samples::{PartRows, PartSamples, SampleIndex, SampleRows};
 use crate::shard::Part;
 
+pub(crate) use beyond::read_head;
 pub use filter::Filter;
 
+use beyond::Beyond;
 use budget::{ALONE_BEYOND, Permit};
 use fetch::{Chunks, Fetcher};
 use row_cache::Kept;
@@ -103,15 +106,6 @@ pub(crate) trait Renew: fmt::Debug + Send + Sync {
     fn room(&self, part: Part) -> Option<Permit>;
 }
 
-/// The rows of other row groups that samples run on into.
-#[derive(Debug, Default)]
-struct Beyond {
-    /// The heads of the row groups, each with the number that its first row counts on with.
-    heads: Box<[(u32, Arc<Resident>)]>,
-    /// Covers those that are in memory.
-    permit: Option<Permit>,
-}
-
 /// The ordinals of rows in their row group.
 #[derive(Clone, Debug)]
 enum RowNumbers {
@@ -143,21 +137,6 @@ pub(crate) fn read(
     let selection = samples.rows_of(part).selection();
     let group = part.group as usize;
     let pages = fetcher.pages_of(part);
-    let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
-    rows::read_fetched(catalog, projection, rows, limit_for(limit))
-}
-
-/// The rows of a head, as [`read`] decodes those of a part.
-pub(crate) fn read_head(
-    fetcher: &Fetcher,
-    samples: &SampleIndex,
-    head: Head,
-    chunks: Chunks,
-    limit: u64,
-) -> Result<RecordBatch> {
-    let Fetcher { catalog, projection, .. } = fetcher;
-    let selection = samples.rows_of_head(head).selection();
-    let (group, pages) = (head.group as usize, fetcher.head_pages(head));
     let rows = rows::FetchedRows { group, selection: selection.as_ref(), chunks, pages };
     rows::read_fetched(catalog, projection, rows, limit_for(limit))
 }
@@ -225,34 +204,6 @@ impl Resident {
             beyond: Beyond::default(),
             renewer: None,
         }
-    }
-
-    /// The rows of a head. A sample of several rows is of the row group in which it begins, so that it has none of its own.
-    pub(crate) fn head(samples: &SampleIndex, head: Head, rows: RecordBatch) -> Self {
-        let part = Part { group: head.group, start: 0, rows: head.rows };
-        let numbers = RowNumbers::Part(samples.rows_of_head(head));
-        Resident { numbers, samples: None, ..Resident::alone(samples, part, rows) }
-    }
-
-    /// The rows that were kept of a head's row group, in their mapped file.
-    pub(crate) fn kept_head(samples: &SampleIndex, head: Head, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
-        Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
-    }
-
-    /// The same with the heads that its samples run on into, and the permit that covers them.
-    pub(crate) fn with_heads(
-        self,
-        samples: &SampleIndex,
-        heads: Vec<Resident>,
-        permit: Option<Permit>,
-    ) -> Self {
-        let mut next = samples.decoded(&self.part).rows;
-        let heads = heads.into_iter().map(|head| {
-            let first = next;
-            next += head.part.rows;
-            (first, Arc::new(head))
-        });
-        Resident { beyond: Beyond { heads: heads.collect(), permit }, ..self }
     }
 
     /// Parts that were decoded together, to rows that follow each other.
@@ -326,61 +277,6 @@ impl Resident {
                 rows.skipped = taken.skipped;
             }
         }
-    }
-
-    /// The rows of its samples that other row groups have.
-    pub(crate) fn heads(&self) -> impl Iterator<Item = &Arc<Resident>> {
-        self.beyond.heads.iter().map(|(_, head)| head)
-    }
-
-    /// The head that a row of a sample is in, and its row there; `None` if it is a row of its own.
-    pub(crate) fn in_head(&self, row: u32) -> Option<(usize, u32)> {
-        let after = self.beyond.heads.partition_point(|(first, _)| *first <= row);
-        let head = after.checked_sub(1)?;
-        Some((head, row - self.beyond.heads[head].0))
-    }
-
-    /// The rows of some samples in memory of their own, as [`detach`](Self::detach) does: the samples are then in the order in
-    /// which they are given.
-    pub(crate) fn detach_samples(&self, places: &[u32]) -> Result<Resident> {
-        let mut samples: Vec<SampleRows> = places.iter().map(|_| SampleRows::default()).collect();
-        for (&place, sample) in places.iter().zip(&mut samples) {
-            self.rows_of_sample(place, sample);
-        }
-        // Its own rows, then those of each head, in the order in which they are asked for.
-        let mut wanted: Vec<Vec<u32>> = vec![Vec::new(); 1 + self.beyond.heads.len()];
-        for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
-            let (of, own) = self.in_head(*row).map_or((0, *row), |(head, row)| (1 + head, row));
-            wanted[of].push(own);
-        }
-        let heads = self.heads().zip(&wanted[1..]).map(|(head, rows)| {
-            // Mapped ones stay whole.
-            let is_mapped = head.rows().is_mapped();
-            Ok(if is_mapped { head.clone() } else { Arc::new(head.detach(rows)?) })
-        });
-        let heads = heads.collect::<Result<Vec<_>>>()?;
-        let mut next = wanted[0].len() as u32;
-        let firsts = heads.iter().map(|head| {
-            let rows =
-                if head.rows().is_mapped() { head.part.rows } else { head.rows().batch.num_rows() as u32 };
-            next += rows;
-            next - rows
-        });
-        let firsts: Vec<u32> = firsts.collect();
-        let mut taken = vec![0; wanted.len()];
-        for row in samples.iter_mut().flat_map(|sample| &mut sample.rows) {
-            let of = self.in_head(*row);
-            let count = &mut taken[of.map_or(0, |(head, _)| 1 + head)];
-            *row = match of {
-                None => *count,
-                Some((head, row)) if heads[head].rows().is_mapped() => firsts[head] + row,
-                Some((head, _)) => firsts[head] + *count,
-            };
-            *count += 1;
-        }
-        let beyond = Beyond { heads: firsts.into_iter().zip(heads).collect(), permit: None };
-        let samples = Some(ResidentSamples::Taken(samples.into()));
-        Ok(Resident { samples, beyond, ..self.detach(&wanted[0])? })
     }
 
     /// Whether its samples are not rows.
@@ -473,16 +369,6 @@ impl Resident {
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
 
-    /// The same for a head.
-    pub(crate) fn lost_head(
-        fetcher: &Fetcher,
-        samples: &SampleIndex,
-        head: Head,
-        error: Error,
-    ) -> Result<Self> {
-        Ok(Resident { lost: Some(error), ..Resident::head(samples, head, nulls(fetcher, head.rows)?) })
-    }
-
     /// The ordinal in its row group of the row at a place of the deal.
     pub(crate) fn row_in_group(&self, place: u32) -> u64 {
         let row = self.row_of_part(place);
@@ -553,56 +439,6 @@ mod tests {
 
     use super::*;
     use crate::row_set::RowSet;
-    use crate::samples::{Across, SequenceStarts, Stretches, Window, Windows};
-
-    /// These rows of a data set, each with its number in it.
-    fn numbered(rows: std::ops::Range<i64>) -> RecordBatch {
-        let schema = Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, false)]));
-        RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from_iter_values(rows))]).unwrap()
-    }
-
-    #[test]
-    fn samples_that_are_detached_keep_the_rows_of_other_row_groups() {
-        // Row groups of 5, 1 and 9 rows: windows of 4 begin with rows 0 to 4 of the first, and have up to 3 rows after it.
-        let sets = vec![RowSet::all(5), RowSet::all(1), RowSet::all(9)];
-        let window = Window::rows(4).across(Across::File);
-        let mut starts = SequenceStarts::new(&window);
-        sets.iter().for_each(|rows| starts.push(rows, &Stretches::new(rows.count() as usize), None));
-        let samples = SampleIndex::of_kind(Arc::new(Windows::new(&window, starts.finish())), sets);
-        let part = Part { group: 0, start: 1, rows: 4 };
-        let heads: Vec<Head> = samples.heads(0).collect();
-        let rows = [5..6, 6..8];
-        let of_head =
-            |(head, rows): (&Head, std::ops::Range<i64>)| Resident::head(&samples, *head, numbered(rows));
-        let heads: Vec<Resident> = heads.iter().zip(rows).map(of_head).collect();
-        let resident = Resident::alone(&samples, part, numbered(0..5)).with_heads(&samples, heads, None);
-        let rows_of = |resident: &Resident, sample: u32| {
-            let mut rows = SampleRows::default();
-            resident.rows_of_sample(sample, &mut rows);
-            let number = |row: &u32| {
-                let (of, row) = match resident.in_head(*row) {
-                    Some((head, row)) => (&**resident.heads().nth(head).unwrap(), row),
-                    None => (resident, *row),
-                };
-                let first = [0, 5, 6][of.part.group as usize];
-                let number = of.rows().batch.column(0).as_primitive::<Int64Type>().value(row as usize);
-                assert_eq!(first + of.row_in_group(row) as i64, number);
-                number
-            };
-            rows.rows.iter().map(number).collect::<Vec<_>>()
-        };
-        for sample in 0..4 {
-            let first = i64::from(sample) + 1;
-            assert_eq!(rows_of(&resident, sample), (first..first + 4).collect::<Vec<_>>());
-        }
-        let detached = resident.detach_samples(&[3, 0, 2]).unwrap();
-        assert_eq!(rows_of(&detached, 0), [4, 5, 6, 7]);
-        assert_eq!(rows_of(&detached, 1), [1, 2, 3, 4]);
-        assert_eq!(rows_of(&detached, 2), [3, 4, 5, 6]);
-        let again = detached.detach_samples(&[2]).unwrap();
-        assert_eq!(rows_of(&again, 0), [3, 4, 5, 6]);
-        assert_eq!(again.rows().batch.num_rows(), 2, "no more than it needs");
-    }
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {
