@@ -52,8 +52,8 @@ class Pack:
         another length is a bad row, and its pack is left out. Default: the lists of the first column are read for it.
     across : {"row_group", "file", "dataset"}, default "row_group"
         How far lists that are split run on: to the end of their row group, of their file, or through all files in the order of
-        their paths, where the keys of their folders are the same. Each row group is then read with the first rows of those after
-        it, as for a :class:`Window`.
+        their paths, where the keys of their folders are the same. Lists are then read twice: with their own row group, and with
+        that before, which runs on into it.
 
     Raises
     ------

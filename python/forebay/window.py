@@ -55,8 +55,8 @@ class Window:
         How far a window runs on. By default to the end of the row group in which it begins, so that the rows near the end are in
         fewer windows. With ``"file"`` into the row groups after it, and with ``"dataset"`` into the files after it as well, in the
         order of their paths, where the keys of their folders are the same. Each row group is then read with the first rows of
-        those after it: by pages, where the files have an offset index (pyarrow's ``write_page_index=True``), or else whole, and
-        twice.
+        those after it: by pages, where the files have an offset index (pyarrow's ``write_page_index=True``), or are local with
+        1 MiB or more of a column in a row group; else these are read whole, and so twice. Lists always are.
 
     Raises
     ------

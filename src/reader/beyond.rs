@@ -33,13 +33,18 @@ impl Resident {
         Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
     }
 
-    /// The same with the heads that its samples run on into, and the permit that covers them.
+    /// The same with the heads that its samples run on into. Of the permit, which covered all that their pages might hold, they
+    /// keep what they take.
     pub(crate) fn with_heads(
         self,
         samples: &SampleIndex,
         heads: Vec<Resident>,
-        permit: Option<Permit>,
+        mut permit: Option<Permit>,
     ) -> Self {
+        let rows = heads.iter().map(Resident::rows).filter(|rows| !rows.is_mapped());
+        let bytes: u64 = rows.map(|rows| rows.batch.get_array_memory_size() as u64).sum();
+        permit.take_if(|_| bytes == 0);
+        permit.iter_mut().for_each(|permit| permit.shrink(bytes));
         let mut next = samples.decoded(&self.part).rows;
         let heads = heads.into_iter().map(|head| {
             let first = next;

@@ -97,8 +97,7 @@ impl Pack {
     /// How far lists that are split run on: one after the other in the order in which they are stored, so that only the last pack
     /// is filled up. Default: to the end of their row group.
     ///
-    /// A row group is then read with the first rows of those after it, as
-    /// [windows across row groups](crate::Window::across) are.
+    /// The lists of a row group are then read twice: with it, and with the row group before, which runs on into it.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Pack { across, ..self }

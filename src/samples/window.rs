@@ -160,8 +160,8 @@ impl Window {
 
     /// How far a window runs on. Default: to the end of the row group in which it begins.
     ///
-    /// A row group is then read with the first rows of those after it, as far as its windows run on: by pages, where the file has
-    /// an offset index, or else the whole row group.
+    /// A row group is then read with the first rows of those after it, as far as its windows run on. Of columns without lists these
+    /// are read by pages, where the file has an offset index or is local and the column is large; all else is read whole.
     #[must_use]
     pub fn across(self, across: Across) -> Self {
         Window { across, ..self }
