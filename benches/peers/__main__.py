@@ -7,6 +7,8 @@ speed meets all alike. A figure is the median of the turns, with the least and t
 what is counted, `setup` installs the contestants; one that is not installed is listed with the reason.
 
 w1 w1-float w1-float16   photographs: random resized crop and flip; normalised; in half precision
+w1-q75 w1-q85 w1-q95     w1 on real photographs, which need FOREBAY_TEST_DATA: by quality;
+w1-444 w1-grey w1-progressive   and by form, of quality 85
 w2 w3 w4 w4m             a table; token lists; tiny PNG; MNIST's size
 w4-raw w4-bytes          the pixels of w4 as lists of numbers, as binary
 handover                 the Rust iterator (`forebay bench`) against the Python loop, w1 and w2
@@ -60,12 +62,16 @@ def arguments():
     options = parser.parse_args()
     options.data.mkdir(parents=True, exist_ok=True)
     options.data = options.data.resolve()
-    options.what = options.what or [*WORKLOADS, "handover", "memory"]
+    has_photographs = "FOREBAY_TEST_DATA" in os.environ
+    possible = [name for name, work in WORKLOADS.items() if has_photographs or not work.photographs]
+    options.what = options.what or [*possible, "handover", "memory"]
     options.only = options.only.split(",") if options.only else PEERS
     options.python = dict(pair.split("=", 1) for pair in options.python)
     for word in options.what:
         if word not in (*WORKLOADS, "handover", "memory"):
             parser.error(f"'{word}' is no workload (one of {', '.join(WORKLOADS)}, handover, memory)")
+        if word in WORKLOADS and word not in possible:
+            parser.error(f"{word} needs photographs: set FOREBAY_TEST_DATA to the folder that has them")
     for word in options.only:
         if word not in PEERS:
             parser.error(f"'{word}' is no contestant (one of {', '.join(PEERS)})")
@@ -85,6 +91,12 @@ def prepared(work, options):
     if not any(folder.glob("*.parquet")):
         if work.synth:
             subprocess.run([options.program, "synth", folder, *work.synth], check=True)
+        elif work.photographs:
+            making = folder.with_name(f"{folder.name}.part")
+            shutil.rmtree(making, ignore_errors=True)
+            python = interpreter(options, "photographs", "main")
+            subprocess.run([python, HERE / "photographs.py", work.name, making], check=True)
+            making.rename(folder)
         else:
             source = prepared(WORKLOADS["w4"], options).folder
             making = folder.with_name(f"{folder.name}.part")

@@ -25,6 +25,7 @@ class Workload:
     dtype: str | None = None  # number type of normalised pixels; None delivers what is stored
     crops: bool = False  # random resized crop and flip, or the image as it is
     per_row: int = 1  # units in a row
+    photographs: dict | None = None  # how real photographs are encoded, which photographs.py does
     folder: Path = field(default=Path())  # where its Parquet files are
     rows: int = 0  # rows in them
 
@@ -47,6 +48,13 @@ PHOTOGRAPHS = {
 TINY = {"kind": "images", "batch": 128, "mixed": 10_000, "unit": "images/s"}
 
 
+def real(name, words, **settings):
+    """The task of w1 on real photographs."""
+    title = f"photographs as JPEG of 500x375, {words}; otherwise as w1"
+    how = {**PHOTOGRAPHS, "data": name, "synth": (), "photographs": settings}
+    return Workload(name, title, **how)
+
+
 def tiny(data, side):
     """Squares of PNG, in several files for contestants whose workers share out files."""
     synth = ("--rows", "50000", "--rows-per-file", "10000", "--png", "--image", f"{side}x{side}")
@@ -65,6 +73,12 @@ WORKLOADS = {
         Workload("w1", "JPEG of about 500x375, random resized crop 224 and flip, uint8 batches of 256", **PHOTOGRAPHS),
         Workload("w1-float", "the same, normalised, float32, channels first", **PHOTOGRAPHS, dtype="float32"),
         Workload("w1-float16", "the same, normalised, float16, channels first", **PHOTOGRAPHS, dtype="float16"),
+        real("w1-q75", "quality 75", quality=75),
+        real("w1-q85", "quality 85", quality=85),
+        real("w1-q95", "quality 95", quality=95),
+        real("w1-444", "quality 85, 4:4:4", quality=85, sampling="4:4:4"),
+        real("w1-grey", "quality 85, grey", quality=85, grey=True),
+        real("w1-progressive", "quality 85, progressive", quality=85, progressive=True),
         Workload(
             "w2",
             "a label, 13 nullable float32 and 26 int32 a row, shuffled batches of 8,192 as a dict of arrays",

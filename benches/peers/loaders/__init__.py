@@ -12,5 +12,6 @@ convert(work, converted)             writes its format into the folder; absent w
 CONVERTED     another contestant, whose converted files it reads; absent where it has its own
 """
 
-PHOTOGRAPHS = ("w1", "w1-float")
+REAL = ("w1-q75", "w1-q85", "w1-q95", "w1-444", "w1-grey", "w1-progressive")
+PHOTOGRAPHS = ("w1", "w1-float", *REAL)
 TINY = ("w4", "w4m")

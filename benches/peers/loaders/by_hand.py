@@ -3,10 +3,12 @@
 import pixels
 from cells import cells
 
+from loaders import PHOTOGRAPHS
+
 NEEDS = ["pyarrow", "cv2", "numpy"]
 PACKAGES = ["pyarrow", "opencv-python-headless", "numpy"]
 ENVIRONMENT = "main"
-WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
+WORKLOADS = (*PHOTOGRAPHS, "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
 READS = "Parquet"
 PIXELS = pixels.SENTENCE
 AHEAD = 2  # batches that are decoded while one is used

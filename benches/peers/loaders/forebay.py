@@ -3,10 +3,12 @@
 import pixels
 from workloads import INPUTS
 
+from loaders import PHOTOGRAPHS
+
 NEEDS = ["forebay"]
 PACKAGES = ["forebay", "numpy"]
 ENVIRONMENT = None
-WORKLOADS = ("w1", "w1-float", "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
+WORKLOADS = (*PHOTOGRAPHS, "w1-float16", "w2", "w3", "w4", "w4m", "w4-raw", "w4-bytes")
 READS = "Parquet"
 PIXELS = "libjpeg-turbo, the crop alone, at a smaller scale where that suffices; bilinear with antialiasing"
 
