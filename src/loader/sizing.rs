@@ -107,6 +107,8 @@ struct Asked {
     needs_deals: bool,
     /// Rows of a row group, on average.
     group_rows: u64,
+    /// Whether row groups may be shuffled in pieces.
+    may_cut: bool,
     /// Bytes that grow with the data set: of the sets of selected rows, of the catalogue.
     beside: u64,
 }
@@ -157,6 +159,7 @@ impl Sizing {
             uses_workspace,
             needs_deals: true,
             group_rows: 0,
+            may_cut: false,
             beside: 0,
         };
         Ok(Sizing { memory, batches, row_groups, lists: 0, asked, ahead, group })
@@ -167,12 +170,12 @@ impl Sizing {
         Sizing { asked: Asked { needs_deals, ..self.asked }, ..self }
     }
 
-    /// The same for row groups of which these numbers of rows are read, in the pieces of an order.
-    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec) -> Self {
+    /// The same for row groups of which these numbers of rows are read, in the pieces of an order; `may_cut` where there may be others.
+    pub(super) fn with_rows(self, counts: &[u32], order: &OrderSpec, may_cut: bool) -> Self {
         let rows: u64 = counts.iter().map(|rows| u64::from(*rows)).sum();
         let pieces: usize = order.cuts().values().map(Vec::len).sum();
         let groups = (counts.iter().filter(|rows| **rows > 0).count() + pieces) as u64;
-        Sizing { asked: Asked { group_rows: rows / groups.max(1), ..self.asked }, ..self }
+        Sizing { asked: Asked { group_rows: rows / groups.max(1), may_cut, ..self.asked }, ..self }
     }
 
     /// The same beside what is kept of the data set, which takes `bytes` of what row groups have.
@@ -216,9 +219,9 @@ impl Sizing {
         let room = self.row_groups + self.lists;
         for group in (0..counts.len()).filter(|&group| counts[group] > 0) {
             let admitted = fetcher.admit(group, |bytes| self.total(bytes));
-            admitted.map_err(|error| match order.mixing {
-                Mixing::Window => error.hint_also(&self.pieces_that_fit(fetcher, group, counts[group])),
-                Mixing::Stored | Mixing::Exact => error,
+            admitted.map_err(|error| match self.asked.may_cut {
+                true => error.hint_also(&self.pieces_that_fit(fetcher, group, counts[group])),
+                false => error,
             })?;
         }
         let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);

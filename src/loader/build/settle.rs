@@ -157,7 +157,8 @@ impl LoaderBuilder {
         let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
         let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
-        let sizing = sizing.with_rows(&row_counts, &order);
+        let may_cut = spec.shuffle.mixing == Mixing::Window && selected.are_rows();
+        let sizing = sizing.with_rows(&row_counts, &order, may_cut);
         self.check_rows(rows, &order)?;
         let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);
