@@ -14,7 +14,7 @@ from . import _forebay
 from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
-from .errors import InvalidError, NullError, StateMismatchError
+from .errors import InvalidError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
@@ -690,10 +690,6 @@ class Loader:
             raise StateMismatchError(
                 "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
             )
-
-    def _explained(self, error: NullError) -> NullError:
-        """The error of a null, with what can be done about it here."""
-        return error
 
     # Life
 

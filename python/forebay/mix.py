@@ -13,7 +13,7 @@ from . import _forebay
 from .arguments import checked
 from .dataset import Dataset, opened
 from .epoch import BadRow
-from .errors import InvalidError, NullError, StateMismatchError
+from .errors import InvalidError, StateMismatchError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
 from .reports import MixPlan, numbers
@@ -400,18 +400,6 @@ class Mix(Loader):
             raise StateMismatchError(
                 "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
             )
-
-    def _explained(self, error: NullError) -> NullError:
-        before, cause, _ = error.message.partition("an array has no nulls")
-        moves = (
-            f"leave {error.column!r} out with columns= of the sources' loaders, if a source does not have it; give nulls of "
-            "a source a value with fill_null= of its loader; or read the batch with its nulls through Arrow: "
-            "pyarrow.record_batch(batch)"
-        )
-        explained = NullError(
-            f"{before}{cause} ({moves})", file=error.file, row_group=error.row_group, row=error.row, column=error.column
-        )
-        return explained.with_traceback(error.__traceback__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         carried = []
