@@ -6,6 +6,7 @@
 //! * [`position`](MixPosition) says how far an epoch got, `report` what it will read.
 
 mod build;
+mod caches;
 mod epoch;
 mod join;
 mod position;
@@ -424,11 +425,10 @@ impl Mix {
             memory.row_groups_peak += of.fetcher.budget.peak();
         }
         let unknown = loaders().flat_map(|of| &of.collator.codecs).map(|codec| codec.unknown_values()).sum();
-        let mut stats = loaders().map(|of| {
-            let cache = of.fetcher.row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
-            (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic(), cache)
-        });
-        let Some((catalog, mut opened, mut traffic, mut cache)) = stats.next() else {
+        let cache = caches::together(loaders().filter_map(|of| Some(of.fetcher.row_cache.as_ref()?.cache())));
+        let mut stats =
+            loaders().map(|of| (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic()));
+        let Some((catalog, mut opened, mut traffic)) = stats.next() else {
             return Stats::default();
         };
         // Sources over one data set share its connections.
@@ -441,7 +441,6 @@ impl Mix {
                 opened.bytes += also_opened.bytes;
                 opened.working += also_opened.working;
             }
-            cache = cache.or(other);
         }
         let sources = inner.delivered.iter().map(|rows| SourceStats { rows: rows.load(Relaxed) }).collect();
         let all = Stats::read(&inner.monitor, opened, unknown, memory, traffic, cache);
