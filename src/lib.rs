@@ -178,7 +178,7 @@ pub use loader::{
     SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use samples::{Bucket, Gap, Pack, Samples, Window};
+pub use samples::{Bucket, Class, Gap, Pack, Sample, Samples, Window};
 pub use shard::{Position, SavedSplit, Shard, Shuffle, Stop};
 
 pub mod filter {

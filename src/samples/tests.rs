@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
 /// Windows of `length` rows, each beginning `step` rows after the one before.
 fn windows(sets: &[RowSet], length: u32, step: u32) -> SampleIndex {
@@ -44,8 +44,9 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
 
 /// The stored rows of every sample that the ranks of an epoch receive, in the order of delivery.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<(u32, Vec<u32>)> {
-    let spec = OrderSpec::new(&Shuffle::seeded(5), &index.counts, world, 64);
-    let order = EpochOrder::new(&index.counts, &spec, epoch);
+    let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
+    let of_epoch = index.of_epoch(epoch);
+    let order = EpochOrder::new(&of_epoch.counts, &spec, epoch);
     let mut samples = Vec::new();
     for rank in 0..world {
         let shard = Shard::new(rank, world).unwrap();
@@ -60,13 +61,13 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
             let unique = step.picks.len() - step.padded as usize;
             for (part, sample) in &step.picks[..unique] {
                 let part = &step.parts[*part as usize];
-                let rows_of = index.rows_of(part);
+                let rows_of = of_epoch.rows_of(part);
                 let rows = decoded(&rows_of, groups[part.group as usize].len() as u32);
                 for (at, &row) in rows.iter().enumerate() {
                     assert_eq!(rows_of.row_in_group(at as u32), row, "decoding and numbering agree");
                 }
                 let mut of_sample = SampleRows::default();
-                match index.samples_of(part) {
+                match of_epoch.samples_of(part) {
                     Some(samples) => samples.rows(*sample, &mut of_sample),
                     None => of_sample.rows.push(*sample),
                 }
@@ -101,7 +102,7 @@ proptest! {
     ) {
         let step = step.min(length);
         let index = windows(&sets(&groups), length, step);
-        let total: u32 = index.counts.iter().sum();
+        let total = index.total() as u32;
         prop_assume!(total >= world);
         let mut samples = delivered(&index, &groups, world, epoch);
         prop_assert_eq!(samples.len(), total as usize);
@@ -113,7 +114,7 @@ proptest! {
     fn single_rows_are_windows_of_one(groups in row_groups(), epoch in 0u64..2) {
         let rows = SampleIndex::of_rows(sets(&groups));
         let windows = windows(&sets(&groups), 1, 1);
-        prop_assert_eq!(&rows.counts, &windows.counts);
+        prop_assert_eq!(rows.most(), windows.most());
         prop_assert_eq!(delivered(&rows, &groups, 1, epoch), delivered(&windows, &groups, 1, epoch));
     }
 }
@@ -123,16 +124,16 @@ proptest! {
 fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
     let selected = RowSet::from_runs(10, [1..4, 6..10]);
     let index = windows(&[selected], 3, 1);
-    assert_eq!((index.counts[0], index.row_counts()[0]), (5, 7));
+    assert_eq!((index.most()[0], index.row_counts()[0]), (5, 7));
     let part = Part { group: 0, start: 2, rows: 2 };
-    assert_eq!(decoded(&index.rows_of(&part), 10), [1, 2, 3, 6, 7, 8, 9]);
+    assert_eq!(decoded(&index.of_epoch(0).rows_of(&part), 10), [1, 2, 3, 6, 7, 8, 9]);
     let mut rows = SampleRows::default();
-    index.samples_of(&part).unwrap().rows(1, &mut rows);
+    index.of_epoch(0).samples_of(&part).unwrap().rows(1, &mut rows);
     assert_eq!(rows.rows, [3, 4, 5]);
 }
 
 #[test]
 fn a_row_group_without_a_sample_counts_no_rows() {
     let index = windows(&[RowSet::all(2), RowSet::all(3)], 3, 1);
-    assert_eq!((&*index.counts, &*index.row_counts()), (&[0, 1][..], &[0, 3][..]));
+    assert_eq!((index.most(), &*index.row_counts()), (&[0, 1][..], &[0, 3][..]));
 }

@@ -42,6 +42,7 @@ pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
 pub use draw::row_key;
 pub use lane::{Part, Pick};
+pub(crate) use draw::{Draws, Purpose, repeat_key};
 pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};

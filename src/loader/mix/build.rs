@@ -60,8 +60,8 @@ impl MixBuilder {
         self
     }
 
-    /// Other weights from a step on, counted through all epochs: one for each source. They are part of the position. Default: the
-    /// weights of the sources throughout.
+    /// Other weights from a step on, counted through all epochs: one for each source. They are part of the position. Default:
+    /// the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
         self
@@ -144,8 +144,8 @@ impl MixBuilder {
     /// Checks everything, plans the run, and starts the threads.
     ///
     /// # Errors
-    /// As [`LoaderBuilder::build`] for each source. An option of a source belongs to the mix; a weight can never work; columns of
-    /// one name have several types; an epoch has no step or no end; the windows do not fit the memory together.
+    /// As [`LoaderBuilder::build`] for each source. An option of a source belongs to the mix; a weight can never work;
+    /// columns of one name have several types; an epoch has no step or no end; the windows do not fit the memory together.
     pub fn build(self) -> Result<Mix> {
         let mut spec = self.spec.clone();
         self.check_numbers()?;
@@ -253,7 +253,7 @@ fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     let refused = [
         ("skip_steps", !options.skip_steps.is_empty()),
         ("row_mask", options.row_mask),
-        ("samples", !options.samples.are_rows()),
+        ("samples", !options.samples.are_single_rows()),
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Error::invalid(format!("source {number} has `{name}`, which a mix does not have"))

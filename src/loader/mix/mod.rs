@@ -25,11 +25,10 @@ use super::progress::{Progress, Receipt};
 use super::stats::{MemoryStats, SourceStats, Stats};
 use crate::arrow::datatypes::SchemaRef;
 use crate::catalog::RowPlace;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::monitor::Monitor;
 use crate::shard::{
-    CourseRule, EpochOrder, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split,
-    Steps, Walk,
+    CourseRule, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split, Steps,
 };
 pub use build::MixBuilder;
 pub use epoch::MixEpoch;
@@ -292,8 +291,12 @@ impl Mix {
                 let portion = Portion { epoch: plan.clone(), source, split };
                 let order = of.loader.order().with_portion(portion);
                 let start = mixed.before[source].saturating_sub(pass * plan.sizes[source]);
-                let rows =
-                    of.loader.rewind().of_step(&order, plan.passes[source] + pass, start, split.shard)?;
+                let rows = of.loader.rewind().of_portion(
+                    &order,
+                    plan.passes[source] + pass,
+                    start,
+                    split.shard.rank(),
+                )?;
                 places.extend(rows.into_iter().map(|row| (source, row)));
             }
         }
@@ -398,7 +401,7 @@ impl Mix {
             let of = &inner.sources[source].loader.inner;
             let order = order.clone().with_portion(Portion { epoch: plan.clone(), source, split });
             let split = inner.sources[source].loader.split(&order);
-            of.sizing.check(&of.fetcher, &of.selected.counts, &order, split)?;
+            of.sizing.check(&of.fetcher, &of.selected, &order, split)?;
         }
         for (source, order) in inner.sources.iter().zip(orders) {
             source.loader.inner.engine.restored();
@@ -433,7 +436,7 @@ impl Mix {
         };
         // Sources over one data set share its connections.
         let mut counted = vec![catalog];
-        for (catalog, also_opened, more, other) in stats {
+        for (catalog, also_opened, more) in stats {
             if !counted.contains(&catalog) {
                 counted.push(catalog);
                 traffic = traffic.and(&more);
@@ -490,29 +493,5 @@ impl fmt::Debug for Mix {
             .field("stop", &run.rule.stop)
             .field("split", &split)
             .finish_non_exhaustive()
-    }
-}
-
-/// The order of a source with nothing to mix, for its rows.
-impl super::rewind::Rewind {
-    /// The rows of a rank's batch in the step that begins at a row of an epoch.
-    fn of_step(
-        &self,
-        order: &crate::shard::OrderSpec,
-        epoch: u64,
-        row: u64,
-        shard: Shard,
-    ) -> Result<Vec<RowPlace>> {
-        let made = EpochOrder::new(&self.selected.counts, order, epoch);
-        let split = Split { shard, lanes: order.lanes(), ..self.split };
-        let Some(step) = Walk::new(&made, split, row).next() else {
-            return Err(Error::new(ErrorKind::Internal, "a step of a mix without rows"));
-        };
-        let rows_of: Vec<_> = step.parts.iter().map(|part| self.selected.rows_of(part)).collect();
-        let place = |&(part, row): &(u32, u32)| {
-            let part = part as usize;
-            self.catalog.row_place(step.parts[part].group as usize, rows_of[part].row_in_group(row).into())
-        };
-        Ok(step.picks.iter().map(place).collect())
     }
 }

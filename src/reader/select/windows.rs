@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::super::fetch::Fetcher;
-use super::{DEAR_LOCAL, columns_of, waiting};
+use super::{columns_of, is_dear, waiting};
 use crate::arrow::array::RecordBatch;
 use crate::error::Result;
 use crate::row_set::RowSet;
@@ -36,9 +36,7 @@ pub(crate) async fn windows(
             return Ok(starts);
         }
     }
-    let cost = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
-    let cost = cost.map(|(group, _)| fetcher.stored(group)).sum::<u64>();
-    let is_dear = cost >= if store.is_local() { DEAR_LOCAL } else { 1 };
+    let is_dear = is_dear(fetcher, &selected);
     let window = &window;
     let found: Vec<RowSet> = stream::iter(selected.into_iter().enumerate())
         .map(|(group, rows)| async move {
