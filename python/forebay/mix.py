@@ -91,6 +91,10 @@ class Mix(Loader):
     schedule : mapping from int to iterable of float, optional
         Other weights from a step on, counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the weights do not
         change.
+    random_shares : int, optional
+        Draw the source of each row by chance, from this seed: with a probability that is its weight, so that a step has the
+        share of a source on average, and each 32 steps have it exactly. All epochs draw the same sources, in units of one
+        row of each lane. Default: each step has the exact share of each source.
     stop : {"first", "last"}, default "first"
         Whether an epoch ends with the first source that ends, or when each has given all of its rows.
     repeat : bool, default True
@@ -136,6 +140,7 @@ class Mix(Loader):
         sources: Iterable[tuple[Loader | Dataset | Location | Iterable[Location], float]],
         *,
         schedule: Mapping[int, Iterable[float]] | None = None,
+        random_shares: int | None = None,
         stop: Literal["first", "last"] = "first",
         repeat: bool = True,
         source: bool = False,
@@ -156,6 +161,7 @@ class Mix(Loader):
         self._arguments: dict[str, Any] = {
             "sources": [(arguments, weight) for arguments, _, weight in found],
             "schedule": _schedule(schedule),
+            "random_shares": None if random_shares is None else whole(random_shares, "random_shares", 0),
             "stop": stop,
             "repeat": repeat,
             "source": source,
@@ -193,7 +199,8 @@ class Mix(Loader):
         of_mix = ("batch_size", "global_batch_size", "drop_last", "epochs", "shard", "memory", "threads", "trace")
         options = {name: options[name] for name in of_mix if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
-        options |= {name: own[name] for name in ("stop", "repeat", "source")}
+        # Mixes that an earlier release pickled have no shares by chance.
+        options |= {name: own.get(name) for name in ("stop", "repeat", "source", "random_shares")}
         self._settle()
         self._datasets = datasets
         sources = [

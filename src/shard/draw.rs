@@ -15,6 +15,8 @@ pub(crate) enum Purpose {
     Slot = 4,
     Exact = 5,
     Augment = 6,
+    Sample = 7,
+    Shares = 8,
 }
 
 /// The golden-ratio increment of SplitMix64.

@@ -12,7 +12,9 @@ use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::words;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
-use crate::shard::{CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, Shard, Stop, Weights};
+use crate::shard::{
+    CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, Shard, Stop, Weights,
+};
 
 /// The most sources: each has a pipe with threads of its own.
 const MOST: usize = 64;
@@ -64,6 +66,14 @@ impl MixBuilder {
     /// the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
+        self
+    }
+
+    /// Draws the source of each row by chance, from this seed: with a probability that is its weight, so that a step has the
+    /// share of a source on average. The first 32 steps together have it exactly, and so have each 32 after them. All epochs
+    /// draw the same sources, in units of one row of each lane. Default: each step has the exact share of each source.
+    pub fn random_shares(mut self, seed: u64) -> Self {
+        self.spec.random_shares = Some(seed);
         self
     }
 
@@ -167,6 +177,7 @@ impl MixBuilder {
             repeat: spec.repeat,
             drop_last: spec.drop_last,
             schedule,
+            random_shares: spec.random_shares,
         };
         let run = Run { rule, origin: Origin::of_sources(sources) };
         let first = Arc::new(run.epoch(0)?);
@@ -272,8 +283,10 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        let units = (u128::from(weights.part(source)) * units).div_ceil(u128::from(weights.sum()));
-        units as u64 * rule.unit
+        // By chance the units of a block of steps may meet in one.
+        let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
+        let part = u128::from(weights.part(source)) * units * together;
+        part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit
     };
     let most = rule.schedule.iter().map(|(_, weights)| of(weights)).max().unwrap_or(0);
     (most.div_ceil(world) + 1).min(all).max(1)

@@ -324,7 +324,7 @@ impl Mix {
             first_pass: passes[at],
             rows: rows[at],
         };
-        let CourseRule { stop, repeat, schedule, .. } = &run.rule;
+        let CourseRule { stop, repeat, schedule, random_shares, .. } = &run.rule;
         let parts = |(from, weights): &(u64, crate::shard::Weights)| {
             (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
         };
@@ -345,6 +345,7 @@ impl Mix {
             repeat: *repeat,
             schedule: schedule.iter().map(parts).collect(),
             origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone().into()),
+            random_shares: *random_shares,
             split: SavedSplit::from(global_batch),
         }
     }
