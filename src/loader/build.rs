@@ -8,7 +8,7 @@ mod null_masks;
 mod options;
 mod projection;
 mod renames;
-mod rewind;
+pub(super) mod rewind;
 mod samples;
 mod settle;
 

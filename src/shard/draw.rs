@@ -34,13 +34,13 @@ pub fn row_key(seed: u64, epoch: u64, row: u64) -> u64 {
     Draws::keyed(seed, Purpose::Augment, &[epoch, row]).next()
 }
 
-/// A stream of numbers.
-pub(crate) struct Draws {
 /// The key of a row that comes again in its epoch, of its first one: for the `repeat`-th time after it.
 pub(crate) fn repeat_key(key: u64, repeat: u32) -> u64 {
     if repeat == 0 { key } else { row_key(key, u64::MAX, repeat.into()) }
 }
 
+/// A stream of numbers.
+pub(crate) struct Draws {
     state: u64,
 }
 

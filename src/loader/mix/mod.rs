@@ -11,6 +11,7 @@ mod epoch;
 mod join;
 mod position;
 mod report;
+mod rewind;
 mod spec;
 
 use std::fmt;
@@ -344,8 +345,8 @@ impl Mix {
             stop: *stop,
             repeat: *repeat,
             schedule: schedule.iter().map(parts).collect(),
-            origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone().into()),
             random_shares: *random_shares,
+            origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone().into()),
             split: SavedSplit::from(global_batch),
         }
     }
