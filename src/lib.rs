@@ -178,7 +178,7 @@ pub use loader::{
     SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
-pub use samples::{Across, Bucket, Gap, Pack, Samples, Window};
+pub use samples::{Across, Bucket, Class, Gap, Pack, Sample, Samples, Window};
 pub use shard::{Position, SavedSplit, Shard, Shuffle, Stop};
 
 pub mod filter {

@@ -1015,3 +1015,77 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
 }
+
+/// Samples and mixes on ranks that are killed, each held against its plan and against the rows as they are stored.
+#[test]
+fn samples_and_mixes_are_proved_as_rows_are() {
+    let (temp, dir) = pictures();
+    let other = temp.path().join("other");
+    synth(&other, "--seed 5");
+    let (dir, other) = (dir.display(), other.display());
+    for (line, rows) in [
+        (format!("{dir} --balance label --draws 90"), Some(180)),
+        (format!("{dir} --weights label --without-replacement --draws 30"), Some(60)),
+        (format!("{dir} --bucket label=20"), None),
+        (format!("{dir} --window 3 --columns label"), Some(2 * 6 * 8 * 3)),
+        (format!("{dir} {other} --mix 2,1 --columns label"), None),
+        (format!("{dir} {other} {dir} --mix 0.5,0.25,0.25 --lanes 2 --columns label --order exact"), None),
+    ] {
+        let report = json(&format!("verify {line} --batch-size 4 --world 2 --kill=3 --seed 3"));
+        assert_eq!(report["is_right"], true, "{line}: {report}");
+        assert_eq!(report["worlds"].as_array().unwrap().len(), 4, "{line}");
+        let came = report["contents"]["compared"].as_u64().unwrap();
+        assert!(rows.is_none_or(|rows| (rows..rows + 24).contains(&came)), "{line}: {came}");
+    }
+    let line = format!("verify {dir} {other} --mix 2,1 --columns label --plant swap");
+    let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
+
+    assert!(refused(&format!("verify {dir} --mix 1,2")).contains("give one weight for each location"));
+    assert!(refused(&format!("verify {dir} --balance label --window 3")).contains("--window"));
+    assert!(refused(&format!("verify {dir} --draws 3")).contains("--balance"));
+    assert!(refused(&format!("plan {dir} --bucket id")).contains("COLUMN=VALUES"));
+    let planned = json(&format!("plan {dir} --balance label --draws 90 --batch-size 5 --world 2"));
+    assert!(planned.to_string().contains("\"steps\":9"), "{planned}");
+}
+
+/// The state of a mix is asked with the locations of its sources.
+#[test]
+fn a_mix_is_rewound_with_its_sources() {
+    use forebay::{Dataset, Mix, Sample, Shuffle};
+
+    let (temp, dir) = pictures();
+    let other = temp.path().join("other");
+    synth(&other, "--seed 5");
+    let source = |dir: &Path| Dataset::open(dir).unwrap().loader().columns(["label"]);
+    let drawn = source(&dir).samples(Sample::balanced("label")).shuffle(Shuffle::seeded(3));
+    let mix = Mix::of([(drawn, 2.0), (source(&other), 1.0)]).batch_size(9).random_shares(4).build().unwrap();
+    let mut epoch = mix.epoch(0);
+    let _first = epoch.next().unwrap().unwrap();
+    let state = temp.path().join("state.json");
+    std::fs::write(&state, serde_json::to_string(&mix.position()).unwrap()).unwrap();
+    let which = format!("which {} {} --state {}", dir.display(), other.display(), state.display());
+    let list = |options: &str| -> Vec<(u64, String, u64, u64)> {
+        let rows: Vec<Value> =
+            serde_json::from_str(&succeed(&format!("{which} {options} --json -"))).unwrap();
+        let number = |row: &Value, name: &str| row[name].as_u64().unwrap();
+        let file = |row: &Value| row["file"].as_str().unwrap().to_owned();
+        rows.iter()
+            .map(|row| (number(row, "source"), file(row), number(row, "row_group"), number(row, "row")))
+            .collect()
+    };
+    let planned = |epoch: u64, step: u64| -> Vec<(u64, String, u64, u64)> {
+        let rows = mix.which(epoch, step, 0).unwrap().into_iter();
+        rows.map(|(source, row)| (source as u64, row.file.to_string(), row.row_group as u64, row.row))
+            .collect()
+    };
+    assert_eq!(list(""), planned(0, 1), "the next step");
+    assert_eq!(list("--step 3 --epoch 2"), planned(2, 3));
+    assert_eq!(list(&format!("--step {}", mix.len() + 2)), planned(1, 2));
+    let text = succeed(&format!("{which} --columns label"));
+    assert!(text.starts_with("epoch 0, the next step, rank 0 of 1: 9 rows\nsource 0  "), "{text}");
+    let one = format!("which {} --state {}", dir.display(), state.display());
+    assert!(refused(&one).contains("a mix of 2 sources, and 1 were given"));
+    assert!(refused(&format!("{which} --deny x.txt")).contains("x.txt"));
+}

@@ -1,5 +1,5 @@
-//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a position resumes on
-//! other ranks.
+//! Samples of several rows over random topologies: what comes is what the plan says, each sample once, and a position resumes
+//! on other ranks.
 
 #![allow(
     clippy::unwrap_used,
@@ -18,8 +18,8 @@ use forebay::arrow::array::{
 use forebay::arrow::datatypes::{Int32Type, Int64Type};
 use forebay::filter::col;
 use forebay::{
-    Across, Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Pack, Position, RowId, Samples,
-    Shard, Shuffle, Window,
+    Across, Bucket, Dataset, DiskCache, ErrorKind, Loader, LoaderBuilder, Mix, Pack, Position, RowId, Sample,
+    Samples, Shard, Shuffle, Window,
 };
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
@@ -36,23 +36,25 @@ impl Draw {
     }
 }
 
-/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, and `tokens` has
-/// up to 8 times `n` in row `n`.
+/// Files with these numbers of rows in row groups of `group`. Column `n` counts all rows from 1, `t` ascends, `c` is one of
+/// four classes, and `tokens` has up to 8 times `n` in row `n`.
 fn write(draw: &mut Draw, folder: &Path, rows: &[u64], group: usize) {
     let (mut n, mut time) = (0, 0);
     for (at, rows) in rows.iter().enumerate() {
-        let (mut numbers, mut times) = (Vec::new(), Vec::new());
+        let (mut numbers, mut times, mut classes) = (Vec::new(), Vec::new(), Vec::new());
         let mut tokens = ListBuilder::new(PrimitiveBuilder::<Int64Type>::new());
         for _ in 0..*rows {
             (n, time) = (n + 1, time + draw.below(4) as i64);
             numbers.push(n);
             times.push(time);
+            classes.push(n % 7 % 4);
             tokens.values().append_slice(&vec![n; draw.below(9) as usize]);
             tokens.append(true);
         }
         let columns = [
             ("n", Arc::new(Int64Array::from(numbers)) as ArrayRef),
             ("t", Arc::new(Int64Array::from(times)) as ArrayRef),
+            ("c", Arc::new(Int64Array::from(classes)) as ArrayRef),
             ("tokens", Arc::new(tokens.finish()) as ArrayRef),
         ];
         let batch = RecordBatch::try_from_iter(columns).unwrap();
@@ -98,7 +100,7 @@ fn rows_of(kind: &Samples, batch: &RecordBatch) -> Vec<i64> {
 
 fn draw_kind(draw: &mut Draw) -> Samples {
     let across = [Across::RowGroup, Across::File, Across::Dataset][draw.below(3) as usize];
-    match draw.below(7) {
+    match draw.below(9) {
         0 => Window::rows(1 + draw.below(6) as u32).by("t").gap(2.0).across(across).into(),
         1 => Window::offsets([(-2, vec!["n"]), (-1, vec!["n"]), (0, vec!["n"])])
             .overlap(draw.below(3) as u32)
@@ -111,6 +113,8 @@ fn draw_kind(draw: &mut Draw) -> Samples {
         }
         3 => Pack::split(["tokens"], 1 + draw.below(30) as u32).across(across).into(),
         4 => Pack::split(["tokens"], 40 + draw.below(200) as u32).across(Across::Dataset).into(),
+        6 => Sample::weights("n").seed(3).rows(50 + draw.below(200)).into(),
+        7 => Sample::balanced("c").seed(3).replacement(draw.below(2) == 0).rows(40).into(),
         5 => Pack::best_fit(["tokens"], 8 + draw.below(30) as u32).into(),
         _ => Bucket::tokens("tokens", 1 + draw.below(60)).max_rows(1 + draw.below(9) as u32).into(),
     }
@@ -161,7 +165,7 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
             );
         }
         let mut expected: Vec<Vec<i64>> = Vec::new();
-        for batch in of_rank(&builder.clone().shuffle(Shuffle::stored()).global_batch_size(1), 0, 1).epoch(0)
+        for batch in of_rank(&builder.clone().shuffle(Shuffle::stored()).global_batch_size(1), 0, 1).epoch(1)
         {
             expected.extend(samples_of(&kind, &batch.unwrap()));
         }
@@ -188,8 +192,8 @@ fn each_sample_comes_once_in_the_planned_order_and_a_position_resumes_on_other_r
         assert!(epochs.iter_mut().all(|epoch| epoch.next().is_none()), "case {case}: equal steps");
         found.extend(steps.concat());
         found.sort();
-        if matches!(kind, Samples::Buckets(_)) {
-            // A batch may have several buckets.
+        if matches!(kind, Samples::Buckets(_) | Samples::Weighted(_)) {
+            // A batch may have several buckets, and is not one sample of a row.
             let flat = |samples: &[Vec<i64>]| {
                 let mut rows = samples.concat();
                 rows.sort_unstable();
@@ -247,13 +251,20 @@ fn a_position_says_what_a_sample_is() {
         window().overlap(0).into(),
         window().across(Across::File).into(),
         Pack::split(["tokens"], 8).into(),
+        Sample::balanced("c").into(),
     ] {
         let error = made(other).restore(&position).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::StateMismatch);
         assert!(error.to_string().contains("saved with samples"), "{error}");
     }
     // The options that a loader returns make the same loader.
-    for samples in [Samples::from(window()), Pack::split(["tokens"], 8).into(), Bucket::rows("n", 3).into()] {
+    let sample = Sample::balanced("c").replacement(false).rows(40).seed(3);
+    for samples in [
+        Samples::from(window()),
+        Pack::split(["tokens"], 8).into(),
+        Bucket::rows("n", 3).into(),
+        sample.clone().into(),
+    ] {
         let loader = made(samples);
         let again = dataset.loader().spec(loader.spec().clone()).build().unwrap();
         again.restore(&loader.position()).unwrap();
@@ -265,9 +276,103 @@ fn a_position_says_what_a_sample_is() {
     let rows = made(Samples::Rows).position();
     assert!(!serde_json::to_string(&rows).unwrap().contains("samples"), "old states have no such field");
     // The state alone is enough to name the rows, whatever was delivered of them.
-    let pack = made(Pack::split(["tokens"], 8).into());
-    let run = dataset.rewind(&pack.position(), Default::default()).unwrap();
-    assert_eq!(run.step(0, 1, 0).unwrap(), pack.which(0, 1, 0).unwrap());
+    for samples in [Samples::from(Pack::split(["tokens"], 8)), sample.into()] {
+        let loader = made(samples);
+        let run = dataset.rewind(&loader.position(), Default::default()).unwrap();
+        assert_eq!(run.step(3, 1, 0).unwrap(), loader.which(3, 1, 0).unwrap());
+    }
+}
+
+/// How often each row comes in an epoch, over all ranks, by a column that counts each draw once.
+fn times(builder: &LoaderBuilder, world: u32, epoch: u64) -> HashMap<i64, u64> {
+    let mut times = HashMap::new();
+    for rank in 0..world {
+        for batch in of_rank(&builder.clone().row_mask(true), rank, world).epoch(epoch) {
+            let batch = batch.unwrap();
+            let rows = batch["n"].as_primitive::<Int64Type>().values().iter();
+            let counted = rows.zip(batch["row_mask"].as_boolean().iter());
+            counted
+                .filter(|(_, counts)| *counts == Some(true))
+                .for_each(|(row, _)| *times.entry(*row).or_insert(0) += 1);
+        }
+    }
+    times
+}
+
+#[test]
+fn the_rows_of_an_epoch_follow_from_the_data_the_seed_and_its_number_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(5), folder.path(), &[150, 90], 37);
+    let dataset = Dataset::open(folder.path()).unwrap();
+    for sample in [
+        Sample::weights("n").rows(501),
+        Sample::balanced("c"),
+        Sample::balanced("c").replacement(false),
+        Sample::classes("c", [(0, 1.0), (1, 20.0)]).others(0.25).rows(77).seed(8),
+    ] {
+        let builder = dataset.loader().columns(["n"]).samples(sample).batch_size(8);
+        let seeded = |shuffle: Shuffle| builder.clone().shuffle(shuffle);
+        let alone = seeded(Shuffle::seeded(8));
+        let expected = times(&alone, 1, 2);
+        assert_eq!(times(&alone, 3, 2), expected);
+        assert_eq!(times(&seeded(Shuffle::exact(8).lanes(2)), 2, 2), expected);
+        assert_eq!(times(&seeded(Shuffle::seeded(8).window_rows(20).lanes(4)).threads(1), 2, 2), expected);
+        let cache = DiskCache::open(folder.path().join("cache"), 1 << 28).unwrap();
+        let cached = alone.clone().cache(cache);
+        assert_eq!((times(&cached, 1, 2), times(&cached, 1, 2)), (expected.clone(), expected.clone()));
+        assert_ne!(times(&alone, 1, 3), expected, "another epoch draws others");
+        assert_ne!(
+            times(&seeded(Shuffle::seeded(9)).samples(Sample::weights("n").rows(501)), 1, 2),
+            expected
+        );
+        let drawn: u64 = expected.values().sum();
+        assert_eq!(drawn, alone.build().unwrap().len() * 8 - (8 - drawn % 8) % 8);
+    }
+}
+
+#[test]
+fn a_source_of_a_mix_may_be_drawn_by_weight() {
+    let folder = tempfile::tempdir().unwrap();
+    write(&mut Draw(5), folder.path(), &[150, 90], 37);
+    let source = |sample: Sample| {
+        let dataset = Dataset::open(folder.path()).unwrap();
+        dataset.loader().columns(["n", "c"]).samples(sample).shuffle(Shuffle::seeded(4).lanes(2))
+    };
+    let even = || source(Sample::balanced("c").rows(100));
+    let made = |world: u32, rank: u32| {
+        let mix = Mix::of([(even(), 1.0), (source(Sample::weights("n").rows(240)), 2.0)])
+            .batch_size(12 / u64::from(world));
+        mix.shard(Shard::new(rank, world).unwrap()).source(true).build().unwrap()
+    };
+    let mix = made(1, 0);
+    let mut classes = [0; 4];
+    for (step, batch) in (0..).zip(mix.epoch(1)) {
+        let batch = batch.unwrap();
+        let column = |name: &str| batch[name].as_primitive::<Int64Type>().values().to_vec();
+        for (class, source) in column("c").into_iter().zip(column("source")) {
+            classes[class as usize] += i64::from(source == 0);
+        }
+        assert_eq!(mix.which(1, step, 0).unwrap().len(), batch.num_rows());
+    }
+    assert_eq!(classes, [25; 4], "a pass over the first source, which ends the epoch");
+    // The same steps on two ranks, from a state in the middle.
+    let mut epoch = mix.epoch(2);
+    (0..4).for_each(|_| drop(epoch.next().unwrap().unwrap()));
+    let position = mix.position();
+    let rows = |batch: forebay::Result<RecordBatch>| {
+        batch.unwrap()["n"].as_primitive::<Int64Type>().values().to_vec()
+    };
+    let rest: Vec<Vec<i64>> = epoch.map(rows).collect();
+    let ranks = [0, 1].map(|rank| made(2, rank));
+    ranks.iter().for_each(|rank| rank.restore(&position).unwrap());
+    let mut tails = ranks.iter().map(|rank| rank.next_epoch());
+    let (one, other) = (tails.next().unwrap(), tails.next().unwrap());
+    let together = one.zip(other).map(|(one, other)| [rows(one), rows(other)].concat());
+    let sorted = |mut rows: Vec<i64>| {
+        rows.sort_unstable();
+        rows
+    };
+    assert_eq!(together.map(sorted).collect::<Vec<_>>(), rest.into_iter().map(sorted).collect::<Vec<_>>());
 }
 
 #[test]

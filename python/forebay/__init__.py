@@ -3,7 +3,7 @@
 :class:`Loader` delivers batches of a :class:`Dataset`, and :class:`Mix` those of several by weight. The small values
 :class:`Shuffle`, :class:`Shard`, :class:`Image`, :class:`Boxes`, :class:`Keypoints`, :class:`Mask`, :class:`Tensor`,
 :class:`Text`, :class:`Json`, :class:`Vocabulary`, :class:`Hash`, :class:`Pad`, :class:`Window`, :class:`Pack`,
-:class:`Bucket`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col` begins a filter, and
+:class:`Bucket`, :class:`Sample`, :class:`DiskCache`, :class:`Skip` and :class:`Workers` are its options, :func:`col` begins a filter, and
 :func:`rng` has the random numbers of a row.
 
 ``forebay.torch``, ``forebay.lightning``, ``forebay.accelerate``, ``forebay.hf``, ``forebay.ray``, ``forebay.spark``,
@@ -72,6 +72,7 @@ from .program import main
 from .ragged import Ragged
 from .reports import MixPlan, Plan, Stats
 from .rows import RowId, RowPlace
+from .sample import Sample
 from .transforms.rows import Row, rng
 from .shard import Shard
 from .tensor import Tensor
@@ -116,6 +117,7 @@ __all__ = [
     "Row",
     "RowId",
     "RowPlace",
+    "Sample",
     "Schema",
     "Shard",
     "Shuffle",

@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from .column import Column
 from .epoch import Epoch, Pulled
-from .errors import InvalidError, NullError, UnknownColumnError
+from .errors import InvalidError, UnknownColumnError
 from .loader import Loader
 from .places import in_place
 from .values import whole
@@ -243,8 +243,6 @@ class Batches(Generic[T]):
             if self._copied is not None:
                 copied = whole(self._copied(converted), "what copied returns", 0)
             return converted
-        except NullError as error:
-            raise in_place(self.loader._explained(error), "conversion", number, native) from None
         except Exception as error:
             raise in_place(error, "conversion", number, native)  # noqa: B904 - its cause is set already
         finally:

@@ -14,6 +14,7 @@ from .errors import InvalidError
 from .following import Boxes, Keypoints, Mask
 from .pack import Bucket, Pack
 from .pad import Pad
+from .sample import Sample
 from .shard import Shard
 from .sizes import given, parse_bytes
 from .tensor import Tensor, dtype_name
@@ -122,8 +123,8 @@ def checked(arguments: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
         if not isinstance(value, Pad):
             raise InvalidError(f"pad[{name!r}] must be a forebay.Pad, got {_kind(value)}")
     samples = arguments.get("samples")
-    if samples is not None and not isinstance(samples, (Window, Pack, Bucket)):
-        raise InvalidError(f"samples must be a forebay.Window, a forebay.Pack or a forebay.Bucket, got {_kind(samples)}")
+    if samples is not None and not isinstance(samples, (Window, Pack, Bucket, Sample)):
+        raise InvalidError(f"samples must be a forebay.Window, Pack, Bucket or Sample, got {_kind(samples)}")
     memory, threads = arguments["memory"], arguments["threads"]
     following = {name: value for name, value in decode.items() if isinstance(value, (Boxes, Keypoints, Mask))}
     spec = {

@@ -14,7 +14,7 @@ from . import _forebay
 from .arguments import casts, checked, flattened, functions, mapping, names, options, renames, workers
 from .dataset import Dataset, opened
 from .epoch import BadRow, Epoch
-from .errors import InvalidError, NullError, StateMismatchError
+from .errors import InvalidError, StateMismatchError
 from .expressions import Expression
 from .filters import settled
 from .locations import local, locations, shown
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .following import Boxes, Keypoints, Mask
     from .pack import Bucket, Pack
     from .pad import Pad
+    from .sample import Sample
     from .tensor import Tensor
     from .texts import Json, Text
     from .types import Collate, Filter, Location, RowTransform, SpecDict, StateDict, TensorType, Transform
@@ -112,10 +113,11 @@ class Loader:
     row_mask : bool, default False
         Deliver a column ``row_mask`` of booleans, in which each row of an epoch is True once over all ranks: a row is
         repeated, and False, where a rank would be without a batch. For exact evaluation.
-    samples : Window, Pack or Bucket, optional
+    samples : Window, Pack, Bucket or Sample, optional
         What one sample is, if it is not a row: ``forebay.Window(16, by="time", within="episode")`` for windows of consecutive
         rows, ``forebay.Pack("tokens", 2048)`` for lists in rows of one length, ``forebay.Bucket("tokens", tokens=16384)`` for
-        batches of rows of similar length. ``batch_size``, plans and states then count samples. Default: a row.
+        batches of rows of similar length; or which rows an epoch has, ``forebay.Sample(by="label")`` for classes that come
+        alike. ``batch_size``, plans and states then count samples. Default: a row.
     shuffle : Shuffle, optional
         ``forebay.Shuffle(seed=17)``, or ``forebay.Shuffle.exact(17)``. Default: the stored order.
     shard : Shard, optional
@@ -232,7 +234,7 @@ class Loader:
         drop_last: bool = False,
         epochs: int | None = None,
         filter: Filter | None = None,
-        samples: Window | Pack | Bucket | None = None,
+        samples: Window | Pack | Bucket | Sample | None = None,
         shuffle: Shuffle | None = None,
         shard: Shard | None = None,
         cache: DiskCache | None = None,
@@ -690,10 +692,6 @@ class Loader:
             raise StateMismatchError(
                 "this is a state of a mix, and not a state of a loader (pass it to a forebay.Mix of the same sources)"
             )
-
-    def _explained(self, error: NullError) -> NullError:
-        """The error of a null, with what can be done about it here."""
-        return error
 
     # Life
 

@@ -13,7 +13,7 @@ from . import _forebay
 from .arguments import checked
 from .dataset import Dataset, opened
 from .epoch import BadRow
-from .errors import InvalidError, NullError, StateMismatchError
+from .errors import InvalidError, StateMismatchError
 from .loader import _ALIVE, _DEFAULTS, Loader
 from .locations import local, locations
 from .reports import MixPlan, numbers
@@ -91,6 +91,10 @@ class Mix(Loader):
     schedule : mapping from int to iterable of float, optional
         Other weights from a step on, counted through all epochs: ``{10_000: [0.5, 0.5]}``. Default: the weights do not
         change.
+    random_shares : int, optional
+        Draw the source of each row by chance, from this seed: with a probability that is its weight, so that a step has the
+        share of a source on average, and each 32 steps have it exactly. All epochs draw the same sources, in units of one
+        row of each lane. Default: each step has the exact share of each source.
     stop : {"first", "last"}, default "first"
         Whether an epoch ends with the first source that ends, or when each has given all of its rows.
     repeat : bool, default True
@@ -136,6 +140,7 @@ class Mix(Loader):
         sources: Iterable[tuple[Loader | Dataset | Location | Iterable[Location], float]],
         *,
         schedule: Mapping[int, Iterable[float]] | None = None,
+        random_shares: int | None = None,
         stop: Literal["first", "last"] = "first",
         repeat: bool = True,
         source: bool = False,
@@ -156,6 +161,7 @@ class Mix(Loader):
         self._arguments: dict[str, Any] = {
             "sources": [(arguments, weight) for arguments, _, weight in found],
             "schedule": _schedule(schedule),
+            "random_shares": None if random_shares is None else whole(random_shares, "random_shares", 0),
             "stop": stop,
             "repeat": repeat,
             "source": source,
@@ -193,7 +199,8 @@ class Mix(Loader):
         of_mix = ("batch_size", "global_batch_size", "drop_last", "epochs", "shard", "memory", "threads", "trace")
         options = {name: options[name] for name in of_mix if name in options}
         options["schedule"] = [(step, weights) for step, weights in own["schedule"].items()]
-        options |= {name: own[name] for name in ("stop", "repeat", "source")}
+        # Mixes that an earlier release pickled have no shares by chance.
+        options |= {name: own.get(name) for name in ("stop", "repeat", "source", "random_shares")}
         self._settle()
         self._datasets = datasets
         sources = [
@@ -400,18 +407,6 @@ class Mix(Loader):
             raise StateMismatchError(
                 "this is a state of a loader, and not a state of a mix (pass it to a forebay.Loader of its data set)"
             )
-
-    def _explained(self, error: NullError) -> NullError:
-        before, cause, _ = error.message.partition("an array has no nulls")
-        moves = (
-            f"leave {error.column!r} out with columns= of the sources' loaders, if a source does not have it; give nulls of "
-            "a source a value with fill_null= of its loader; or read the batch with its nulls through Arrow: "
-            "pyarrow.record_batch(batch)"
-        )
-        explained = NullError(
-            f"{before}{cause} ({moves})", file=error.file, row_group=error.row_group, row=error.row, column=error.column
-        )
-        return explained.with_traceback(error.__traceback__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         carried = []

@@ -214,6 +214,8 @@ class MixStateDict(_MixStateDict, total=False):
 
     origin: dict[str, Any]
     """The step from which steps have been as they are, if they were others before."""
+    random_shares: int
+    """The seed by which the source of each row is drawn, if it is by chance."""
 
 
 class ShuffleDict(TypedDict):

@@ -11,7 +11,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyDict, PyIterator, PyString, PyTuple};
 
 use crate::errors;
-use crate::{capsule, numpy, schema};
+use crate::{capsule, nulls, numpy, schema};
 
 /// The place of each column by its name, in order: made once for all batches of an epoch.
 pub(crate) fn places(py: Python<'_>, schema: &Schema) -> PyResult<Py<PyDict>> {
@@ -57,13 +57,20 @@ pub(crate) struct Batch {
     has_numbers: PyOnceLock<()>,
     /// The consumer of the arrays.
     consumer: Option<Consumer>,
+    /// What it is of.
+    pub(crate) of: nulls::Origin,
 }
 
 impl Batch {
-    pub(crate) fn new(batch: RecordBatch, places: Py<PyDict>, consumer: Option<Consumer>) -> Self {
+    pub(crate) fn new(
+        batch: RecordBatch,
+        places: Py<PyDict>,
+        consumer: Option<Consumer>,
+        of: nulls::Origin,
+    ) -> Self {
         consumer.iter().for_each(|consumer| consumer.count(Stage::HandOver, 1, 0));
         let arrays = (0..batch.num_columns()).map(|_| PyOnceLock::new()).collect();
-        Batch { batch, places, arrays, has_numbers: PyOnceLock::new(), consumer }
+        Batch { batch, places, arrays, has_numbers: PyOnceLock::new(), consumer, of }
     }
 
     /// The place of a column, or the error that lists the columns.
@@ -124,8 +131,9 @@ impl Batch {
     /// A new array of the column at `place`.
     fn array<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Bound<'py, PyAny>> {
         let (field, column) = self.at(place);
-        let Some(consumer) = &self.consumer else { return numpy::array(py, field, column) };
-        consumer.looks(Stage::HandOver, || Ok((numpy::array(py, field, column)?, bytes(column.as_ref()))))
+        let array = || numpy::array(py, field, column, self.of);
+        let Some(consumer) = &self.consumer else { return array() };
+        consumer.looks(Stage::HandOver, || Ok((array()?, bytes(column.as_ref()))))
     }
 }
 

@@ -15,6 +15,8 @@ use crate::{capsule, dlpack, errors, nulls, numpy, schema};
 pub(crate) struct Column {
     field: FieldRef,
     array: ArrayRef,
+    /// What its batch is of.
+    of: nulls::Origin,
 }
 
 #[pymethods]
@@ -23,7 +25,7 @@ impl Column {
     #[new]
     fn new(batch: &crate::batch::Batch, name: &Bound<'_, PyAny>) -> PyResult<Self> {
         let (field, array) = batch.lookup(name.py(), name)?;
-        Ok(Column { field: field.clone(), array: array.clone() })
+        Ok(Column { field: field.clone(), array: array.clone(), of: batch.of })
     }
 
     /// Name of the column.
@@ -64,7 +66,7 @@ impl Column {
         dtype: Option<Bound<'py, PyAny>>,
         copy: Option<bool>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let array = numpy::array(py, &self.field, &self.array)?;
+        let array = numpy::array(py, &self.field, &self.array, self.of)?;
         if array.is_instance_of::<PyDict>() {
             let name = self.name();
             return Err(PyTypeError::new_err(format!(
@@ -131,7 +133,7 @@ impl Column {
     /// The block of memory that DLPack shows.
     fn block(&self, py: Python<'_>) -> PyResult<Dense> {
         if dense::layout(&self.field).is_some_and(|(element, _)| dlpack::has_type(element)) {
-            nulls::refuse(py, &self.field, self.array.as_ref())?;
+            nulls::refuse(py, &self.field, self.array.as_ref(), self.of)?;
             if let Some(dense) = dense::dense(&self.field, self.array.as_ref()) {
                 return Ok(dense);
             }

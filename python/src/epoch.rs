@@ -13,6 +13,7 @@ use crate::batch::{self, Batch};
 use crate::errors;
 use crate::home::Home;
 use crate::interrupt::SLICE;
+use crate::nulls::Origin;
 
 /// The epoch of a loader, or of a mix.
 pub(crate) enum Inner {
@@ -72,6 +73,8 @@ pub(crate) struct Epoch {
     /// The places of the columns; all batches have the same.
     places: PyOnceLock<Py<PyDict>>,
     number: u64,
+    /// What its batches are of.
+    of: Origin,
     /// Why it was ended, if it was: the first reason stays.
     ended: OnceLock<Reason>,
     /// Rows that were left out so far.
@@ -186,12 +189,14 @@ impl Epoch {
     /// `apart` says that batches are pulled on another thread than the user's.
     pub(crate) fn new(py: Python<'_>, epoch: impl Into<Inner>, apart: bool) -> PyResult<Self> {
         let mut epoch = epoch.into();
+        let of = if matches!(epoch, Inner::Mix(_)) { Origin::Mix } else { Origin::Loader };
         let (number, consumer) = (epoch.number(), epoch.consumer(apart));
         Ok(Epoch {
             epoch: Home::new(Mutex::new(Some(epoch))),
             consumer: Home::new(consumer),
             places: PyOnceLock::new(),
             number,
+            of,
             ended: OnceLock::new(),
             skipped: Py::new(py, Skipped::default())?,
         })
@@ -247,7 +252,7 @@ impl Epoch {
                 Wait::Step(Ok(step)) => {
                     let places = || batch::places(py, step.batch.schema_ref());
                     let places = self.places.get_or_try_init(py, places)?.clone_ref(py);
-                    let batch = Py::new(py, Batch::new(step.batch, places, consumer.clone()))?;
+                    let batch = Py::new(py, Batch::new(step.batch, places, consumer.clone(), self.of))?;
                     return Ok(Some(Step {
                         batch: Some(batch),
                         after: step.after,

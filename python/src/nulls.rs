@@ -6,7 +6,17 @@ use forebay::internals::batch::null_rows;
 use forebay::{Error, ErrorKind, Place};
 use pyo3::prelude::*;
 
-use crate::errors;
+use crate::{errors, numpy};
+
+const LEAVE_OUT: &str = "leave such rows out with `on_bad_row`";
+
+/// What a batch is of, which decides what can be done about its nulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Loader,
+    /// A mix has the options of its sources, and columns that a source does not have.
+    Mix,
+}
 
 /// A fill for nulls in a column of this type, where one is possible.
 fn fill(data_type: &DataType) -> Option<&'static str> {
@@ -24,27 +34,44 @@ fn fill(data_type: &DataType) -> Option<&'static str> {
 }
 
 /// Refuses a column in which a value is missing that an array needs, in a row or within it.
-pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array) -> PyResult<()> {
+pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origin) -> PyResult<()> {
     let Some(row) = null_rows(array).first().copied() else { return Ok(()) };
     let name = field.name();
     let what = if array.is_null(row) { "is null" } else { "holds a null" };
-    let error = Error::new(
-        ErrorKind::BadRow,
-        format!("row {row} of this batch {what}, and an array has no nulls"),
-    )
-    .at(Place::default().column(name.as_str()))
-    .hint(match fill(field.data_type()) {
-        Some(fill) => format!(
-            "pass fill_null={{{name:?}: {fill}}}{}, leave such rows out with `on_bad_row`, or read the batch with its nulls \
-             through Arrow: pyarrow.record_batch(batch)",
-            match field.data_type() {
-                DataType::LargeList(_) => String::new(),
-                _ => format!(" or null_mask=[{name:?}]"),
-            }
-        ),
-        None => "leave such rows out with `on_bad_row`, or read the batch with its nulls through Arrow: \
-             pyarrow.record_batch(batch)"
-            .into(),
-    });
-    Err(errors::null(py, &error))
+    let error =
+        Error::new(ErrorKind::BadRow, format!("row {row} of this batch {what}, and an array has no nulls"))
+            .at(Place::default().column(name.as_str()));
+    let moves = match of {
+        Origin::Loader => moves_of_a_loader(field),
+        Origin::Mix => moves_of_a_mix(field),
+    };
+    let hint =
+        format!("{moves}, or read the batch with its nulls through Arrow: pyarrow.record_batch(batch)");
+    Err(errors::null(py, &error.hint(hint)))
+}
+
+fn moves_of_a_loader(field: &Field) -> String {
+    let Some(fill) = fill(field.data_type()) else { return LEAVE_OUT.into() };
+    let name = field.name();
+    let mask = match field.data_type() {
+        DataType::LargeList(_) => String::new(),
+        _ => format!(" or null_mask=[{name:?}]"),
+    };
+    format!("pass fill_null={{{name:?}: {fill}}}{mask}, {LEAVE_OUT}")
+}
+
+/// Whether its cells were decoded to arrays.
+fn is_tensor(field: &Field) -> bool {
+    field.extension_type_name().is_some() || field.metadata().contains_key(numpy::KIND)
+}
+
+fn moves_of_a_mix(field: &Field) -> String {
+    let name = field.name();
+    let columns =
+        format!("leave {name:?} out with columns= of the sources' loaders, if a source does not have it");
+    // Images and other tensors are never null in the source that has them.
+    match fill(field.data_type()).filter(|_| !is_tensor(field)) {
+        Some(_) => format!("{columns}; give nulls of a source a value with fill_null= of its loader"),
+        None => columns,
+    }
 }

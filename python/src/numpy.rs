@@ -18,12 +18,17 @@ use crate::ragged::Offsets;
 use crate::{errors, nulls, objects, texts, view};
 
 /// The name under which the field of images of differing sizes says so, and what it says.
-const KIND: &str = "forebay:kind";
+pub(crate) const KIND: &str = "forebay:kind";
 const IMAGES: &str = "images";
 
 /// The array of a column: see the table in the documentation of `forebay.Batch`.
-pub(crate) fn array<'py>(py: Python<'py>, field: &Field, column: &ArrayRef) -> PyResult<Bound<'py, PyAny>> {
-    nulls::refuse(py, field, column.as_ref())?;
+pub(crate) fn array<'py>(
+    py: Python<'py>,
+    field: &Field,
+    column: &ArrayRef,
+    of: nulls::Origin,
+) -> PyResult<Bound<'py, PyAny>> {
+    nulls::refuse(py, field, column.as_ref(), of)?;
     if let Some(array) = texts::array(py, field, column) {
         return array;
     }

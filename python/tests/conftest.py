@@ -6,7 +6,9 @@ import io
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +119,14 @@ def foreign() -> Path:
 def ids(batches: object) -> list[list[int]]:
     """The rows of each batch by their number."""
     return [batch["id"].tolist() for batch in batches]  # type: ignore[attr-defined]
+
+
+def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
+    """The rows of each row group of the files of a folder, in the order of a data set."""
+    for path in sorted(root.glob("*.parquet")):
+        file = pq.ParquetFile(path)
+        for group in range(file.num_row_groups):
+            yield file.read_row_group(group).to_pylist()
 
 
 def small(where: Path, **arguments: object) -> fb.Loader:

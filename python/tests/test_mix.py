@@ -122,6 +122,42 @@ def test_passes_are_those_of_the_sources_own_loader(folders: tuple[Path, Path]) 
     assert passes[900:] == orders[3][:100]
 
 
+def test_the_source_of_each_row_may_be_by_chance(folders: tuple[Path, Path]) -> None:
+    with mixed(folders, (0.7, 0.3), random_shares=5, lanes=1) as mix:
+        steps = epoch(mix)
+        of_the_second = [sum(source == 1 for source, _ in step) for step in steps]
+        assert all(len(step) == 10 for step in steps[:-1])
+        assert sum(of_the_second[:32]) == sum(of_the_second[32:64]) == 96, "exact over 32 steps"
+        assert 1.5 < np.var(of_the_second[:96]) < 2.9, "2.1 if rows were drawn independently"
+        assert flat(steps)[-1] not in flat(steps)[:-1] and len(set(flat(steps))) == len(flat(steps))
+        again = epoch(mix)
+        assert [sum(source for source, _ in step) for step in again] == of_the_second and again != steps
+        assert len(mix) == len(steps)
+        assert [place.source for place in mix.which(3, epoch=0)] == [source for source, _ in sorted(steps[3])]
+
+
+def test_shares_by_chance_resume_on_other_worlds(folders: tuple[Path, Path]) -> None:
+    options: dict[str, Any] = {"random_shares": 9, "lanes": 2, "global_batch_size": 12, "stop": "last"}
+    with mixed(folders, (0.6, 0.4), **options) as mix:
+        steps, states = [], []
+        for batch in mix:
+            steps.append(sorted(rows(batch)))
+            states.append(json.dumps(mix.state_dict()))
+    for at in (1, 40, 100):
+        ranks = [mixed(folders, (0.6, 0.4), **options, shard=fb.Shard(rank=rank, world=3)) for rank in range(3)]
+        for rank in ranks:
+            rank.load_state_dict(json.loads(states[at - 1]))
+        tails = [epoch(rank) for rank in ranks]
+        assert len({len(tail) for tail in tails}) == 1
+        together = [sorted(flat(step)) for step in zip(*tails, strict=True)]
+        assert [sorted(set(step)) for step in together] == [sorted(set(step)) for step in steps[at:]]
+        for rank in ranks:
+            rank.close()
+    with mixed(folders, (0.6, 0.4), **{**options, "random_shares": None}) as other:
+        with pytest.raises(fb.StateMismatchError, match="random_shares 9, this mix has none"):
+            other.load_state_dict(json.loads(states[3]))
+
+
 @pytest.mark.parametrize("ends", [{"stop": "first"}, {"stop": "last"}, {"stop": "last", "repeat": False}])
 def test_steps_hold_the_same_rows_on_any_world(folders: tuple[Path, Path], ends: dict[str, Any]) -> None:
     def steps(world: int) -> list[list[Row]]:
@@ -342,7 +378,7 @@ def test_weights_are_numbers_of_any_type(folders: tuple[Path, Path]) -> None:
             assert mix.weights == [0.3, 0.7]
 
 
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
 def test_an_array_with_rows_of_a_source_that_has_no_such_column_says_what_to_do(
     folders: tuple[Path, Path], documented: Path, framework: str
 ) -> None:
@@ -353,10 +389,12 @@ def test_an_array_with_rows_of_a_source_that_has_no_such_column_says_what_to_do(
         with fb.Mix([(source, 1), (names, 1)], batch_size=4) as mix:
             assert next(iter(mix)).to_arrow().column(column).null_count == 2
             with pytest.raises(fb.NullError) as caught:
-                next(iter(getattr(fb, framework).batches(mix)))
+                batches = mix if framework == "numpy" else getattr(fb, framework).batches(mix)
+                dict(next(iter(batches)))
         said = str(caught.value)
-        assert f"leave {column!r} out with columns= of the sources' loaders" in said and "Arrow" in said
+        assert f'leave "{column}" out with columns= of the sources\' loaders' in said and "Arrow" in said
         assert "null_mask" not in said and caught.value.column == column
+        assert ("fill_null= of its loader" in said) == (column == "label"), "images are never null in their own source"
 
 
 def test_images_of_several_sources_are_one_array(documented: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bisect
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import row_groups
 
 import forebay as fb
 
@@ -40,13 +40,6 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table.slice(0, 200), root / "a.parquet", row_group_size=45)
     pq.write_table(table.slice(200), root / "b.parquet", row_group_size=45)
     return root
-
-
-def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
-    for path in sorted(root.glob("*.parquet")):
-        file = pq.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group).to_pylist()
 
 
 def split(lists: list[list[int]], length: int) -> list[list[list[int]]]:

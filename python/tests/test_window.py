@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from conftest import row_groups
 
 import forebay as fb
 
@@ -41,13 +41,6 @@ def episodes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table.slice(0, 250), root / "a.parquet", row_group_size=37)
     pq.write_table(table.slice(250), root / "b.parquet", row_group_size=37)
     return root
-
-
-def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
-    for path in sorted(root.glob("*.parquet")):
-        file = pq.ParquetFile(path)
-        for group in range(file.num_row_groups):
-            yield file.read_row_group(group).to_pylist()
 
 
 def ngrams(rows: list[dict[str, Any]], length: int, by: str | None, gap: float | None, overlap: bool) -> list[list[int]]:

@@ -172,6 +172,11 @@ impl DiskCache {
         DiskCache(Arc::new(Inner { space, index: Index::default(), health, counters }))
     }
 
+    /// Whether both are clones of one cache, which count together.
+    pub(crate) fn is_same(&self, other: &DiskCache) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// The limit in bytes that it was opened with.
     pub fn max_bytes(&self) -> u64 {
         self.0.space.limit()

@@ -76,6 +76,30 @@ pub struct CacheStats {
     pub writing_off: Option<Off>,
 }
 
+impl CacheStats {
+    /// Those of two caches together, whose folder is one or are two.
+    pub(crate) fn and(self, more: CacheStats, is_same_folder: bool) -> CacheStats {
+        let of_folders = |one: u64, other: u64| if is_same_folder { one.max(other) } else { one + other };
+        CacheStats {
+            hits: self.hits + more.hits,
+            misses: self.misses + more.misses,
+            read_bytes: self.read_bytes + more.read_bytes,
+            written: self.written + more.written,
+            written_bytes: self.written_bytes + more.written_bytes,
+            damaged: self.damaged + more.damaged,
+            evictions: self.evictions + more.evictions,
+            declined: self.declined.and(more.declined),
+            gave_up_waiting: self.gave_up_waiting + more.gave_up_waiting,
+            entries: of_folders(self.entries, more.entries),
+            bytes: of_folders(self.bytes, more.bytes),
+            max_bytes: of_folders(self.max_bytes, more.max_bytes),
+            past: if is_same_folder { self.past } else { self.past.and(more.past) },
+            reading_off: self.reading_off.or(more.reading_off),
+            writing_off: self.writing_off.or(more.writing_off),
+        }
+    }
+}
+
 /// Hits and misses of all processes since the folder of the cache was created.
 ///
 /// ```no_run
@@ -168,6 +192,18 @@ impl fmt::Display for CacheStats {
 }
 
 impl DeclinedStats {
+    fn and(self, more: DeclinedStats) -> DeclinedStats {
+        DeclinedStats {
+            full: self.full + more.full,
+            too_large: self.too_large + more.too_large,
+            busy: self.busy + more.busy,
+            unwritable: self.unwritable + more.unwritable,
+            blocked: self.blocked + more.blocked,
+            behind: self.behind + more.behind,
+            faults: self.faults + more.faults,
+        }
+    }
+
     /// Sum over all reasons.
     pub fn all(&self) -> u64 {
         let DeclinedStats { full, too_large, busy, unwritable, blocked, behind, faults } = self;

@@ -28,6 +28,12 @@ impl Location {
         Dataset::open_with_options(self.locations.clone(), &parse_options(&self.storage_options)?)
     }
 
+    /// The same for each location by itself.
+    pub(crate) fn open_each(&self) -> Result<Vec<Dataset>> {
+        let options = parse_options(&self.storage_options)?;
+        self.locations.iter().map(|location| Dataset::open_with_options([location], &options)).collect()
+    }
+
     /// The given locations and options, for another process: they may hold secrets.
     pub(super) fn words(&self) -> (Vec<String>, Vec<String>) {
         (self.locations.clone(), self.storage_options.clone())

@@ -19,6 +19,7 @@ mod options;
 mod output;
 mod plan;
 mod random;
+mod samples;
 mod synth;
 mod units;
 mod verify;

@@ -9,6 +9,7 @@ use crate::loader::{CacheSpec, LoaderSpec, MAX_THREADS};
 use crate::{Dataset, Error, Image, Layout, PixelType, Result, Shard, Shuffle};
 
 use super::location::Location;
+use super::samples::SampleOptions;
 use super::units;
 
 /// Mean and spread of ImageNet's pixels, as torchvision's models were trained with.
@@ -47,6 +48,8 @@ pub(crate) struct LoaderOptions {
     /// Interleaved lanes of the order [default: one for each rank]
     #[arg(long, value_parser = units::whole::<u32, 1>)]
     pub(crate) lanes: Option<u32>,
+    #[command(flatten)]
+    pub(crate) samples: SampleOptions,
     /// Leave out the rows that do not fill a step
     #[arg(long)]
     pub(crate) drop_last: bool,
@@ -111,6 +114,7 @@ impl LoaderOptions {
             shuffle: self.shuffle(),
             batch_size: self.batch_size,
             drop_last: self.drop_last,
+            samples: self.samples.samples(),
             memory: self.memory,
             cache: cache
                 .map(|(folder, bytes)| CacheSpec { tier: self.cache_tier, ..CacheSpec::new(folder, bytes) }),

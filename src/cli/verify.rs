@@ -5,6 +5,7 @@
 //! ranks; the steps after it are taken again, and those that were lost do not count. What came is then held against the plan,
 //! and against the rows as they are stored.
 
+mod feed;
 mod judgement;
 mod lives;
 mod rank;
@@ -19,7 +20,7 @@ use super::machine;
 use super::options::LoaderOptions;
 use super::random::Random;
 use super::units::{self, count, counted};
-use crate::{Error, ErrorKind, LoaderSpec, Result, Shard};
+use crate::{Dataset, Error, ErrorKind, LoaderSpec, Result, Shard};
 
 /// Proves on your own data that each row comes once, in the planned order, also where ranks are killed and resumed.
 #[derive(clap::Args)]
@@ -37,6 +38,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "TIMES", num_args = 0..=1, require_equals = true, default_value_t = 0,
         default_missing_value = "5", hide_default_value = true, value_parser = units::whole::<u32, 0>)]
     kill: u32,
+    /// Mix the locations by these weights, one for each: each is then a data set of its own
+    #[arg(long, value_name = "WEIGHT,...", value_delimiter = ',')]
+    mix: Vec<f64>,
     /// Alter what a rank delivered, to see that this is found
     #[arg(long, value_enum, value_name = "FAULT")]
     plant: Option<Fault>,
@@ -49,6 +53,8 @@ const EXAMPLES: &str = "\
 Examples:
   forebay verify /data/train --world 8 --kill
   forebay verify s3://acme/train --columns id,label --world 4 --batch-size 64 --kill=20
+  forebay verify /data/web /data/books --mix 0.7,0.3 --world 8 --kill
+  forebay verify /data/train --balance label --world 8 --kill
   forebay verify /data/train --world 8 --plant swap         exit status 1: two rows came in the wrong order
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
@@ -68,7 +74,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
     let run = Run {
         location: args.loader.location.clone(),
-        dataset: args.loader.open()?,
+        datasets: datasets(args)?,
+        weights: args.mix.clone(),
         spec: spec(args),
         epochs: args.epochs,
     };
@@ -89,6 +96,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Err(Error::new(ErrorKind::Internal, "what came is not what was planned").hint(next))
         }
     }
+}
+
+/// The data set; or those of a mix.
+fn datasets(args: &Args) -> Result<Vec<Dataset>> {
+    if args.mix.is_empty() {
+        return Ok(vec![args.loader.open()?]);
+    }
+    let datasets = args.loader.location.open_each()?;
+    if datasets.len() != args.mix.len() {
+        let cause = format!("--mix has {}, and there are", counted(args.mix.len() as u64, "weight"));
+        return Err(Error::invalid(format!("{cause} {}", counted(datasets.len() as u64, "location")))
+            .hint("give one weight for each location"));
+    }
+    Ok(datasets)
 }
 
 /// The options of a rank, but for its shard: a step has the same rows on any number of ranks.

@@ -1,23 +1,24 @@
 //! `forebay which`: the rows of a step, from a saved position.
 
+mod rewound;
 mod values;
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::error::Foreign;
-use crate::{Deny, Error, ErrorKind, MixPosition, Place, Position, Result, Rewind, RowPlace, source};
+use crate::{Dataset, Deny, Error, Result, RowId, RowPlace, source};
 
+use self::rewound::{Found, Run};
 use super::console::Console;
 use super::location::Location;
-use super::units::{self, count, counted};
+use super::units::{self, counted};
 
-/// Shows which rows a step holds, past or to come: from a saved position, without reading any.
+/// Shows which rows a step holds, past or to come: from a saved position, without reading any. For the state of a mix give
+/// the location of each source, in their order.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -52,12 +53,16 @@ Examples:
   forebay which /data/train --state checkpoint.json --step 12345         any step, past or to come
   forebay which /data/train --state checkpoint.json --step 12345 --rank 3 --columns id,url
   forebay which /data/train --state checkpoint.json --step 12345 --json - | jq .[0]
+  forebay which /data/web /data/books --state mix.json --step 12345      of a mix of two sources
 
 Steps are counted with the batches and ranks of the run as it was when the state was saved.";
 
 /// A row of the step.
 #[derive(Serialize)]
 struct Row {
+    /// Of a mix, which source it is of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<usize>,
     file: String,
     row_group: usize,
     row: u64,
@@ -67,23 +72,25 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
-    let dataset = args.location.open()?;
     let mut lists = args.deny.iter().map(|list| read_list(list));
     let deny = lists.try_fold(Deny::default(), |all, list| Ok::<_, Error>(all.and(list?)))?;
-    let run = dataset.rewind(&read_state(&args.state)?, deny)?;
+    let (datasets, run) = Run::open(&args.location, &args.state, deny)?;
     let ranks = args.rank.map_or(0..run.world(), |rank| rank..rank.saturating_add(1));
     let (title, places) = step(args, &run, ranks.collect())?;
     let values = match args.columns.as_slice() {
         [] => HashMap::new(),
-        columns => values::of_rows(&dataset, columns, &places)?,
+        columns => values_of(&datasets, columns, &places)?,
     };
+    let is_mix = run.is_mix();
     let rows: Vec<Row> = places
         .iter()
-        .map(|place| Row {
+        .map(|(source, place)| Row {
+            source: is_mix.then_some(*source),
             file: source::shown(&place.file),
             row_group: place.row_group,
             row: place.row,
-            columns: (!args.columns.is_empty()).then(|| values.get(&place.id).cloned().unwrap_or_default()),
+            columns: (!args.columns.is_empty())
+                .then(|| values.get(&(*source, place.id)).cloned().unwrap_or_default()),
         })
         .collect();
     console.say(describe(&title, &rows, &args.columns))?;
@@ -91,46 +98,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The rows of the step that is asked for, and a title.
-fn step(args: &Args, run: &Rewind, ranks: Vec<u32>) -> Result<(String, Vec<RowPlace>)> {
-    let steps = run.steps().max(1);
-    let asked = args.step.map(|step| match args.epoch {
-        Some(epoch) => (epoch, step),
-        None => (step / steps, step % steps),
-    });
+fn step(args: &Args, run: &Run, ranks: Vec<u32>) -> Result<(String, Vec<Found>)> {
     let mut places = Vec::new();
     for rank in &ranks {
-        places.extend(match asked {
-            Some((epoch, step)) => run.step(epoch, step, *rank)?,
-            None => run.next(*rank)?,
-        });
+        places.extend(run.rows(args.epoch, args.step, *rank)?);
     }
-    let step = match asked {
-        Some((epoch, step)) => format!("epoch {}, step {}", count(epoch), count(step)),
-        None => format!("epoch {}, the next step", count(run.epoch())),
-    };
     let whose = match ranks.as_slice() {
         [rank] => format!("rank {rank} of {}", run.world()),
         _ => counted(u64::from(run.world()), "rank"),
     };
+    let step = run.named(args.epoch, args.step);
     Ok((format!("{step}, {whose}: {}", counted(places.len() as u64, "row")), places))
 }
 
-fn read_state(file: &Path) -> Result<Position> {
-    let here = || Place::file(file.to_string_lossy());
-    let text = fs::read_to_string(file).map_err(|error| error.into_error().at(here()))?;
-    serde_json::from_str(&text).map_err(|error| {
-        if serde_json::from_str::<MixPosition>(&text).is_ok() {
-            return Error::new(
-                ErrorKind::StateMismatch,
-                "the state of a mix, whose sources it does not name",
-            )
-            .hint("build the mix, and ask it with mix.load_state_dict(...) and mix.which(...)")
-            .at(here());
-        }
-        Error::new(ErrorKind::StateMismatch, format!("not a position of a loader: {error}"))
-            .hint("json.dump(loader.state_dict(), file) writes one")
-            .at(here())
-    })
+/// The values of each row, by source and number.
+fn values_of(
+    datasets: &[Dataset],
+    columns: &[String],
+    places: &[Found],
+) -> Result<HashMap<(usize, RowId), serde_json::Map<String, Value>>> {
+    let mut found = HashMap::new();
+    for (source, dataset) in datasets.iter().enumerate() {
+        let of_source: Vec<RowPlace> =
+            places.iter().filter(|(of, _)| *of == source).map(|(_, place)| place.clone()).collect();
+        let values = values::of_rows(dataset, columns, &of_source)?;
+        found.extend(values.into_iter().map(|(id, values)| ((source, id), values)));
+    }
+    Ok(found)
 }
 
 /// A list of rows that are denied.
@@ -143,7 +137,10 @@ fn read_list(list: &str) -> Result<Deny> {
 
 fn describe(title: &str, rows: &[Row], columns: &[String]) -> String {
     let mut text = format!("{title}\n");
-    for Row { file, row_group, row, columns: values } in rows {
+    for Row { source, file, row_group, row, columns: values } in rows {
+        if let Some(source) = source {
+            let _ = write!(text, "source {source}  ");
+        }
         let _ = write!(text, "{file}  row group {row_group}  row {row}");
         for name in columns {
             let value = values.as_ref().and_then(|values| values.get(name)).unwrap_or(&Value::Null);

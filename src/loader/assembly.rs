@@ -49,7 +49,7 @@ impl BatchMaker {
         &self,
         sources: Vec<Arc<Resident>>,
         picks: Vec<(u32, u32)>,
-        (repeated, packs): (usize, Option<Arc<PackRows>>),
+        Made { repeated, packs, repeats, .. }: Made,
         batches: Vec<(usize, Sender<Result<Collated>>)>,
     ) {
         self.watch.count(Stage::Shuffle, picks.len() as u64, 0);
@@ -59,6 +59,7 @@ impl BatchMaker {
             picks: Arc::new(picks),
             repeated,
             packs,
+            repeats,
             epoch: self.epoch,
             cancelled: self.admission.stopped(),
             watch: self.watch.clone(),
@@ -149,12 +150,8 @@ impl Assembly {
     /// Starts the making of a group's batches and queues them for the consumer.
     fn launch(&mut self, group: BatchGroup) -> Result<(), Interrupt> {
         let BatchGroup { sources, picks, bytes, batches } = group;
-        if batches.is_empty() {
-            return Ok(());
-        }
-        // A row is repeated in the last step of an epoch alone; packs are made one batch at a time.
-        let last = batches.last().map(|last| last.made_of.clone());
-        let (repeated, packs) = last.map_or((0, None), |last| (last.repeated, last.packs));
+        // A row is repeated in the last step of an epoch alone; what is not rows is made one batch at a time.
+        let Some(made_of) = batches.last().map(|last| last.made_of.clone()) else { return Ok(()) };
         let mut memory = if bytes > 0 { Some(self.hand_over.memory(bytes)?) } else { None };
         let (sends, pending): (Vec<_>, Vec<_>) = batches
             .into_iter()
@@ -163,7 +160,7 @@ impl Assembly {
                 ((made_of.samples, send), PendingBatch { memory: memory.take(), ..pending })
             })
             .unzip();
-        self.maker.start(sources, picks, (repeated, packs), sends);
+        self.maker.start(sources, picks, made_of, sends);
         pending.into_iter().try_for_each(|pending| self.hand_over.pass_on(pending))?;
         Ok(())
     }
@@ -200,7 +197,8 @@ impl Assembly {
         }
         let mut sources: Vec<Arc<Resident>> = sources.into_iter().flatten().collect();
         leaving.iter().for_each(|part| self.window.let_go(part));
-        let mut made_of = Made { samples: picks.len(), repeated: padded as usize, packs: None };
+        let mut made_of =
+            Made { samples: picks.len(), repeated: padded as usize, packs: None, repeats: None };
         if sources.iter().any(|source| source.has_samples()) {
             (picks, made_of) = self.rows_of_samples(&mut sources, &picks, padded as usize);
         }
@@ -218,7 +216,7 @@ impl Assembly {
         repeated: usize,
     ) -> (Vec<(u32, u32)>, Made) {
         let (mut picks, mut rows, mut packs) = (Vec::new(), SampleRows::default(), PackRows::default());
-        let mut last = 0;
+        let (mut last, mut repeats) = (0, Vec::new());
         let mut heads: HashMap<(u32, usize), u32> = HashMap::new();
         for (at, &(source, sample)) in samples.iter().enumerate() {
             if at == samples.len() - repeated {
@@ -241,14 +239,18 @@ impl Assembly {
             packs.ends.push(picks.len() as u32);
             packs.skipped.push(rows.skipped);
             packs.lengths.append(&mut rows.lengths);
+            repeats.append(&mut rows.repeats);
         }
         let made_of = match self.maker.collator.form {
-            SampleForm::Packs(_) => Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)) },
-            SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None },
+            SampleForm::Packs(_) => {
+                Made { samples: samples.len(), repeated, packs: Some(Arc::new(packs)), repeats: None }
+            }
+            SampleForm::Windows(_) => Made { samples: samples.len(), repeated, packs: None, repeats: None },
             // Rows are delivered, however many a sample has.
             SampleForm::Rows => {
                 let repeated = if repeated > 0 { picks.len() - last } else { 0 };
-                Made { samples: picks.len(), repeated, packs: None }
+                let repeats = (!repeats.is_empty()).then(|| repeats.into());
+                Made { samples: picks.len(), repeated, packs: None, repeats }
             }
         };
         (picks, made_of)

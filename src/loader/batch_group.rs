@@ -28,6 +28,8 @@ pub(super) struct Made {
     /// The last of them, which another rank has as well.
     pub(super) repeated: usize,
     pub(super) packs: Option<Arc<PackRows>>,
+    /// Of each row how often it came before in its epoch, where one may come several times.
+    pub(super) repeats: Option<Arc<[u32]>>,
 }
 
 /// The rows of some packs.

@@ -8,7 +8,7 @@ mod null_masks;
 mod options;
 mod projection;
 mod renames;
-mod rewind;
+pub(super) mod rewind;
 mod samples;
 mod settle;
 
@@ -229,8 +229,9 @@ impl LoaderBuilder {
         let this = self.clone().of_folders()?;
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
-        let rows = EpochOrder::new(&selected.counts, &order, epoch);
-        Ok(RankPlan::of(&rows, &selected.counts, split, &order, epoch, &fetcher, &sizing))
+        let samples = selected.of_epoch(epoch);
+        let rows = EpochOrder::new(&samples.counts, &order, epoch);
+        Ok(RankPlan::of(&rows, &samples.counts, split, &order, epoch, &fetcher, &sizing))
     }
 
     /// Over the folders alone that the filter does not leave out.

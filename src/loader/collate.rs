@@ -32,7 +32,7 @@ use crate::decode::{RowKey, Workspace};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result, caught};
 use crate::monitor::{Monitor, Watch};
 use crate::reader::{Resident, Rows};
-use crate::shard::row_key;
+use crate::shard::{repeat_key, row_key};
 pub(super) use packs::{CU_SEQLENS, POSITION_IDS, PackShape, SEGMENT_IDS};
 use views::{Picks, View};
 pub(super) use windows::WindowShape;
@@ -90,6 +90,8 @@ pub(crate) struct BatchRows {
     pub(crate) repeated: usize,
     /// How the rows make packs, where they do.
     pub(crate) packs: Option<Arc<PackRows>>,
+    /// Of each row how often it came before in its epoch, where one may come several times.
+    pub(crate) repeats: Option<Arc<[u32]>>,
     pub(crate) epoch: u64,
     pub(crate) cancelled: Arc<AtomicBool>,
     pub(crate) watch: Watch,
@@ -103,6 +105,8 @@ pub(crate) struct Collated {
     pub(crate) skipped: Vec<BadRow>,
     /// The ordinals in the data set of its rows, if they are asked for.
     pub(crate) numbers: Arc<[u64]>,
+    /// The keys of these rows, where one may come several times.
+    pub(crate) keys: Option<Arc<[u64]>>,
 }
 
 /// All rows but the bad ones, and the bad ones by their place among the rows.
@@ -219,7 +223,7 @@ impl BatchRows {
             if resident.lost.is_some() {
                 continue;
             }
-            let key = RowKey(row_key(collator.seed, self.epoch, collator.ordinal(resident, place)));
+            let key = self.key(resident, place, from + at);
             let (rows, row) = (rows.of(source as usize), resident.row_at(place) as usize);
             let decoded = match codec.follows() {
                 Some(followed) => self.decode_following(rows, (column, followed), row, key, slot)?,
@@ -265,6 +269,13 @@ impl BatchRows {
             resident.lost.is_none().then(|| (at, error.at(self.collator.place(resident, place, column))))
         });
         placed.collect()
+    }
+
+    /// From what is drawn for the row at a place of a resident's deal, which is this one of the batch.
+    fn key(&self, resident: &Resident, place: u32, row: usize) -> RowKey {
+        let key = row_key(self.collator.seed, self.epoch, self.collator.ordinal(resident, place));
+        let repeat = self.repeats.as_ref().and_then(|repeats| repeats.get(row)).copied().unwrap_or(0);
+        RowKey(repeat_key(key, repeat))
     }
 
     /// The sample that a row of the batch is of.
@@ -519,27 +530,33 @@ impl Collation {
             let left_out: Vec<(usize, Error)> =
                 std::iter::from_fn(|| bad.next_if(|(row, _)| self.request.sample_of(*row) < end)).collect();
             let kept = samples - left_out.len();
-            let numbers = self.numbers(end - samples..end, &left_out);
+            let (numbers, keys) = self.numbers(end - samples..end, &left_out);
             let ids = self.request.row_ids(left_out.iter().map(|(row, _)| *row));
             let skipped = left_out.into_iter().zip(ids.values());
             let skipped = skipped.map(|((_, error), id)| BadRow { error, id: RowId::new(*id) }).collect();
-            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped, numbers })));
+            drop(output.send(Ok(Collated { batch: batch.slice(from, kept), skipped, numbers, keys })));
             from += kept;
         }
     }
 
-    /// The ordinals in the data set of these picks but for the bad ones, if they are asked for.
-    fn numbers(&self, picks: Range<usize>, bad: &[(usize, Error)]) -> Arc<[u64]> {
+    /// The ordinals in the data set of these picks but for the bad ones, if they are asked for, and their keys, where rows may
+    /// come several times.
+    fn numbers(&self, picks: Range<usize>, bad: &[(usize, Error)]) -> (Arc<[u64]>, Option<Arc<[u64]>>) {
         let BatchRows { collator, sources, .. } = &self.request;
         if !collator.numbered {
-            return Arc::default();
+            return (Arc::default(), None);
         }
         let kept = picks.filter(|pick| bad.binary_search_by_key(pick, |(row, _)| *row).is_err());
         let number = |pick: usize| {
             let (source, place) = self.request.picks[pick];
             collator.ordinal(&sources[source as usize], place)
         };
-        kept.map(number).collect()
+        let key = |pick: usize| {
+            let (source, place) = self.request.picks[pick];
+            self.request.key(&sources[source as usize], place, pick).0
+        };
+        let keys = self.request.repeats.is_some().then(|| kept.clone().map(key).collect());
+        (kept.map(number).collect(), keys)
     }
 
     /// Sources whose rows another program changed while they were gathered.

@@ -234,7 +234,7 @@ impl Epoch {
             row: end,
             last: self.owed == 0,
             numbers: made.numbers,
-            keys: None,
+            keys: made.keys,
         };
         Ok(Step { batch: made.batch, after })
     }

@@ -193,9 +193,10 @@ impl Loader {
                 let is_exact = order.is_exact();
                 let planned = |key: PrefetchKey| {
                     let PrefetchKey { epoch, start, order } = key.clone();
-                    let counts = inner.selected.counts.clone();
+                    let samples = inner.selected.clone();
                     let steps = order.steps(epoch, &split, start);
-                    let deals = Deals::new(move || EpochOrder::new(&counts, &order, epoch));
+                    let deals =
+                        Deals::new(move || EpochOrder::new(&samples.of_epoch(epoch).counts, &order, epoch));
                     let (scouted, walked) = (deals.clone(), deals.clone());
                     Planned {
                         key,
@@ -240,9 +241,10 @@ impl Loader {
     /// None at present; kept for plans that need more than footers.
     pub fn plan(&self, epoch: u64) -> Result<RankPlan> {
         let spec = self.order();
-        let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
         let Inner { selected, fetcher, sizing, .. } = &*self.inner;
-        Ok(RankPlan::of(&order, &selected.counts, self.split(&spec), &spec, epoch, fetcher, sizing))
+        let samples = selected.of_epoch(epoch);
+        let order = EpochOrder::new(&samples.counts, &spec, epoch);
+        Ok(RankPlan::of(&order, &samples.counts, self.split(&spec), &spec, epoch, fetcher, sizing))
     }
 
     /// The statistics of all stages since the loader was built.
@@ -314,7 +316,7 @@ impl Loader {
             return Err(Error::new(ErrorKind::StateMismatch, cause)
                 .hint("leave out `skip_steps`, to take it over from the state, or give all of its ranges"));
         }
-        inner.sizing.check(&inner.fetcher, &inner.selected.counts, &order, self.split(&order))?;
+        inner.sizing.check(&inner.fetcher, &inner.selected, &order, self.split(&order))?;
         if let Some((tiers, saved)) = inner.tiers.as_ref().zip(position.cache_tier.as_deref()) {
             tiers.restore(saved)?;
         }

@@ -318,8 +318,15 @@ impl Driven {
         let watch = Watch::new(&source.monitor);
         let admission = Arc::<Admission>::default();
         let ended = report.clone();
-        let Prefetch { arriving, gauge, control } =
-            Prefetch::start(source, Some(deals), scout, move || ended(Event::Fetched), watch.clone());
+        let samples = source.selected.of_epoch(key.epoch);
+        let Prefetch { arriving, gauge, control } = Prefetch::start(
+            source,
+            samples,
+            Some(deals),
+            scout,
+            move || ended(Event::Fetched),
+            watch.clone(),
+        );
         let maker = BatchMaker::new(source, watch.clone(), key.epoch, admission.clone());
         let budget = source.fetcher.budget.clone();
         let arrivals = Arrivals::new((arriving, gauge), budget, admission.clone(), watch.clone());

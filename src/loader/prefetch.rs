@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
 use crate::reader::row_cache::RowCache;
+use crate::samples::EpochSamples;
 use crate::shard::{Deals, OrderSpec, Part, PlannedStep, Walk};
 use crate::source::Store;
 
@@ -179,10 +180,12 @@ impl<F: FnOnce()> Drop for AtEnd<F> {
 }
 
 impl Prefetch {
-    /// Begins to prefetch what `scout` finds, as far as its control allows, which is nothing at first, and notes it with
-    /// `watch`. The rows of a part come in the order of its deal, if there are `deals`. Calls `ended` when nothing is fetched any more, however that came about.
+    /// Begins to prefetch the row groups of `samples` that `scout` finds, as far as its control allows, which is nothing at
+    /// first, and notes it with `watch`. The rows of a part come in the order of its deal, if there are `deals`. Calls
+    /// `ended` when nothing is fetched any more, however that came about.
     pub(super) fn start(
         source: &Source,
+        samples: Arc<EpochSamples>,
         deals: Option<Arc<Deals>>,
         scout: Scout,
         ended: impl FnOnce() + Send + 'static,
@@ -199,8 +202,9 @@ impl Prefetch {
         let head_start = Arc::new(HeadStart::new(store.clone()));
         let (limited, ahead) = (head_start.clone(), source.ahead);
         let fetcher = Fetcher { store, ..source.fetcher.clone() };
-        let decoder =
-            RowGroupDecoder { source: Source { fetcher, ..source.clone() }, deals, end: all.clone() };
+        let source = Source { fetcher, ..source.clone() };
+        let runtime = source.runtime.clone();
+        let decoder = RowGroupDecoder { source, samples, deals, end: all.clone() };
         let (fetcher, watched, cancelled) = (decoder.source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
@@ -232,7 +236,7 @@ impl Prefetch {
             };
             fetcher.run(parts, watched, begin, pass_on).await;
         };
-        source.runtime.spawn(async move {
+        runtime.spawn(async move {
             // Created here, so that a task that never ran calls nothing.
             let _at_end = AtEnd(Some(ended));
             cancelled.run_until_cancelled_owned(fetch).await;

@@ -19,7 +19,7 @@ pub struct Receipt {
     pub(super) row: u64,
     pub(super) last: bool,
     pub(super) numbers: Arc<[u64]>,
-    /// The keys of these rows, where they are of several sources.
+    /// The keys of these rows, where they are of several sources, or one may come several times.
     pub(super) keys: Option<Arc<[u64]>>,
 }
 

@@ -1,11 +1,12 @@
 //! Which rows a step holds, past or to come: asked of the plan, without reading any.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::catalog::{Catalog, RowPlace};
-use crate::error::{Error, Result};
-use crate::samples::{SampleIndex, SampleRows};
-use crate::shard::{EpochOrder, OrderSpec, Shard, Split, Walk};
+use crate::error::{Error, ErrorKind, Result};
+use crate::samples::{EpochSamples, PartSamples, SampleIndex, SampleRows};
+use crate::shard::{EpochOrder, OrderSpec, Part, PlannedStep, Shard, Split, Walk};
 
 /// The plan of a run: it knows the rows of each step without reading any. Made by [`Loader::rewind`](super::Loader::rewind), or
 /// by [`Dataset::rewind`](crate::Dataset::rewind) where there is nothing of the run but a saved position.
@@ -79,6 +80,19 @@ impl Rewind {
         self.walk(&self.order, epoch, row, rank)
     }
 
+    /// The rows of a rank's batch in the step of a mix that begins at a row of a pass over this source of it.
+    pub(super) fn of_portion(
+        &self,
+        order: &OrderSpec,
+        pass: u64,
+        row: u64,
+        rank: u32,
+    ) -> Result<Vec<RowPlace>> {
+        let split = Split { lanes: order.lanes(), ..self.split };
+        let step = Rewind { split, ..self.clone() }.walk(order, pass, row, rank)?.next();
+        step.ok_or_else(|| Error::new(ErrorKind::Internal, "a step of a mix without rows"))
+    }
+
     fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
         Ok(self.walk(order, epoch, row, rank)?.next().unwrap_or_default())
     }
@@ -91,27 +105,45 @@ impl Rewind {
         rank: u32,
     ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let shard = Shard::new(rank, self.world())?;
-        let order = EpochOrder::new(&self.selected.counts, order, epoch);
-        let (selected, catalog) = (self.selected.clone(), self.catalog.clone());
-        Ok(Walk::new(&order, Split { shard, ..self.split }, row).map(move |step| {
-            let samples_of: Vec<_> = step.parts.iter().map(|part| selected.samples_of(part)).collect();
-            let place = |part: usize, row: u32| {
-                let (group, row) = selected.place(&step.parts[part], row);
+        let samples = self.selected.of_epoch(epoch);
+        let order = EpochOrder::new(&samples.counts, order, epoch);
+        let mut places = Places { catalog: self.catalog.clone(), samples, parts: HashMap::new() };
+        let walk = Walk::new(&order, Split { shard, ..self.split }, row);
+        Ok(walk.map(move |step| places.of_step(&step)))
+    }
+}
+
+/// Finds the places of rows, step by step.
+struct Places {
+    catalog: Arc<Catalog>,
+    samples: Arc<EpochSamples>,
+    /// Parts that were met and did not leave: finding their samples may take work.
+    parts: HashMap<Part, Option<PartSamples>>,
+}
+
+impl Places {
+    /// Where the rows of a step are stored, in the order of delivery.
+    fn of_step(&mut self, step: &PlannedStep) -> Vec<RowPlace> {
+        let Places { catalog, samples, parts } = self;
+        for part in &step.parts {
+            parts.entry(*part).or_insert_with(|| samples.samples_of(part));
+        }
+        let (mut places, mut rows) = (Vec::with_capacity(step.picks.len()), SampleRows::default());
+        for &(part, pick) in &step.picks {
+            let part = &step.parts[part as usize];
+            let Some(samples_of) = parts.get(part) else { continue };
+            rows.clear();
+            match samples_of {
+                None => rows.rows.push(pick),
+                Some(samples) => samples.rows(pick, &mut rows),
+            }
+            let place = |row: &u32| {
+                let (group, row) = samples.place(part, *row);
                 catalog.row_place(group, row.into())
             };
-            let (mut places, mut rows) = (Vec::with_capacity(step.picks.len()), SampleRows::default());
-            for &(part, pick) in &step.picks {
-                let part = part as usize;
-                match &samples_of[part] {
-                    None => places.push(place(part, pick)),
-                    Some(samples) => {
-                        rows.clear();
-                        samples.rows(pick, &mut rows);
-                        places.extend(rows.rows.iter().map(|row| place(part, *row)));
-                    }
-                }
-            }
-            places
-        }))
+            places.extend(rows.rows.iter().map(place));
+        }
+        step.leaving.iter().for_each(|part| drop(parts.remove(part)));
+        places
     }
 }

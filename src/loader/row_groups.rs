@@ -20,7 +20,7 @@ use crate::reader::budget::Permit;
 use crate::reader::fetch::{Chunks, FetchOutcome, Fetched, FetchedHead, Fetcher};
 use crate::reader::row_cache::{CacheWriter, Kept, Lookup};
 use crate::reader::{self, Renew, Resident};
-use crate::samples::SampleIndex;
+use crate::samples::{EpochSamples, SampleIndex};
 use crate::shard::{Deals, Part};
 
 /// The share of the memory for row groups that one may take with its cells in another form; larger ones are kept as
@@ -78,6 +78,8 @@ impl PendingRowGroup {
 #[derive(Clone)]
 pub(super) struct RowGroupDecoder {
     pub(super) source: Source,
+    /// Those of the epoch.
+    pub(super) samples: Arc<EpochSamples>,
     /// The order in which the rows of parts are delivered; without it they are only passed on.
     pub(super) deals: Option<Arc<Deals>>,
     pub(super) end: CancellationToken,
@@ -133,7 +135,8 @@ impl RowGroupDecoder {
         (mut bunch, deals): Bunch,
         longest: &AtomicU64,
     ) -> std::result::Result<Vec<Resident>, Bunch> {
-        let Source { fetcher, selected, collator, monitor, limit, tiers, .. } = &self.source;
+        let Source { fetcher, collator, monitor, limit, tiers, .. } = &self.source;
+        let samples = &*self.samples;
         let parts = bunch.iter().map(|fetched| match &fetched.found {
             FetchOutcome::Bytes(chunks, None) if fetcher.pages_of(&fetched.part).is_none() => {
                 Some((fetched.part, chunks.clone()))
@@ -141,12 +144,12 @@ impl RowGroupDecoder {
             _ => None,
         });
         let parts =
-            (bunch.len() > 1 && selected.are_rows()).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
+            (bunch.len() > 1 && samples.are_rows()).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
         let Some(parts) = parts else { return Err((bunch, deals)) };
         bunch.iter_mut().for_each(|fetched| fetched.watch.go_on(Phase::Pool));
         let task = monitor.task(Stage::Parquet, Some(("row_group", bunch[0].part.group.into())));
         let read = caught(|| {
-            let rows = reader::read_together(fetcher, selected, parts, *limit)?;
+            let rows = reader::read_together(fetcher, samples, parts, *limit)?;
             if let Some(tiers) = tiers {
                 tiers.observe(&rows);
             }
@@ -164,7 +167,7 @@ impl RowGroupDecoder {
         longest.store(collator.lengths.longest(&rows), Relaxed);
         task.done(rows.num_rows() as u64, rows.get_array_memory_size() as u64);
         let permits = bunch.into_iter().map(|fetched| (fetched.part, fetched.permit)).collect();
-        let residents = Resident::together(fetcher, selected, permits, rows).into_iter().zip(deals);
+        let residents = Resident::together(fetcher, samples, permits, rows).into_iter().zip(deals);
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
     }
 
@@ -189,7 +192,7 @@ impl RowGroupDecoder {
             let of_heads = permit.split(self.source.fetcher.heads.cost(part.group).held);
             let heads = heads.into_iter().map(|head| self.read_head(head)).collect::<Result<Vec<_>>>()?;
             let read = self.read(part, found, permit, deal)?;
-            let resident = read.resident.with_heads(&self.source.selected, heads, of_heads);
+            let resident = read.resident.with_heads(&self.samples, heads, of_heads);
             Ok(Read { resident, ..read })
         });
         let mut bytes = 0;
@@ -289,8 +292,8 @@ impl RowGroupDecoder {
     /// Decodes the rows of a part. The damage may be in the transferred copy: the row group is fetched once more before it
     /// is an error.
     fn decode(&self, part: &Part, chunks: Chunks) -> Result<RecordBatch> {
-        let Source { fetcher, selected, limit, .. } = &self.source;
-        let decode = |chunks| reader::read(fetcher, selected, part, chunks, *limit);
+        let Source { fetcher, limit, .. } = &self.source;
+        let decode = |chunks| reader::read(fetcher, &self.samples, part, chunks, *limit);
         match decode(chunks) {
             Err(error) if error.kind() == ErrorKind::Corrupt => self.fetch_again(part).and_then(decode),
             read => read,
@@ -299,15 +302,15 @@ impl RowGroupDecoder {
 
     /// Turns a fetched head into rows, in memory of their own: few of the rows that their pages hold.
     fn read_head(&self, FetchedHead { head, found }: FetchedHead) -> Result<Resident> {
-        let Source { fetcher, selected, collator, limit, .. } = &self.source;
+        let (Source { fetcher, collator, limit, .. }, samples) = (&self.source, &*self.samples);
         let chunks = match found {
             FetchOutcome::Rows(kept, _) => {
-                return Ok(Resident::kept_head(selected, head, &kept, Arc::new(self.clone())));
+                return Ok(Resident::kept_head(samples, head, &kept, Arc::new(self.clone())));
             }
-            FetchOutcome::Lost(error) => return Resident::lost_head(fetcher, selected, head, error),
+            FetchOutcome::Lost(error) => return Resident::lost_head(fetcher, samples, head, error),
             FetchOutcome::Bytes(chunks, _) => chunks,
         };
-        let decode = |chunks| reader::read_head(fetcher, selected, head, chunks, *limit);
+        let decode = |chunks| reader::read_head(fetcher, samples, head, chunks, *limit);
         let read = match decode(chunks) {
             Err(error) if error.kind() == ErrorKind::Corrupt => {
                 let fetcher = fetcher.clone();
@@ -317,25 +320,26 @@ impl RowGroupDecoder {
         };
         match read {
             Ok(rows) => {
-                let rows = Resident::head(selected, head, collator.prepared(rows, None)?);
+                let rows = Resident::head(samples, head, collator.prepared(rows, None)?);
                 rows.detach(&(0..head.rows).collect::<Vec<_>>())
             }
-            Err(error) if fetcher.may_lose(&error) => Resident::lost_head(fetcher, selected, head, error),
+            Err(error) if fetcher.may_lose(&error) => Resident::lost_head(fetcher, samples, head, error),
             Err(error) => Err(error),
         }
     }
 
     /// Turns the fetched bytes of a part into rows.
     fn read(&self, part: Part, found: FetchOutcome, permit: Permit, deal: Option<Deal>) -> Result<Read> {
-        let Source { fetcher, selected, collator, .. } = &self.source;
+        let Source { fetcher, collator, .. } = &self.source;
+        let samples = &*self.samples;
         let (chunks, writer) = match found {
             FetchOutcome::Rows(kept, writer) => {
-                let resident = Resident::kept(fetcher, selected, part, &kept, permit, Arc::new(self.clone()));
+                let resident = Resident::kept(fetcher, samples, part, &kept, permit, Arc::new(self.clone()));
                 let resident = resident.dealt(deal, false);
                 return Ok(Read { resident, keep: writer.map(|writer| (writer, kept.rows)) });
             }
             FetchOutcome::Lost(error) => {
-                return Ok(Resident::lost(fetcher, selected, part, error)?.dealt(deal, false).into());
+                return Ok(Resident::lost(fetcher, samples, part, error)?.dealt(deal, false).into());
             }
             FetchOutcome::Bytes(chunks, writer) => (chunks, writer),
         };
@@ -349,19 +353,19 @@ impl RowGroupDecoder {
         match (read, writer) {
             (Ok(rows), None) => {
                 // Samples of several rows share them, so that there is no order of rows.
-                let order = deal.as_deref().filter(|_| selected.are_rows());
+                let order = deal.as_deref().filter(|_| samples.are_rows());
                 let rows = collator.prepared(rows, order)?;
-                let resident = Resident::new(fetcher, selected, part, rows, permit);
+                let resident = Resident::new(fetcher, samples, part, rows, permit);
                 Ok(self.as_dealt(resident, deal).into())
             }
             (Ok(whole), Some((writer, _))) => {
                 let resident =
-                    Resident::new(fetcher, selected, part, reader::cut(selected, &whole, &part), permit);
+                    Resident::new(fetcher, samples, part, reader::cut(samples, &whole, &part), permit);
                 let resident = resident.dealt(deal, false);
                 Ok(Read { resident, keep: Some((writer, whole)) })
             }
             (Err(error), _) if fetcher.may_lose(&error) => {
-                Ok(Resident::lost(fetcher, selected, part, error)?.dealt(deal, false).into())
+                Ok(Resident::lost(fetcher, samples, part, error)?.dealt(deal, false).into())
             }
             (Err(error), _) => Err(error),
         }
@@ -370,7 +374,7 @@ impl RowGroupDecoder {
 
 impl Renew for RowGroupDecoder {
     fn renew(&self, part: Part) -> Result<(Resident, Option<Kept>)> {
-        let Source { fetcher, selected, .. } = &self.source;
+        let (fetcher, samples) = (&self.source.fetcher, &*self.samples);
         let Fetcher { store, catalog, projection, row_cache: Some(row_cache), .. } = fetcher else {
             return Err(Error::new(ErrorKind::Internal, "rows are kept without a cache"));
         };
@@ -384,7 +388,7 @@ impl Renew for RowGroupDecoder {
         };
         let whole = match whole {
             Err(error) if fetcher.may_lose(&error) => {
-                return Ok((Resident::lost(fetcher, selected, part, error)?, None));
+                return Ok((Resident::lost(fetcher, samples, part, error)?, None));
             }
             whole => whole?,
         };
@@ -392,7 +396,7 @@ impl Renew for RowGroupDecoder {
             Some(writer) => writer.exchange(&self.in_form(whole.clone())?),
             None => row_cache.found(store, catalog, projection, group),
         };
-        Ok((Resident::alone(selected, part, reader::cut(selected, &whole, &part)), kept))
+        Ok((Resident::alone(samples, part, reader::cut(samples, &whole, &part)), kept))
     }
 
     fn room(&self, part: Part) -> Option<Permit> {

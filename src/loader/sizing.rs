@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
+use crate::samples::SampleIndex;
 use crate::shard::{Mixing, OrderSpec, Split};
 
 pub(super) use crate::reader::budget::words;
@@ -57,6 +58,9 @@ const STRADDLED: u64 = 1;
 
 /// Bytes of a part's deal for each row.
 const DEALT: u64 = 4;
+
+/// Bytes of a sample that is drawn when its row group is decoded: its row, and how often that came before.
+const DRAWN: u64 = 8;
 
 /// Bytes that locate a row of a batch in the making: source and row, in the order of the batch and in the order of
 /// reading.
@@ -192,14 +196,14 @@ impl Sizing {
     pub(super) fn settle(
         self,
         fetcher: &Fetcher,
-        counts: &[u32],
+        samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
         are_lengths_known: bool,
     ) -> Result<Self> {
-        self.check(fetcher, counts, order, split)?;
+        self.check(fetcher, samples, order, split)?;
         let Needed { row_groups: needed, lists, .. } =
-            Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
+            Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
         let rest = self.row_groups.saturating_sub(lists).max(1);
         if are_lengths_known {
             return Ok(Sizing { row_groups: rest, lists, ..self });
@@ -212,19 +216,20 @@ impl Sizing {
     pub(super) fn check(
         &self,
         fetcher: &Fetcher,
-        counts: &[u32],
+        samples: &SampleIndex,
         order: &OrderSpec,
         split: Split,
     ) -> Result<()> {
         let room = self.row_groups + self.lists;
-        for group in (0..counts.len()).filter(|&group| counts[group] > 0) {
+        let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
+        for group in given() {
             let admitted = fetcher.admit(group, |bytes| self.total(bytes));
             admitted.map_err(|error| match self.asked.may_cut {
-                true => error.hint_also(&self.pieces_that_fit(fetcher, group, counts[group])),
+                true => error.hint_also(&self.pieces_that_fit(fetcher, group, samples.most()[group])),
                 false => error,
             })?;
         }
-        let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
+        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
         // One row group at a time always passes: its excess over the budget is bounded.
         let alone = order.pool() == 1 && needed.lanes == 1 && !order.is_exact();
         let fits = |needed: Needed| {
@@ -237,9 +242,9 @@ impl Sizing {
             && let Some(row_cache) = &fetcher.row_cache
             && row_cache.cache().is_mapped()
         {
-            let all: u64 = (0..counts.len()).filter(|&at| counts[at] > 0).map(|at| fetcher.held(at)).sum();
+            let all: u64 = given().map(|group| fetcher.held(group)).sum();
             if all <= row_cache.cache().max_bytes() {
-                return self.check_heads(fetcher, counts);
+                return self.check_heads(fetcher, samples.most());
             }
             let (most, all) = (words(row_cache.cache().max_bytes()), words(all));
             let cause =
@@ -261,7 +266,7 @@ impl Sizing {
             needed.lanes
         );
         let fits = |pool: u32| {
-            let needed = Needed::of(fetcher, counts, &order.with_pool(pool), split, self.asked.needs_deals);
+            let needed = Needed::of(fetcher, samples, &order.with_pool(pool), split, self.asked.needs_deals);
             (pool == 1 && needed.lanes == 1) || fits(needed)
         };
         let hint = match largest(order.pool(), fits) {
@@ -300,8 +305,14 @@ impl Sizing {
     }
 
     /// The least budget for an order: one that holds its window.
-    pub(super) fn least(&self, fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split) -> u64 {
-        let needed = Needed::of(fetcher, counts, order, split, self.asked.needs_deals);
+    pub(super) fn least(
+        &self,
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        order: &OrderSpec,
+        split: Split,
+    ) -> u64 {
+        let needed = Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
         self.total_from(0, needed.row_groups.saturating_add(needed.lists))
     }
 
@@ -363,28 +374,46 @@ struct Needed {
 /// A row group, as far as memory is concerned.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
+    /// The fewest and the most that it has in an epoch.
     rows: u64,
+    most: u64,
     held: u64,
     stored: u64,
 }
 
 impl Needed {
-    fn of(fetcher: &Fetcher, counts: &[u32], order: &OrderSpec, split: Split, needs_deals: bool) -> Self {
-        let selected = counts.iter().enumerate().filter(|(_, rows)| **rows > 0);
-        let weight = |rows: u32, cost: Cost| Weight {
-            rows: rows.into(),
+    fn of(
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        order: &OrderSpec,
+        split: Split,
+        needs_deals: bool,
+    ) -> Self {
+        let counts = samples.least().iter().zip(samples.most()).enumerate();
+        let weight = |rows: u32, most: u32, cost: Cost| Weight {
+            // One without any is not read.
+            rows: rows.max(1).into(),
+            most: most.into(),
             held: Budget::rounded(cost.held),
             stored: Budget::rounded(cost.stored),
         };
         let mut groups: Vec<Weight> = Vec::new();
-        for (group, &rows) in selected {
+        for (group, (&least, &most)) in counts.filter(|(_, (_, most))| **most > 0) {
             match fetcher.pieces.of_group(group) {
-                Some(pieces) => groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.cost))),
-                None => groups.push(weight(rows, fetcher.whole_cost(group))),
+                Some(pieces) => {
+                    groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.rows, piece.cost)));
+                }
+                None => groups.push(weight(least, most, fetcher.whole_cost(group))),
             }
         }
         let lanes = order.lanes_of_a_rank(&split);
-        Needed::for_groups(groups, order.mixing, u64::from(order.pool()), (split, lanes), needs_deals)
+        let pool = u64::from(order.pool());
+        let drawn = match samples.are_drawn() {
+            true => DRAWN.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED), split.rows)),
+            false => 0,
+        };
+        let needed = Needed::for_groups(groups, order.mixing, pool, (split, lanes), needs_deals);
+        Needed { lists: needed.lists.saturating_add(drawn), ..needed }
     }
 
     /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
@@ -466,8 +495,8 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
 
 /// The most rows of `parts` parts, of `rows` together.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
-    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.rows));
-    let all: u64 = groups.iter().take(parts as usize).map(|group| group.rows).sum();
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
+    let all: u64 = groups.iter().take(parts as usize).map(|group| group.most).sum();
     all.min(rows)
 }
 
@@ -480,7 +509,7 @@ mod tests {
 
     /// Row groups of 100 rows and 100 KiB each.
     fn groups(number: usize) -> Vec<Weight> {
-        vec![Weight { rows: 100, held: 100 * KIB, stored: 40 * KIB }; number]
+        vec![Weight { rows: 100, most: 100, held: 100 * KIB, stored: 40 * KIB }; number]
     }
 
     fn split(rows: u64, lanes: u32, world: u32) -> Split {
@@ -523,7 +552,7 @@ mod tests {
     #[test]
     fn the_largest_row_groups_are_taken_to_meet() {
         let mut uneven = groups(16);
-        uneven[7] = Weight { rows: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
+        uneven[7] = Weight { rows: 100, most: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
         let needed = need(uneven, Mixing::Window, 3, split(1_600, 2, 2));
         assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
     }

@@ -59,7 +59,7 @@ impl Loader {
             share.as_ref().is_none_or(|share| share.contains(&group))
                 && inner.fetcher.pieces.of_group(group).is_none()
         };
-        let counts = inner.selected.counts.iter().enumerate();
+        let counts = inner.selected.most().iter().enumerate();
         let counts: Arc<[u32]> = counts.map(|(group, &rows)| if is_kept(group) { rows } else { 0 }).collect();
         let total = counts.iter().filter(|rows| **rows > 0).count() as u64;
         let spec = OrderSpec::new(&Shuffle::stored(), &counts, 1, 1);
@@ -75,7 +75,9 @@ impl Loader {
         let mut source = inner.source(true)?;
         // No samples are made.
         source.fetcher.heads = Arc::default();
-        let prefetch = Prefetch::start(&source, None, Box::new(scout), || {}, watch.clone());
+        // Only the row groups matter, of whichever epoch.
+        let samples = inner.selected.of_epoch(0);
+        let prefetch = Prefetch::start(&source, samples, None, Box::new(scout), || {}, watch.clone());
         let _ended_with_this = prefetch.control.cancel_on_drop();
         prefetch.control.fetch_all();
         let mut passed = 0;
@@ -97,7 +99,7 @@ impl Loader {
     fn share(&self) -> HashSet<usize> {
         let (epoch, _) = self.inner.progress.get();
         let spec = self.order();
-        let order = EpochOrder::new(&self.inner.selected.counts, &spec, epoch);
+        let order = EpochOrder::new(&self.inner.selected.of_epoch(epoch).counts, &spec, epoch);
         let entering = Walk::scout(&order, self.split(&spec), 0).flat_map(|step| step.entering);
         entering.map(|part| part.group as usize).collect()
     }

@@ -8,7 +8,7 @@ use super::row_cache::Kept;
 use super::{Renew, Resident, ResidentSamples, RowNumbers, limit_for, nulls, rows};
 use crate::arrow::array::RecordBatch;
 use crate::error::{Error, Result};
-use crate::samples::{Head, SampleIndex, SampleRows};
+use crate::samples::{EpochSamples, Head, SampleRows};
 use crate::shard::Part;
 
 /// The rows of other row groups that samples run on into.
@@ -22,14 +22,19 @@ pub(super) struct Beyond {
 
 impl Resident {
     /// The rows of a head. A sample of several rows is of the row group in which it begins, so that it has none of its own.
-    pub(crate) fn head(samples: &SampleIndex, head: Head, rows: RecordBatch) -> Self {
+    pub(crate) fn head(samples: &EpochSamples, head: Head, rows: RecordBatch) -> Self {
         let part = Part { group: head.group, start: 0, rows: head.rows };
         let numbers = RowNumbers::Part(samples.rows_of_head(head));
         Resident { numbers, samples: None, ..Resident::alone(samples, part, rows) }
     }
 
     /// The rows that were kept of a head's row group, in their mapped file.
-    pub(crate) fn kept_head(samples: &SampleIndex, head: Head, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
+    pub(crate) fn kept_head(
+        samples: &EpochSamples,
+        head: Head,
+        kept: &Kept,
+        renewer: Arc<dyn Renew>,
+    ) -> Self {
         Resident::head(samples, head, kept.rows.clone()).exchanged(kept, renewer)
     }
 
@@ -37,7 +42,7 @@ impl Resident {
     /// keep what they take.
     pub(crate) fn with_heads(
         self,
-        samples: &SampleIndex,
+        samples: &EpochSamples,
         heads: Vec<Resident>,
         mut permit: Option<Permit>,
     ) -> Self {
@@ -57,7 +62,7 @@ impl Resident {
     /// A placeholder for a head that cannot be read.
     pub(crate) fn lost_head(
         fetcher: &Fetcher,
-        samples: &SampleIndex,
+        samples: &EpochSamples,
         head: Head,
         error: Error,
     ) -> Result<Self> {
@@ -123,7 +128,7 @@ impl Resident {
 /// The rows of a head, as [`read`](super::read) decodes those of a part.
 pub(crate) fn read_head(
     fetcher: &Fetcher,
-    samples: &SampleIndex,
+    samples: &EpochSamples,
     head: Head,
     chunks: Chunks,
     limit: u64,
@@ -141,7 +146,7 @@ mod tests {
     use crate::arrow::array::{AsArray, Int64Array};
     use crate::arrow::datatypes::{DataType, Field, Int64Type, Schema};
     use crate::row_set::RowSet;
-    use crate::samples::{Across, SequenceStarts, Stretches, Window, Windows};
+    use crate::samples::{Across, SampleIndex, SequenceStarts, Stretches, Window, Windows};
 
     /// These rows of a data set, each with its number in it.
     fn numbered(rows: std::ops::Range<i64>) -> RecordBatch {
@@ -156,7 +161,8 @@ mod tests {
         let window = Window::rows(4).across(Across::File);
         let mut starts = SequenceStarts::new(&window);
         sets.iter().for_each(|rows| starts.push(rows, &Stretches::new(rows.count() as usize), None));
-        let samples = SampleIndex::of_kind(Arc::new(Windows::new(&window, starts.finish())), sets);
+        let samples =
+            SampleIndex::of_kind(Arc::new(Windows::new(&window, starts.finish())), sets).of_epoch(0);
         let part = Part { group: 0, start: 1, rows: 4 };
         let heads: Vec<Head> = samples.heads(0).collect();
         let rows = [5..6, 6..8];

@@ -20,7 +20,7 @@ pub(crate) struct Heads {
 impl Heads {
     /// Of each row group the selected rows of it that are a head, of any row group.
     pub(crate) fn wanted(samples: &SampleIndex) -> Vec<RowSet> {
-        let groups = samples.counts.len();
+        let groups = samples.most().len();
         let mut most = vec![0; groups];
         for head in (0..groups).flat_map(|group| samples.heads(group)) {
             let rows = &mut most[head.group as usize];
@@ -53,7 +53,7 @@ impl Heads {
             Ok((head, cost))
         };
         let mut of = HashMap::new();
-        for group in 0..samples.counts.len() {
+        for group in 0..samples.most().len() {
             let heads = samples.heads(group).map(cost).collect::<Result<Box<[_]>>>()?;
             if !heads.is_empty() {
                 of.insert(group as u32, heads);

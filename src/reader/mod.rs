@@ -34,7 +34,7 @@ use crate::arrow::datatypes::{DataType, Fields, Schema};
 use crate::batch::{exchange_views, is_narrow};
 use crate::cache::Entry;
 use crate::error::{Error, ErrorKind, OrFail, Result};
-use crate::samples::{PartRows, PartSamples, SampleIndex, SampleRows};
+use crate::samples::{EpochSamples, PartRows, PartSamples, SampleRows};
 use crate::shard::Part;
 
 pub(crate) use beyond::read_head;
@@ -128,7 +128,7 @@ enum ResidentSamples {
 /// that passes alone.
 pub(crate) fn read(
     fetcher: &Fetcher,
-    samples: &SampleIndex,
+    samples: &EpochSamples,
     part: &Part,
     chunks: Chunks,
     limit: u64,
@@ -144,7 +144,7 @@ pub(crate) fn read(
 /// The same for several parts, whose rows follow each other. Where one of them cannot be decoded, this does not say which.
 pub(crate) fn read_together(
     fetcher: &Fetcher,
-    samples: &SampleIndex,
+    samples: &EpochSamples,
     parts: Vec<(Part, Chunks)>,
     limit: u64,
 ) -> Result<RecordBatch> {
@@ -168,7 +168,7 @@ impl Resident {
     /// The rows that a part was decoded to.
     pub(crate) fn new(
         fetcher: &Fetcher,
-        samples: &SampleIndex,
+        samples: &EpochSamples,
         part: Part,
         rows: RecordBatch,
         permit: Permit,
@@ -184,12 +184,12 @@ impl Resident {
     }
 
     /// The same without a permit.
-    pub(crate) fn alone(samples: &SampleIndex, part: Part, rows: RecordBatch) -> Self {
+    pub(crate) fn alone(samples: &EpochSamples, part: Part, rows: RecordBatch) -> Self {
         Resident::among(samples, part, (Rows::new(rows, None), 0))
     }
 
     /// The same where the rows of the part are among others, from one on.
-    fn among(samples: &SampleIndex, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
+    fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
         let (rows, numbers) = (Mutex::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
             part,
@@ -211,7 +211,7 @@ impl Resident {
     /// Each gives back its own memory of the budget, although all keep the rows: few, or they would not be together.
     pub(crate) fn together(
         fetcher: &Fetcher,
-        samples: &SampleIndex,
+        samples: &EpochSamples,
         parts: Vec<(Part, Permit)>,
         rows: RecordBatch,
     ) -> Vec<Self> {
@@ -228,7 +228,7 @@ impl Resident {
     /// The rows that were kept of a part's row group; `renewer` gets them again if they are mapped and changed.
     pub(crate) fn kept(
         fetcher: &Fetcher,
-        samples: &SampleIndex,
+        samples: &EpochSamples,
         part: Part,
         kept: &Kept,
         permit: Permit,
@@ -274,6 +274,7 @@ impl Resident {
                 let taken = &taken[place as usize];
                 rows.rows.extend_from_slice(&taken.rows);
                 rows.lengths.extend_from_slice(&taken.lengths);
+                rows.repeats.extend_from_slice(&taken.repeats);
                 rows.skipped = taken.skipped;
             }
         }
@@ -364,7 +365,7 @@ impl Resident {
     }
 
     /// A placeholder for a part that cannot be read.
-    pub(crate) fn lost(fetcher: &Fetcher, samples: &SampleIndex, part: Part, error: Error) -> Result<Self> {
+    pub(crate) fn lost(fetcher: &Fetcher, samples: &EpochSamples, part: Part, error: Error) -> Result<Self> {
         let rows = nulls(fetcher, samples.decoded(&part).rows)?;
         Ok(Resident { lost: Some(error), ..Resident::alone(samples, part, rows) })
     }
@@ -418,7 +419,7 @@ fn nulls(fetcher: &Fetcher, rows: u32) -> Result<RecordBatch> {
 }
 
 /// What a part is decoded to, from all selected rows of its row group.
-pub(crate) fn cut(samples: &SampleIndex, rows: &RecordBatch, part: &Part) -> RecordBatch {
+pub(crate) fn cut(samples: &EpochSamples, rows: &RecordBatch, part: &Part) -> RecordBatch {
     let Part { start, rows: count, .. } = samples.decoded(part);
     rows.slice(start as usize, count as usize)
 }
@@ -439,10 +440,11 @@ mod tests {
 
     use super::*;
     use crate::row_set::RowSet;
+    use crate::samples::SampleIndex;
 
     #[test]
     fn rows_that_are_detached_keep_their_place_in_the_row_group() {
-        let samples = SampleIndex::of_rows(vec![RowSet::all(10)]);
+        let samples = SampleIndex::of_rows(vec![RowSet::all(10)]).of_epoch(0);
         let part = Part { group: 0, start: 3, rows: 5 };
         let schema = Arc::new(Schema::new(vec![Field::new("place", DataType::Int64, false)]));
         let places: ArrayRef = Arc::new(Int64Array::from_iter_values(3..8));

@@ -8,6 +8,7 @@
 mod lengths;
 mod pages;
 mod pieces;
+mod values;
 mod walk;
 mod windows;
 
@@ -34,6 +35,7 @@ use crate::source::{FOOTERS_AT_ONCE, Footers, KeptRows};
 pub(crate) use lengths::lengths;
 pub(crate) use pages::{head_pages, pages};
 pub(crate) use pieces::{pieces, pieces_at};
+pub(crate) use values::values;
 pub(crate) use windows::windows;
 
 /// Bytes of local columns for which a scan is dear enough that its result is kept.
@@ -125,6 +127,13 @@ pub(crate) async fn matching(
         waiting(keep).await;
     }
     Ok(selected)
+}
+
+/// Whether it costs enough to read the `selected` rows that the result is kept.
+fn is_dear(fetcher: &Fetcher, selected: &[RowSet]) -> bool {
+    let read = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
+    let cost: u64 = read.map(|(group, _)| fetcher.stored(group)).sum();
+    cost >= if fetcher.store.is_local() { DEAR_LOCAL } else { 1 }
 }
 
 /// Runs work that waits for the local disk, and may come to nothing.

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
-use crate::shard::{EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
+use crate::shard::{EpochOrder, OrderSpec, Part, Shard, Shuffle, Split, Walk};
 
 /// Windows of `length` rows, each beginning `step` rows after the one before, in sequences of so many row groups.
 fn windows_across(sets: &[RowSet], length: u32, step: u32, sequence: usize) -> SampleIndex {
@@ -50,8 +50,9 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
 
 /// The stored rows of every sample that the ranks of an epoch receive, by row group, in the order of delivery.
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
-    let spec = OrderSpec::new(&Shuffle::seeded(5), &index.counts, world, 64);
-    let order = EpochOrder::new(&index.counts, &spec, epoch);
+    let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
+    let of_epoch = index.of_epoch(epoch);
+    let order = EpochOrder::new(&of_epoch.counts, &spec, epoch);
     let mut samples = Vec::new();
     for rank in 0..world {
         let shard = Shard::new(rank, world).unwrap();
@@ -70,16 +71,16 @@ fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) 
                     let rows = decoded(rows, groups[group as usize].len() as u32);
                     rows.into_iter().map(|row| (group, row)).collect()
                 };
-                let mut rows = of_group(&index.rows_of(part), part.group);
-                for head in index.heads(part.group as usize) {
-                    rows.extend(of_group(&index.rows_of_head(head), head.group));
+                let mut rows = of_group(&of_epoch.rows_of(part), part.group);
+                for head in of_epoch.heads(part.group as usize) {
+                    rows.extend(of_group(&of_epoch.rows_of_head(head), head.group));
                 }
                 for (at, (group, row)) in rows.iter().enumerate() {
-                    let place = index.place(part, at as u32);
+                    let place = of_epoch.place(part, at as u32);
                     assert_eq!(place, (*group as usize, *row), "decoding and numbering agree");
                 }
                 let mut of_sample = SampleRows::default();
-                match index.samples_of(part) {
+                match of_epoch.samples_of(part) {
                     Some(samples) => samples.rows(*sample, &mut of_sample),
                     None => of_sample.rows.push(*sample),
                 }
@@ -116,7 +117,7 @@ proptest! {
     ) {
         let step = step.min(length);
         let index = windows_across(&sets(&groups), length, step, sequence);
-        let total: u32 = index.counts.iter().sum();
+        let total = index.total() as u32;
         prop_assume!(total >= world);
         let mut samples = delivered(&index, &groups, world, epoch);
         prop_assert_eq!(samples.len(), total as usize);
@@ -128,7 +129,7 @@ proptest! {
     fn single_rows_are_windows_of_one(groups in row_groups(), epoch in 0u64..2) {
         let rows = SampleIndex::of_rows(sets(&groups));
         let windows = windows(&sets(&groups), 1, 1);
-        prop_assert_eq!(&rows.counts, &windows.counts);
+        prop_assert_eq!(rows.most(), windows.most());
         prop_assert_eq!(delivered(&rows, &groups, 1, epoch), delivered(&windows, &groups, 1, epoch));
     }
 }
@@ -138,18 +139,18 @@ proptest! {
 fn the_selected_rows_of_a_row_group_are_decoded_for_each_of_its_parts() {
     let selected = RowSet::from_runs(10, [1..4, 6..10]);
     let index = windows(&[selected], 3, 1);
-    assert_eq!((index.counts[0], index.row_counts()[0]), (5, 7));
+    assert_eq!((index.most()[0], index.row_counts()[0]), (5, 7));
     let part = Part { group: 0, start: 2, rows: 2 };
-    assert_eq!(decoded(&index.rows_of(&part), 10), [1, 2, 3, 6, 7, 8, 9]);
+    assert_eq!(decoded(&index.of_epoch(0).rows_of(&part), 10), [1, 2, 3, 6, 7, 8, 9]);
     let mut rows = SampleRows::default();
-    index.samples_of(&part).unwrap().rows(1, &mut rows);
+    index.of_epoch(0).samples_of(&part).unwrap().rows(1, &mut rows);
     assert_eq!(rows.rows, [3, 4, 5]);
 }
 
 #[test]
 fn a_window_may_have_rows_of_several_row_groups() {
     let index = windows_across(&[RowSet::all(3), RowSet::none(2), RowSet::all(2), RowSet::all(9)], 7, 7, 4);
-    assert_eq!(&*index.counts, [1, 0, 0, 1]);
+    assert_eq!(index.most(), [1, 0, 0, 1]);
     let heads: Vec<Head> = index.heads(0).collect();
     assert_eq!(heads, [Head { group: 2, rows: 2 }, Head { group: 3, rows: 2 }]);
     assert_eq!(index.heads(3).count(), 0);
@@ -159,5 +160,5 @@ fn a_window_may_have_rows_of_several_row_groups() {
 #[test]
 fn a_row_group_without_a_sample_counts_no_rows() {
     let index = windows(&[RowSet::all(2), RowSet::all(3)], 3, 1);
-    assert_eq!((&*index.counts, &*index.row_counts()), (&[0, 1][..], &[0, 3][..]));
+    assert_eq!((index.most(), &*index.row_counts()), (&[0, 1][..], &[0, 3][..]));
 }

@@ -158,9 +158,9 @@ impl Apportionment {
         self.step * self.down[source] + self.step / self.period * self.owed[source] + self.up[source]
     }
 
-    /// The step before which a source has at most `units`, and after which it has more; `None` where it gets none.
-    pub(super) fn last_within(&self, source: usize, units: u64) -> Option<u64> {
-        self.last_before(&[(source, units)], false)
+    /// How many sources there are.
+    pub(super) fn sources(&self) -> usize {
+        self.down.len()
     }
 
     /// The step before which sources have at most so many units each, and after which one of them has more, or, with `all`, each
@@ -299,7 +299,7 @@ mod tests {
             let mut sought = first.clone().at(to);
             for source in 0..weights.len() {
                 prop_assert_eq!(gone.so_far(source), sought.so_far(source));
-                if let Some(step) = first.last_within(source, limit) {
+                if let Some(step) = first.last_before(&[(source, limit)], false) {
                     let mut shares = first.clone().at(step);
                     prop_assert!(shares.so_far(source) <= limit);
                     shares.next();

@@ -10,7 +10,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::apportion::{Apportionment, Weights};
+use super::apportion::Weights;
+use super::random_shares::StepShares;
 use crate::error::{Error, Result};
 
 /// When an epoch over several sources ends.
@@ -40,6 +41,8 @@ pub(crate) struct CourseRule {
     pub(crate) drop_last: bool,
     /// The weights from a step of the run on; the first ones from step 0.
     pub(crate) schedule: Vec<(u64, Weights)>,
+    /// The seed by which shares are drawn, if they are by chance. All epochs draw the same ones, so they have as many steps.
+    pub(crate) random_shares: Option<u64>,
 }
 
 /// A step: of each source the rows before it, and its own.
@@ -62,7 +65,7 @@ struct Stage {
 #[derive(Clone, Debug)]
 enum Shares {
     /// Full steps.
-    Full(Apportionment),
+    Full(StepShares),
     /// One step of these rows.
     Short(Vec<u64>),
 }
@@ -150,9 +153,10 @@ impl Making<'_> {
         &mut self,
         weights: &Weights,
         change: Option<u64>,
-        most: impl Fn(&Self, &Apportionment) -> u64,
+        most: impl Fn(&Self, &StepShares) -> u64,
     ) -> End {
-        let shares = Apportionment::new(weights, self.rule.global_batch / self.rule.unit);
+        let units = self.rule.global_batch / self.rule.unit;
+        let shares = StepShares::new(weights, units, self.rule.random_shares, self.steps);
         let most = most(self, &shares);
         match change.map(|at| at - (self.begin + self.steps)) {
             Some(until) if until <= most => {
@@ -198,7 +202,7 @@ impl Making<'_> {
     }
 
     /// Steps for which no source needs more rows than it has.
-    fn within(&self, shares: &Apportionment) -> u64 {
+    fn within(&self, shares: &StepShares) -> u64 {
         let limits = (0..self.taken.len()).map(|source| (source, self.left(source) / self.rule.unit));
         shares.last_before(&limits.collect::<Vec<_>>(), false).unwrap_or(0)
     }
@@ -247,7 +251,7 @@ impl Making<'_> {
                 return Err(never_ends(*source, "at the end"));
             }
             // The step before the one with which the last of them ends.
-            let most = |this: &Self, shares: &Apportionment| {
+            let most = |this: &Self, shares: &StepShares| {
                 let limit = |&source: &usize| (source, this.left(source).div_ceil(this.rule.unit) - 1);
                 let limits: Vec<_> = awaited.iter().map(limit).collect();
                 // One that has no weight yet gets it with a change.

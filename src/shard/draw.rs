@@ -8,13 +8,15 @@
 /// The purpose of a stream of numbers, which keeps the streams of one seed independent.
 #[derive(Clone, Copy)]
 #[repr(u64)]
-pub(super) enum Purpose {
+pub(crate) enum Purpose {
     Groups = 1,
     Rows = 2,
     Phase = 3,
     Slot = 4,
     Exact = 5,
     Augment = 6,
+    Sample = 7,
+    Shares = 8,
 }
 
 /// The golden-ratio increment of SplitMix64.
@@ -32,14 +34,19 @@ pub fn row_key(seed: u64, epoch: u64, row: u64) -> u64 {
     Draws::keyed(seed, Purpose::Augment, &[epoch, row]).next()
 }
 
+/// The key of a row that comes again in its epoch, of its first one: for the `repeat`-th time after it.
+pub(crate) fn repeat_key(key: u64, repeat: u32) -> u64 {
+    if repeat == 0 { key } else { row_key(key, u64::MAX, repeat.into()) }
+}
+
 /// A stream of numbers.
-pub(super) struct Draws {
+pub(crate) struct Draws {
     state: u64,
 }
 
 impl Draws {
     /// The stream of `seed` for one purpose, narrowed by `parts` (an epoch, a lane, a slot).
-    pub(super) fn keyed(seed: u64, purpose: Purpose, parts: &[u64]) -> Self {
+    pub(crate) fn keyed(seed: u64, purpose: Purpose, parts: &[u64]) -> Self {
         let start = mix(seed.wrapping_add(GAMMA)) ^ mix(purpose as u64);
         let state = parts
             .iter()
@@ -47,17 +54,17 @@ impl Draws {
         Draws { state }
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.state = self.state.wrapping_add(GAMMA);
         mix(self.state)
     }
 
     /// Uniform in `0..n`; `n` below 2^32 keeps the bias under 2^-32.
-    pub(super) fn below(&mut self, n: u64) -> u64 {
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(n)) >> 64) as u64
     }
 
-    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         self.shuffle_places(items.len(), |i, j| items.swap(i, j));
     }
 

@@ -14,7 +14,7 @@
 //! * [`draw`] makes the random numbers, [`lane`] the order of one lane, [`slots`] go through it with a [`calendar`] and a
 //!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
-//! * [`apportion`] makes whole rows of weights, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
+//! * [`apportion`] makes whole rows of weights, [`random_shares`] those by chance, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
 //! * [`position`] says how far an epoch got, [`mixing`] how well an order mixes.
 
 mod apportion;
@@ -30,6 +30,7 @@ mod mix;
 mod mixing;
 mod order;
 mod position;
+mod random_shares;
 mod skips;
 mod slots;
 mod spec;
@@ -41,12 +42,14 @@ pub use course::Stop;
 pub(crate) use course::{CourseRule, Steps};
 pub use deal::Deals;
 pub use draw::row_key;
+pub(crate) use draw::{Draws, Purpose, repeat_key};
 pub use lane::{Part, Pick};
 pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};
 pub(crate) use position::LAST_EPOCH;
 pub use position::{OrderId, Position, SavedSplit};
+pub(crate) use random_shares::BLOCK as SHARES_BLOCK;
 pub(crate) use skips::SkippedRows;
 pub(crate) use spec::Mixing;
 pub use spec::{Shard, Shuffle};

@@ -75,29 +75,24 @@ impl KeptRows {
 
     /// A number of each of so many rows of each row group, if they are known.
     pub(crate) fn load_numbers(&self, counts: &[u32]) -> Option<Vec<Vec<u32>>> {
-        let bytes = self.read()?;
-        let mut rest = bytes.iter();
-        let mut number = || {
-            let (mut number, mut shift) = (0u64, 0);
-            loop {
-                let byte = *rest.next()?;
-                number |= u64::from(byte & 0x7F) << shift;
-                if byte & 0x80 == 0 {
-                    return u32::try_from(number).ok();
-                }
-                shift += 7;
-                if shift > 28 {
-                    return None;
-                }
-            }
-        };
-        let numbers: Option<Vec<Vec<u32>>> =
-            counts.iter().map(|count| (0..*count).map(|_| number()).collect()).collect();
-        numbers.filter(|_| rest.next().is_none())
+        numbers(&self.read()?, counts)
     }
 
     /// Keeps a number of each row of each row group.
     pub(crate) fn keep_numbers(&self, numbers: &[Vec<u32>]) {
+        self.keep_numbers_and_text(&[], numbers);
+    }
+
+    /// The same and a text, as [`keep_numbers_and_text`](Self::keep_numbers_and_text) keeps them.
+    pub(crate) fn load_numbers_and_text(&self, counts: &[u32]) -> Option<(Vec<u8>, Vec<Vec<u32>>)> {
+        let bytes = self.read()?;
+        let (rest, length) = bytes.split_last_chunk::<4>()?;
+        let start = rest.len().checked_sub(u32::from_le_bytes(*length) as usize)?;
+        Some((rest[start..].to_vec(), numbers(&rest[..start], counts)?))
+    }
+
+    /// Keeps a number of each row of each row group, and a text that is not empty.
+    pub(crate) fn keep_numbers_and_text(&self, text: &[u8], numbers: &[Vec<u32>]) {
         let mut bytes = Vec::new();
         for mut number in numbers.iter().flatten().copied() {
             while number >= 0x80 {
@@ -105,9 +100,13 @@ impl KeptRows {
                 number >>= 7;
             }
             bytes.push(number as u8);
-            if bytes.len() > MAX_BYTES {
+            if bytes.len() + text.len() > MAX_BYTES {
                 return;
             }
+        }
+        if !text.is_empty() {
+            bytes.extend_from_slice(text);
+            bytes.extend_from_slice(&(text.len() as u32).to_le_bytes());
         }
         self.write(&bytes);
     }
@@ -134,6 +133,28 @@ impl KeptRows {
     }
 }
 
+/// A number of each of so many rows of each row group, if the bytes hold these and nothing else.
+fn numbers(bytes: &[u8], counts: &[u32]) -> Option<Vec<Vec<u32>>> {
+    let mut rest = bytes.iter();
+    let mut number = || {
+        let (mut number, mut shift) = (0u64, 0);
+        loop {
+            let byte = *rest.next()?;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte & 0x80 == 0 {
+                return u32::try_from(number).ok();
+            }
+            shift += 7;
+            if shift > 28 {
+                return None;
+            }
+        }
+    };
+    let numbers: Option<Vec<Vec<u32>>> =
+        counts.iter().map(|count| (0..*count).map(|_| number()).collect()).collect();
+    numbers.filter(|_| rest.next().is_none())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,6 +167,9 @@ mod tests {
         kept.keep_numbers(&numbers);
         assert_eq!(kept.load_numbers(&[5, 0, 1]).unwrap(), numbers);
         assert!(kept.load_numbers(&[5, 0, 2]).is_none() && kept.load_numbers(&[5, 0, 0]).is_none());
+        kept.keep_numbers_and_text(b"abc", &numbers);
+        assert_eq!(kept.load_numbers_and_text(&[5, 0, 1]).unwrap(), (b"abc".to_vec(), numbers.to_vec()));
+        assert!(kept.load_numbers_and_text(&[5, 0, 2]).is_none());
         assert!(KeptRows { key: 8, ..kept }.load_numbers(&[5, 0, 1]).is_none(), "of something else");
     }
 }

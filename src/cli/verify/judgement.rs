@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
+use super::feed::{Feed, RowName};
 use super::lives::{Life, Run};
 use super::rank::{self, Row};
 use crate::cli::console::Console;
@@ -51,7 +52,7 @@ pub(super) struct Contents {
 }
 
 /// By row, how often it came and how often that was planned.
-type Counts = HashMap<i64, (u32, u32)>;
+type Counts = HashMap<RowName, (u32, u32)>;
 
 impl Rows {
     pub(super) fn are_planned(&self) -> bool {
@@ -83,10 +84,10 @@ impl Judgement {
             for step in &life.steps {
                 for row in step.ranks.iter().flatten() {
                     if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
-                        of_epoch.entry(row.id).or_default().0 += 1;
+                        of_epoch.entry(row.name).or_default().0 += 1;
                     }
                     contents.compared += 1;
-                    contents.differing += u64::from(stored.get(&row.id) != Some(&row.hash));
+                    contents.differing += u64::from(stored.get(&row.name) != Some(&row.hash));
                 }
             }
             order.follow(run, life, &mut counts)?;
@@ -107,29 +108,27 @@ impl Order {
     /// Holds what came in a life against the plan, and counts in `counts` what was planned for its steps.
     fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let spec = LoaderSpec { threads: Some(1), cache: None, ..run.of_rank(0, life.world)? };
-        let loader = run.dataset.loader().spec(spec).build()?;
-        life.from.as_ref().map_or(Ok(()), |position| loader.restore(position))?;
-        let plan = loader.rewind();
+        let feed = Feed::build(&run.datasets, &spec, &run.weights)?;
+        life.from.as_ref().map_or(Ok(()), |position| feed.restore(position))?;
         let (mut planned, mut epoch, mut number) = (Vec::new(), None, 0);
         for step in &life.steps {
             if epoch != Some(step.epoch) {
                 epoch = Some(step.epoch);
-                let ranks = (0..life.world).map(|rank| plan.batches(step.epoch, rank));
-                planned = ranks.collect::<Result<Vec<_>>>()?;
                 number = match &life.from {
-                    Some(from) if from.epoch == step.epoch => {
-                        from.row / run.spec.global_batch_size.unwrap_or(1)
+                    Some(from) if from.epoch() == step.epoch => {
+                        feed.step_of(from, run.spec.global_batch_size.unwrap_or(1))?
                     }
                     _ => 0,
                 };
+                let ranks = (0..life.world).map(|rank| feed.planned(step.epoch, number, rank));
+                planned = ranks.collect::<Result<Vec<_>>>()?;
             }
             for (rank, (came, planned)) in step.ranks.iter().zip(&mut planned).enumerate() {
-                let planned: Vec<i64> =
-                    planned.next().unwrap_or_default().iter().map(|row| row.id.get()).collect();
+                let planned: Vec<RowName> = planned.next().unwrap_or_default();
                 if let Some(of_epoch) = counts.get_mut(step.epoch as usize) {
-                    planned.iter().for_each(|id| of_epoch.entry(*id).or_default().1 += 1);
+                    planned.iter().for_each(|name| of_epoch.entry(*name).or_default().1 += 1);
                 }
-                if !came.iter().map(|row| &row.id).eq(&planned) {
+                if !came.iter().map(|row| &row.name).eq(&planned) {
                     self.differing_batches += 1;
                     self.first_difference.get_or_insert_with(|| {
                         let (epoch, what) = (step.epoch, first_difference(run, came, &planned));
@@ -144,25 +143,25 @@ impl Order {
 }
 
 /// The first row of a batch that is not the planned one, in words.
-fn first_difference(run: &Run, came: &[Row], planned: &[i64]) -> String {
-    let place = |id: i64| match run.dataset.row(RowId::new(id)) {
-        Some(place) => place.to_string(),
-        None => format!("a row that is not stored, {id}"),
+fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
+    let place = |(source, id): RowName| {
+        let place = run.datasets.get(source as usize).and_then(|dataset| dataset.row(RowId::new(id)));
+        place.map_or_else(|| format!("a row that is not stored, {id}"), |place| place.to_string())
     };
-    let differs = |at: &usize| came.get(*at).map(|row| row.id) != planned.get(*at).copied();
+    let differs = |at: &usize| came.get(*at).map(|row| row.name) != planned.get(*at).copied();
     let Some(at) = (0..came.len().max(planned.len())).find(differs) else { return String::new() };
     match (came.get(at), planned.get(at)) {
-        (Some(row), Some(id)) => {
-            format!("row {at} of the batch is {}, planned was {}", place(row.id), place(*id))
+        (Some(row), Some(name)) => {
+            format!("row {at} of the batch is {}, planned was {}", place(row.name), place(*name))
         }
-        (Some(row), None) => format!("{} came, for which no row was planned", place(row.id)),
-        (None, Some(id)) => format!("{} did not come", place(*id)),
+        (Some(row), None) => format!("{} came, for which no row was planned", place(row.name)),
+        (None, Some(name)) => format!("{} did not come", place(*name)),
         (None, None) => String::new(),
     }
 }
 
 /// All rows of the run as they are stored: their numbers, and hashes of their values.
-fn stored(run: &Run, console: &Console) -> Result<HashMap<i64, u64>> {
+fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
     let LoaderSpec { columns, memory, .. } = run.spec.clone();
     let spec = LoaderSpec {
         columns,
@@ -173,12 +172,17 @@ fn stored(run: &Run, console: &Console) -> Result<HashMap<i64, u64>> {
         epochs: Some(1),
         ..LoaderSpec::default()
     };
-    let loader = run.dataset.loader().spec(spec).build()?;
-    let mut progress = console.progress("reading as stored", "steps", loader.len());
     let mut stored = HashMap::new();
-    for batch in loader.epoch(0) {
-        stored.extend(rank::rows(&batch?)?.into_iter().map(|row| (row.id, row.hash)));
-        progress.advance(1);
+    for (source, dataset) in (0..).zip(&run.datasets) {
+        let feed = Feed::build(std::slice::from_ref(dataset), &spec, &[])?;
+        let (columns, steps) = (feed.columns(), feed.steps()?);
+        let mut progress = console.progress("reading as stored", "steps", steps);
+        let Feed::Loader(loader) = feed else { continue };
+        for batch in loader.epoch(0) {
+            let rows = rank::rows(&batch?, &columns)?;
+            stored.extend(rows.into_iter().map(|row| ((source, row.name.1), row.hash)));
+            progress.advance(1);
+        }
     }
     Ok(stored)
 }

@@ -7,13 +7,14 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, bounded};
 
+use super::feed::{Feed, Saved};
 use super::rank::{Job, Report, Row};
 use crate::cli::HOST;
 use crate::cli::console::{Console, Progress};
 use crate::cli::location::Location;
 use crate::cli::random::Random;
 use crate::error::{Foreign, OrFail};
-use crate::{Dataset, Error, ErrorKind, LoaderSpec, Position, Result, Shard};
+use crate::{Dataset, Error, ErrorKind, LoaderSpec, Result, Shard};
 
 /// Steps between which and the last one a checkpoint was saved.
 const STEPS_LOST: u32 = 4;
@@ -21,7 +22,10 @@ const STEPS_LOST: u32 = 4;
 /// What is run.
 pub(super) struct Run {
     pub(super) location: Location,
-    pub(super) dataset: Dataset,
+    /// One, or the sources of a mix.
+    pub(super) datasets: Vec<Dataset>,
+    /// The weights of a mix; none where there is one data set.
+    pub(super) weights: Vec<f64>,
     /// The options of each rank, but for its shard.
     pub(super) spec: LoaderSpec,
     pub(super) epochs: u64,
@@ -31,7 +35,7 @@ pub(super) struct Run {
 pub(super) struct Life {
     pub(super) world: u32,
     /// Where it began; `None` at the beginning of the run.
-    pub(super) from: Option<Position>,
+    pub(super) from: Option<Saved>,
     pub(super) steps: Vec<Step>,
 }
 
@@ -41,7 +45,7 @@ pub(super) struct Step {
     /// By rank, in the order of delivery.
     pub(super) ranks: Vec<Vec<Row>>,
     /// The position after it that one of the ranks saved.
-    position: Position,
+    position: Saved,
 }
 
 impl Run {
@@ -58,8 +62,8 @@ impl Run {
         random: &mut Random,
         console: &Console,
     ) -> Result<Vec<Life>> {
-        let first = self.dataset.loader().spec(self.of_rank(0, world)?).plan(0)?;
-        let mut left = first.steps * self.epochs;
+        let first = Feed::build(&self.datasets, &self.of_rank(0, world)?, &self.weights)?.steps()?;
+        let mut left = first * self.epochs;
         let most_ranks = self.spec.global_batch_size.unwrap_or(1).min(u64::from(world) + 2) as u32;
         let mut progress = console.progress("running", "steps", left);
         let mut lives: Vec<Life> = Vec::new();
@@ -90,7 +94,7 @@ impl Run {
     fn live(
         &self,
         world: u32,
-        from: Option<Position>,
+        from: Option<Saved>,
         until: Option<usize>,
         random: &mut Random,
         progress: &mut Progress,
@@ -121,10 +125,11 @@ impl Run {
         Ok(Life { world, from, steps })
     }
 
-    fn start(&self, rank: u32, world: u32, position: Option<Position>) -> Result<Rank> {
+    fn start(&self, rank: u32, world: u32, position: Option<Saved>) -> Result<Rank> {
         let (locations, storage_options) = self.location.words();
         let spec = self.of_rank(rank, world)?;
-        let job = Job { locations, storage_options, spec, position, epochs: self.epochs };
+        let weights = self.weights.clone();
+        let job = Job { locations, storage_options, spec, weights, position, epochs: self.epochs };
         let told = serde_json::to_vec(&job)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("a rank cannot be told: {error}")))?;
         let mut process = program()?

@@ -7,14 +7,15 @@ use arrow_row::{RowConverter, SortField};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::arrow::array::{AsArray, RecordBatch};
-use crate::arrow::datatypes::Int64Type;
+use super::feed::{Feed, RowName, Saved};
+use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use crate::arrow::datatypes::{DataType, Int64Type};
 use crate::cli::location::parse_options;
 use crate::error::{Foreign, OrFail};
-use crate::{Dataset, Error, ErrorKind, LoaderSpec, Position, Result, Wait};
+use crate::{Dataset, Error, ErrorKind, LoaderSpec, Result, Wait};
 
 /// The column that the loader adds.
-const ROW_ID: &str = "row_id";
+pub(super) const ROW_ID: &str = "row_id";
 
 /// As long as it takes: whoever started this rank ends it.
 const PATIENCE: Duration = Duration::from_hours(24);
@@ -25,14 +26,16 @@ pub(super) struct Job {
     pub(super) locations: Vec<String>,
     pub(super) storage_options: Vec<String>,
     pub(super) spec: LoaderSpec,
-    pub(super) position: Option<Position>,
+    /// Of a mix of the locations; none where they are one data set.
+    pub(super) weights: Vec<f64>,
+    pub(super) position: Option<Saved>,
     pub(super) epochs: u64,
 }
 
-/// A row that came: its number, and a hash of its values.
+/// A row that came: its name, and a hash of its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
-    pub(super) id: i64,
+    pub(super) name: RowName,
     pub(super) hash: u64,
 }
 
@@ -49,13 +52,21 @@ pub(crate) fn run() -> Result<()> {
     let told = io::read_to_string(io::stdin()).map_err(Foreign::into_error)?;
     let job: Job = serde_json::from_str(&told)
         .map_err(|_| Error::invalid("verify-rank is a part of verify").hint("run `forebay verify`"))?;
-    let dataset = Dataset::open_with_options(job.locations, &parse_options(&job.storage_options)?)?;
-    let loader = dataset.loader().spec(job.spec).build()?;
+    let options = parse_options(&job.storage_options)?;
+    let datasets = match job.weights.is_empty() {
+        true => vec![Dataset::open_with_options(job.locations, &options)?],
+        false => {
+            let open = |location| Dataset::open_with_options([location], &options);
+            job.locations.iter().map(open).collect::<Result<_>>()?
+        }
+    };
+    let loader = Feed::build(&datasets, &job.spec, &job.weights)?;
+    let columns = loader.columns();
     if let Some(position) = &job.position {
         loader.restore(position)?;
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    while loader.position().epoch < job.epochs {
+    while loader.position().epoch() < job.epochs {
         let mut epoch = loader.next_epoch();
         let number = epoch.number();
         loop {
@@ -64,7 +75,7 @@ pub(crate) fn run() -> Result<()> {
                     let step = step?;
                     loader.handed_over(&step.after);
                     let position = serde_json::to_string(&loader.position()).map_err(internal)?;
-                    let report = Report { epoch: number, rows: rows(&step.batch)?, position };
+                    let report = Report { epoch: number, rows: rows(&step.batch, &columns)?, position };
                     report.write(&mut out).and_then(|()| out.flush()).map_err(Foreign::into_error)?;
                 }
                 Wait::Pending => {}
@@ -79,16 +90,46 @@ fn internal(error: serde_json::Error) -> Error {
     Error::new(ErrorKind::Internal, format!("a position is not JSON: {error}"))
 }
 
-/// The rows of a batch that has row ids.
-pub(super) fn rows(batch: &RecordBatch) -> Result<Vec<Row>> {
-    let at = batch.schema().index_of(ROW_ID).or_fail()?;
-    let ids = batch.column(at).as_primitive::<Int64Type>();
-    let mut values = batch.columns().to_vec();
-    values.remove(at);
-    let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let bytes = RowConverter::new(fields).or_fail()?.convert_columns(&values).or_fail()?;
-    let rows = ids.values().iter().zip(&bytes).map(|(&id, bytes)| Row { id, hash: xxh3_64(bytes.as_ref()) });
-    Ok(rows.collect())
+/// The rows of a batch that has row ids: of each source its `columns` are hashed.
+pub(super) fn rows(batch: &RecordBatch, columns: &[Vec<String>]) -> Result<Vec<Row>> {
+    let column = |name: &str| batch.schema().index_of(name).map(|at| batch.column(at).clone()).or_fail();
+    let ids = column(ROW_ID)?;
+    // Of windows all columns have the rows of each.
+    let is_window = !matches!(ids.data_type(), DataType::Int64);
+    let each = |column: ArrayRef| if is_window { rows_of_windows(&column) } else { column };
+    let ids = each(ids);
+    let sources = match columns.len() {
+        1 => None,
+        // The mix adds it as the last one.
+        _ => batch.columns().last().map(|sources| sources.as_primitive::<Int64Type>().clone()),
+    };
+    let of = |row: usize| sources.as_ref().map_or(0, |sources| sources.value(row) as usize);
+    let mut rows: Vec<Row> = ids
+        .as_primitive::<Int64Type>()
+        .values()
+        .iter()
+        .enumerate()
+        .map(|(row, id)| Row { name: (of(row) as u32, *id), hash: 0 })
+        .collect();
+    for (source, names) in columns.iter().enumerate() {
+        let values = names.iter().map(|name| column(name).map(each)).collect::<Result<Vec<_>>>()?;
+        let fields = values.iter().map(|column| SortField::new(column.data_type().clone())).collect();
+        let bytes = RowConverter::new(fields).or_fail()?.convert_columns(&values).or_fail()?;
+        for (at, row) in rows.iter_mut().enumerate().filter(|(at, _)| of(*at) == source) {
+            // Rows of no columns are all alike.
+            row.hash = if names.is_empty() { 0 } else { xxh3_64(bytes.row(at).as_ref()) };
+        }
+    }
+    Ok(rows)
+}
+
+/// The rows of windows, one after the other.
+fn rows_of_windows(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::FixedSizeList(..) => column.as_fixed_size_list().values().clone(),
+        DataType::LargeList(_) => column.as_list::<i64>().values().clone(),
+        _ => column.clone(),
+    }
 }
 
 impl Report {
@@ -98,7 +139,9 @@ impl Report {
         }
         out.write_all(self.position.as_bytes())?;
         for row in &self.rows {
-            out.write_all(&row.id.to_le_bytes())?;
+            let (source, id) = row.name;
+            out.write_all(&u64::from(source).to_le_bytes())?;
+            out.write_all(&id.to_le_bytes())?;
             out.write_all(&row.hash.to_le_bytes())?;
         }
         Ok(())
@@ -117,8 +160,10 @@ impl Report {
             let mut bytes = [0; 8];
             from.read_exact(&mut bytes).map(|()| bytes)
         };
-        let rows =
-            (0..rows).map(|_| Ok(Row { id: i64::from_le_bytes(word()?), hash: u64::from_le_bytes(word()?) }));
+        let rows = (0..rows).map(|_| {
+            let name = (u64::from_le_bytes(word()?) as u32, i64::from_le_bytes(word()?));
+            Ok(Row { name, hash: u64::from_le_bytes(word()?) })
+        });
         let rows = rows.collect::<io::Result<_>>()?;
         Ok(Report { epoch, rows, position: String::from_utf8_lossy(&position).into_owned() })
     }
@@ -130,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_report_is_read_as_it_was_written() {
-        let rows = vec![Row { id: -5, hash: u64::MAX }, Row { id: i64::MAX, hash: 0 }];
+        let rows = vec![Row { name: (0, -5), hash: u64::MAX }, Row { name: (7, i64::MAX), hash: 0 }];
         let report = Report { epoch: 3, rows: rows.clone(), position: r#"{"epoch":3}"#.into() };
         let mut bytes = Vec::new();
         report.write(&mut bytes).unwrap();

@@ -66,7 +66,7 @@ impl LoaderBuilder {
         };
         numbers.check()?;
         if spec.shuffle.piece_rows.is_some() && !spec.samples.are_rows() {
-            return Err(Error::invalid("`piece_rows` was given, and samples are of several rows")
+            return Err(Error::invalid("`piece_rows` was given, and samples are of several rows, or drawn")
                 .hint("leave it out: the rows of a sample may be in two pieces"));
         }
         spec.shuffle.validate()

@@ -7,10 +7,10 @@ use crate::loader::deny::Deny;
 use crate::loader::rewind::Rewind;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
-use crate::shard::{Position, Shard};
+use crate::shard::{OrderId, Position, Shard};
 
 /// More than any window takes: a plan alone takes none of it.
-const ANY_MEMORY: u64 = 1 << 50;
+pub(in crate::loader) const ANY_MEMORY: u64 = 1 << 50;
 
 impl Dataset {
     /// The plan of the run that a position was saved in. `deny` is what was denied in that run.
@@ -34,7 +34,22 @@ impl Dataset {
             return Err(Error::new(ErrorKind::StateMismatch, cause)
                 .hint("resume with this release, and save again; or ask the loader itself"));
         };
-        let order = &position.order;
+        let spec = LoaderSpec {
+            deny,
+            shard: Shard::new(0, saved.world)?,
+            global_batch_size: Some(saved.global_batch_size),
+            drop_last: saved.drop_last,
+            memory: Some(ANY_MEMORY),
+            threads: Some(1),
+            ..self.spec_of(&position.order)?
+        };
+        let loader = LoaderBuilder::new(self.clone()).spec(spec).plan_only().build()?;
+        loader.restore(position)?;
+        Ok(loader.rewind())
+    }
+
+    /// The options of a loader that has an order, as far as that depends on them.
+    pub(in crate::loader) fn spec_of(&self, order: &OrderId) -> Result<LoaderSpec> {
         let refused: Vec<_> =
             self.catalog().refused().iter().map(|error| error.place().column.clone()).collect();
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
@@ -45,22 +60,13 @@ impl Dataset {
             order.samples.as_deref().map(serde_json::from_str).transpose().map_err(|error| {
                 Error::new(ErrorKind::StateMismatch, format!("the state has odd samples: {error}"))
             })?;
-        let spec = LoaderSpec {
+        Ok(LoaderSpec {
             columns: Some(Vec::from_iter(column)),
             samples: samples.unwrap_or_default(),
             filter: filter
                 .map_err(|error| Error::invalid(format!("the state has an odd filter: {error}")))?,
-            deny,
-            shard: Shard::new(0, saved.world)?,
             shuffle: order.shuffle()?,
-            global_batch_size: Some(saved.global_batch_size),
-            drop_last: saved.drop_last,
-            memory: Some(ANY_MEMORY),
-            threads: Some(1),
             ..LoaderSpec::default()
-        };
-        let loader = LoaderBuilder::new(self.clone()).spec(spec).plan_only().build()?;
-        loader.restore(position)?;
-        Ok(loader.rewind())
+        })
     }
 }

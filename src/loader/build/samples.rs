@@ -13,7 +13,12 @@ use crate::reader::Filter;
 use crate::reader::fetch::{Fetcher, KnownCosts};
 use crate::reader::select;
 use crate::row_set::RowSet;
-use crate::samples::{Buckets, Pack, Packs, SampleIndex, Samples, TooLong, Window, Windows};
+use crate::samples::{
+    Buckets, ColumnValues, Pack, Packs, Population, Sample, SampleIndex, Samples, TooLong, Window, Windows,
+};
+
+/// Classes that a warning names.
+const NAMED: usize = 5;
 
 /// Bytes that locate a row of a sample while its batch is made.
 const PLACE: u64 = 24;
@@ -67,7 +72,9 @@ impl LoaderBuilder {
 
     /// What the rows of a batch make, and its schema.
     pub(super) fn form(&self, projection: &Projection, schema: SchemaRef) -> Result<(SchemaRef, SampleForm)> {
-        if self.numbered && !matches!(self.spec.samples, Samples::Rows | Samples::Buckets(_)) {
+        if self.numbered
+            && !(self.spec.samples.are_single_rows() || matches!(self.spec.samples, Samples::Buckets(_)))
+        {
             return Err(Error::invalid(
                 "`transform_rows` and `collate` take rows, and the samples are others",
             )
@@ -91,7 +98,7 @@ impl LoaderBuilder {
                 fields.extend(schema.fields().iter().find(|field| field.name() == ROW_MASK).cloned());
                 Ok((Arc::new(Schema::new(fields)), SampleForm::Packs(shape)))
             }
-            Samples::Rows | Samples::Buckets(_) => Ok((schema, SampleForm::Rows)),
+            Samples::Rows | Samples::Buckets(_) | Samples::Weighted(_) => Ok((schema, SampleForm::Rows)),
         }
     }
 
@@ -104,7 +111,8 @@ impl LoaderBuilder {
         }
     }
 
-    /// The samples that the selected rows make, and the most rows of one, where that follows from lengths.
+    /// The samples that the selected rows make, the most rows of one, where that follows from lengths, and a warning about classes
+    /// that there are not.
     pub(super) fn sample_index(
         &self,
         io: &IoRuntime,
@@ -112,14 +120,15 @@ impl LoaderBuilder {
         selected: Vec<RowSet>,
         denied: Option<String>,
         limit: u64,
-    ) -> Result<(SampleIndex, Option<u64>)> {
+    ) -> Result<(SampleIndex, Option<u64>, Option<String>)> {
         let samples = &self.spec.samples;
         let catalog = fetcher.catalog.clone();
         let names: Vec<&str> = match samples {
-            Samples::Rows => return Ok((SampleIndex::of_rows(selected), None)),
+            Samples::Rows => return Ok((SampleIndex::of_rows(selected), None, None)),
             Samples::Windows(window) => window.deciding(),
             Samples::Packs(pack) => vec![self.spec.stored_name(pack.length_column())],
             Samples::Buckets(bucket) => vec![bucket.length_column()],
+            Samples::Weighted(sample) => vec![sample.column()],
         };
         let projection = Arc::new(catalog.project(&names)?);
         // All samples must be known, so no row group may be skipped; the columns are others than those to deliver.
@@ -127,7 +136,7 @@ impl LoaderBuilder {
         let deciding = Fetcher { projection, lenient: false, costs, pages: None, ..fetcher.clone() };
         let filter = self.spec.filter.as_ref().map(Filter::canonical);
         let rows = selected.clone();
-        // Lengths do not depend on what is made of them.
+        // Lengths and classes do not depend on what is made of them.
         let window = match samples {
             Samples::Windows(window) => Some(window),
             _ => None,
@@ -138,7 +147,14 @@ impl LoaderBuilder {
             let of_rows = window.clone();
             let starts =
                 io.wait_for(async move { select::windows(of_rows, rows, &deciding, &key, limit).await })??;
-            return Ok((SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected), None));
+            return Ok((SampleIndex::of_kind(Arc::new(Windows::new(window, starts)), selected), None, None));
+        }
+        if let Samples::Weighted(sample) = samples {
+            let (of_rows, key) = (sample.clone(), format!("{key} {}", sample.kept_as()));
+            let values =
+                io.wait_for(async move { select::values(of_rows, rows, &deciding, &key, limit).await })??;
+            let (index, warning) = self.drawn(sample, fetcher, selected, values)?;
+            return Ok((index, None, warning));
         }
         let lengths = io.wait_for(async move { select::lengths(rows, &deciding, &key, limit).await })??;
         if let Samples::Packs(pack) = samples {
@@ -157,12 +173,47 @@ impl LoaderBuilder {
                 packs.extend(pack.of_sequence(of_rows).map_err(|long| too_long(groups.start, long))?);
             }
             let packs = Packs(packs);
-            return Ok((SampleIndex::of_kind(Arc::new(packs), selected), None));
+            return Ok((SampleIndex::of_kind(Arc::new(packs), selected), None, None));
         }
-        let Samples::Buckets(bucket) = samples else { return Ok((SampleIndex::of_rows(selected), None)) };
+        let Samples::Buckets(bucket) = samples else {
+            return Ok((SampleIndex::of_rows(selected), None, None));
+        };
         let buckets = Buckets(lengths.iter().map(|lengths| bucket.of_group(lengths)).collect());
         let largest = buckets.largest() as u64;
-        Ok((SampleIndex::of_kind(Arc::new(buckets), selected), Some(largest)))
+        Ok((SampleIndex::of_kind(Arc::new(buckets), selected), Some(largest), None))
+    }
+
+    /// Rows drawn by the values of a column, and a warning about classes that no row has.
+    fn drawn(
+        &self,
+        sample: &Sample,
+        fetcher: &Fetcher,
+        selected: Vec<RowSet>,
+        values: ColumnValues,
+    ) -> Result<(SampleIndex, Option<String>)> {
+        if selected.iter().all(|rows| rows.count() == 0) {
+            // It is an error that says more of it.
+            return Ok((SampleIndex::of_rows(selected), None));
+        }
+        let made = Population::new(sample, values).map_err(|(row, error)| match row {
+            Some((group, row)) => {
+                let place = fetcher.catalog.place(&fetcher.catalog.groups[group]);
+                error.at(place.row(selected[group].select(row).into()).column(sample.column()))
+            }
+            None => error.at(of_column(sample.column())),
+        });
+        let (population, unused) = made?;
+        let warning = (!unused.is_empty()).then(|| {
+            let classes: Vec<String> = unused.iter().take(NAMED).map(ToString::to_string).collect();
+            let more = if unused.len() > NAMED { ", ..." } else { "" };
+            format!(
+                "{} of the classes with a weight are of no row that is selected: {}{more}",
+                unused.len(),
+                classes.join(", ")
+            )
+        });
+        let seed = sample.seed_beside(self.spec.shuffle.seed());
+        Ok((SampleIndex::drawn(population, seed, selected), warning))
     }
 }
 

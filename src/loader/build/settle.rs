@@ -155,7 +155,7 @@ impl LoaderBuilder {
         let beside = selected.bytes().saturating_add(fetcher.heads.bytes()).saturating_add(counted);
         let sizing = sizing.beside(beside);
         let batches = Batches { bytes: batch_bytes, grouping, uses_workspace, beside };
-        let rows: u64 = selected.counts.iter().map(|&rows| u64::from(rows)).sum();
+        let rows = selected.total();
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && selected.are_rows();
         let sizing = sizing.with_rows(&row_counts, &order, may_cut);
@@ -174,7 +174,7 @@ impl LoaderBuilder {
             drop_last: spec.drop_last,
         };
         let order = order.with_skipped(SkippedRows::of_steps(&spec.skip_steps, &split)?);
-        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, lengths.are_known)?;
+        let sizing = sizing.settle(&fetcher, &selected, &order, split, lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
         Ok(Settled {
             spec,
@@ -216,11 +216,11 @@ impl LoaderBuilder {
         let split = Split { lanes: order.lanes(), global_batch: spec.global_batch(), ..split };
         fetcher.row_cache = fetcher.row_cache.map(|row_cache| {
             let filter = spec.filter.as_ref().map(Filter::canonical);
-            let counts = selected.counts.clone();
+            let counts = selected.row_counts();
             let cache = row_cache.cache().clone();
             RowCache::new(cache, filter.as_deref(), settled.denied.as_deref(), counts, sizing.row_groups)
         });
-        let sizing = sizing.settle(&fetcher, &selected.counts, &order, split, settled.lengths.are_known)?;
+        let sizing = sizing.settle(&fetcher, &selected, &order, split, settled.lengths.are_known)?;
         fetcher.budget = Budget::new(sizing.row_groups);
         Ok(Settled { spec, fetcher, selected, order: order.alone(), split, sizing, batches, ..settled })
     }
@@ -247,7 +247,7 @@ impl LoaderBuilder {
             return Ok(order);
         }
         let largest = Budget::new(memory).largest();
-        let groups = (0..selected.counts.len()).filter(|&group| selected.counts[group] > 0);
+        let groups = (0..selected.most().len()).filter(|&group| selected.most()[group] > 0);
         let larger = groups.filter(|&group| fetcher.group_cost(group).total() > largest);
         let larger: Vec<_> = larger.map(|group| (group, selected.selected(group).clone())).collect();
         if larger.is_empty() {
@@ -268,7 +268,7 @@ impl LoaderBuilder {
         }
     }
 
-    /// The samples, the most rows of one where that follows from lengths, and a warning about numbers of rows that there are
+    /// The samples, the most rows of one where that follows from lengths, and a warning about rows or classes that there are
     /// not. Of row groups with few of the rows `fetcher` reads the pages that hold these from then on.
     fn select(
         &self,
@@ -310,13 +310,14 @@ impl LoaderBuilder {
         let warning = (unknown > 0).then(|| {
             format!("{unknown} of the rows that `deny` lists are not in this data set: a row id holds for one root folder")
         });
-        let (samples, largest) = self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
+        let (samples, largest, of_samples) =
+            self.sample_index(io, fetcher, selected, deny.digest(), limit)?;
         if samples.run_on() && !self.plan_only {
             let (of_heads, wanted) = (fetcher.clone(), Heads::wanted(&samples));
             let pages = io.wait_for(async move { select::head_pages(&of_heads, &wanted).await })??;
             fetcher.heads = Arc::new(Heads::new(&samples, &catalog, &fetcher.projection, pages)?);
         }
-        Ok((samples, largest, warning))
+        Ok((samples, largest, warning.or(of_samples)))
     }
 }
 
@@ -341,6 +342,6 @@ impl Settled {
         let order = self.order.clone().with_portion(portion);
         let world = u64::from(self.spec.shard.world());
         let split = Split { lanes: order.lanes(), global_batch: rows * world, ..self.split };
-        sizing.least(&self.fetcher, &self.selected.counts, &order, split)
+        sizing.least(&self.fetcher, &self.selected, &order, split)
     }
 }

@@ -11,7 +11,6 @@ use crate::column::{BadValue, Cell, Cells, FollowedRows};
 use crate::decode::RowKey;
 use crate::error::Result;
 use crate::reader::Rows;
-use crate::shard::row_key;
 
 impl Collation {
     /// The gathered values of a column, after they followed another one if they do, and the bad ones with their places.
@@ -48,16 +47,16 @@ impl FollowedRows for ViewedRows<'_> {
         row: usize,
         copy: &'a mut Vec<u8>,
     ) -> Result<Option<(Cell<'a>, RowKey)>> {
-        let BatchRows { collator, sources, epoch, .. } = &self.collation.request;
+        let request = &self.collation.request;
         let (source, place) = self.view.picks[row];
-        let resident = &sources[source as usize];
+        let resident = &request.sources[source as usize];
         if resident.lost.is_some() {
             return Ok(None);
         }
         let rows = self.collation.rows.of(source as usize);
         let cells = Cells::of(rows.batch.column(column).as_ref())?;
         let Some(bytes) = cells.get(resident.row_at(place) as usize) else { return Ok(None) };
-        let key = RowKey(row_key(collator.seed, *epoch, collator.ordinal(resident, place)));
+        let key = request.key(resident, place, row);
         Ok(Some((Cell::new(bytes, rows.is_mapped().then_some(copy)), key)))
     }
 

@@ -12,7 +12,9 @@ use crate::loader::machine::{default_memory, processors};
 use crate::loader::sizing::words;
 use crate::loader::spec::LoaderSpec;
 use crate::loader::threads::{self, IoRuntime};
-use crate::shard::{CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, Shard, Stop, Weights};
+use crate::shard::{
+    CourseRule, MixSplit, MixedEpoch, Origin, Portion, Run, SHARES_BLOCK, Shard, Stop, Weights,
+};
 
 /// The most sources: each has a pipe with threads of its own.
 const MOST: usize = 64;
@@ -60,10 +62,18 @@ impl MixBuilder {
         self
     }
 
-    /// Other weights from a step on, counted through all epochs: one for each source. They are part of the position. Default: the
-    /// weights of the sources throughout.
+    /// Other weights from a step on, counted through all epochs: one for each source. They are part of the position. Default:
+    /// the weights of the sources throughout.
     pub fn weights_from(mut self, step: u64, weights: impl IntoIterator<Item = f64>) -> Self {
         self.spec.schedule.push((step, weights.into_iter().collect()));
+        self
+    }
+
+    /// Draws the source of each row by chance, from this seed: with a probability that is its weight, so that a step has the
+    /// share of a source on average. The first 32 steps together have it exactly, and so have each 32 after them. All epochs
+    /// draw the same sources, in units of one row of each lane. Default: each step has the exact share of each source.
+    pub fn random_shares(mut self, seed: u64) -> Self {
+        self.spec.random_shares = Some(seed);
         self
     }
 
@@ -144,8 +154,8 @@ impl MixBuilder {
     /// Checks everything, plans the run, and starts the threads.
     ///
     /// # Errors
-    /// As [`LoaderBuilder::build`] for each source. An option of a source belongs to the mix; a weight can never work; columns of
-    /// one name have several types; an epoch has no step or no end; the windows do not fit the memory together.
+    /// As [`LoaderBuilder::build`] for each source. An option of a source belongs to the mix; a weight can never work;
+    /// columns of one name have several types; an epoch has no step or no end; the windows do not fit the memory together.
     pub fn build(self) -> Result<Mix> {
         let mut spec = self.spec.clone();
         self.check_numbers()?;
@@ -167,6 +177,7 @@ impl MixBuilder {
             repeat: spec.repeat,
             drop_last: spec.drop_last,
             schedule,
+            random_shares: spec.random_shares,
         };
         let run = Run { rule, origin: Origin::of_sources(sources) };
         let first = Arc::new(run.epoch(0)?);
@@ -253,7 +264,7 @@ fn check_source(number: usize, options: &LoaderSpec) -> Result<()> {
     let refused = [
         ("skip_steps", !options.skip_steps.is_empty()),
         ("row_mask", options.row_mask),
-        ("samples", !options.samples.are_rows()),
+        ("samples", !options.samples.are_single_rows()),
     ];
     if let Some((name, _)) = refused.into_iter().find(|(_, given)| *given) {
         return Err(Error::invalid(format!("source {number} has `{name}`, which a mix does not have"))
@@ -272,8 +283,10 @@ fn most_rows(rule: &CourseRule, split: MixSplit, source: usize) -> u64 {
     }
     let units = u128::from(rule.global_batch / rule.unit);
     let of = |weights: &Weights| {
-        let units = (u128::from(weights.part(source)) * units).div_ceil(u128::from(weights.sum()));
-        units as u64 * rule.unit
+        // By chance the units of a block of steps may meet in one.
+        let together = if rule.random_shares.is_some() { u128::from(SHARES_BLOCK) } else { 1 };
+        let part = u128::from(weights.part(source)) * units * together;
+        part.div_ceil(u128::from(weights.sum())).min(units) as u64 * rule.unit
     };
     let most = rule.schedule.iter().map(|(_, weights)| of(weights)).max().unwrap_or(0);
     (most.div_ceil(world) + 1).min(all).max(1)

@@ -6,10 +6,12 @@
 //! * [`position`](MixPosition) says how far an epoch got, `report` what it will read.
 
 mod build;
+mod caches;
 mod epoch;
 mod join;
 mod position;
 mod report;
+mod rewind;
 mod spec;
 
 use std::fmt;
@@ -24,11 +26,10 @@ use super::progress::{Progress, Receipt};
 use super::stats::{MemoryStats, SourceStats, Stats};
 use crate::arrow::datatypes::SchemaRef;
 use crate::catalog::RowPlace;
-use crate::error::{Error, ErrorKind, Place, Result};
+use crate::error::{Error, Place, Result};
 use crate::monitor::Monitor;
 use crate::shard::{
-    CourseRule, EpochOrder, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split,
-    Steps, Walk,
+    CourseRule, MixSplit, MixedEpoch, Origin, Portion, Position, Run, SavedSplit, Shard, Split, Steps,
 };
 pub use build::MixBuilder;
 pub use epoch::MixEpoch;
@@ -291,8 +292,12 @@ impl Mix {
                 let portion = Portion { epoch: plan.clone(), source, split };
                 let order = of.loader.order().with_portion(portion);
                 let start = mixed.before[source].saturating_sub(pass * plan.sizes[source]);
-                let rows =
-                    of.loader.rewind().of_step(&order, plan.passes[source] + pass, start, split.shard)?;
+                let rows = of.loader.rewind().of_portion(
+                    &order,
+                    plan.passes[source] + pass,
+                    start,
+                    split.shard.rank(),
+                )?;
                 places.extend(rows.into_iter().map(|row| (source, row)));
             }
         }
@@ -320,7 +325,7 @@ impl Mix {
             first_pass: passes[at],
             rows: rows[at],
         };
-        let CourseRule { stop, repeat, schedule, .. } = &run.rule;
+        let CourseRule { stop, repeat, schedule, random_shares, .. } = &run.rule;
         let parts = |(from, weights): &(u64, crate::shard::Weights)| {
             (*from, (0..weights.len()).map(|source| weights.part(source)).collect())
         };
@@ -340,6 +345,7 @@ impl Mix {
             stop: *stop,
             repeat: *repeat,
             schedule: schedule.iter().map(parts).collect(),
+            random_shares: *random_shares,
             origin: (run.origin != Origin::of_sources(sources)).then(|| run.origin.clone().into()),
             split: SavedSplit::from(global_batch),
         }
@@ -397,7 +403,7 @@ impl Mix {
             let of = &inner.sources[source].loader.inner;
             let order = order.clone().with_portion(Portion { epoch: plan.clone(), source, split });
             let split = inner.sources[source].loader.split(&order);
-            of.sizing.check(&of.fetcher, &of.selected.counts, &order, split)?;
+            of.sizing.check(&of.fetcher, &of.selected, &order, split)?;
         }
         for (source, order) in inner.sources.iter().zip(orders) {
             source.loader.inner.engine.restored();
@@ -424,16 +430,15 @@ impl Mix {
             memory.row_groups_peak += of.fetcher.budget.peak();
         }
         let unknown = loaders().flat_map(|of| &of.collator.codecs).map(|codec| codec.unknown_values()).sum();
-        let mut stats = loaders().map(|of| {
-            let cache = of.fetcher.row_cache.as_ref().map(|row_cache| row_cache.cache().stats());
-            (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic(), cache)
-        });
-        let Some((catalog, mut opened, mut traffic, mut cache)) = stats.next() else {
+        let cache = caches::together(loaders().filter_map(|of| Some(of.fetcher.row_cache.as_ref()?.cache())));
+        let mut stats =
+            loaders().map(|of| (Arc::as_ptr(&of.fetcher.catalog), of.opened, of.fetcher.store.traffic()));
+        let Some((catalog, mut opened, mut traffic)) = stats.next() else {
             return Stats::default();
         };
         // Sources over one data set share its connections.
         let mut counted = vec![catalog];
-        for (catalog, also_opened, more, other) in stats {
+        for (catalog, also_opened, more) in stats {
             if !counted.contains(&catalog) {
                 counted.push(catalog);
                 traffic = traffic.and(&more);
@@ -441,7 +446,6 @@ impl Mix {
                 opened.bytes += also_opened.bytes;
                 opened.working += also_opened.working;
             }
-            cache = cache.or(other);
         }
         let sources = inner.delivered.iter().map(|rows| SourceStats { rows: rows.load(Relaxed) }).collect();
         let all = Stats::read(&inner.monitor, opened, unknown, memory, traffic, cache);
@@ -491,29 +495,5 @@ impl fmt::Debug for Mix {
             .field("stop", &run.rule.stop)
             .field("split", &split)
             .finish_non_exhaustive()
-    }
-}
-
-/// The order of a source with nothing to mix, for its rows.
-impl super::rewind::Rewind {
-    /// The rows of a rank's batch in the step that begins at a row of an epoch.
-    fn of_step(
-        &self,
-        order: &crate::shard::OrderSpec,
-        epoch: u64,
-        row: u64,
-        shard: Shard,
-    ) -> Result<Vec<RowPlace>> {
-        let made = EpochOrder::new(&self.selected.counts, order, epoch);
-        let split = Split { shard, lanes: order.lanes(), ..self.split };
-        let Some(step) = Walk::new(&made, split, row).next() else {
-            return Err(Error::new(ErrorKind::Internal, "a step of a mix without rows"));
-        };
-        let rows_of: Vec<_> = step.parts.iter().map(|part| self.selected.rows_of(part)).collect();
-        let place = |&(part, row): &(u32, u32)| {
-            let part = part as usize;
-            self.catalog.row_place(step.parts[part].group as usize, rows_of[part].row_in_group(row).into())
-        };
-        Ok(step.picks.iter().map(place).collect())
     }
 }

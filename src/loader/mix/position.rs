@@ -41,6 +41,9 @@ pub struct MixPosition {
     pub repeat: bool,
     /// The weights, as parts, by the step from which they hold.
     pub schedule: Vec<(u64, Vec<u64>)>,
+    /// The seed by which the source of each row is drawn, if it is by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random_shares: Option<u64>,
     /// The step from which steps have been as they are, if that is not the first one.
     #[doc(hidden)]
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -113,6 +116,10 @@ impl MixPosition {
         }
         if self.repeat != here.repeat {
             return differs("repeat", &self.repeat, &here.repeat);
+        }
+        if self.random_shares != here.random_shares {
+            let name = |seed: Option<u64>| seed.map_or("none".to_owned(), |seed| seed.to_string());
+            return differs("random_shares", &name(self.random_shares), &name(here.random_shares));
         }
         let until = |position: &MixPosition| -> Vec<(u64, Vec<u64>)> {
             position.schedule.iter().filter(|(from, _)| *from < self.step).cloned().collect()

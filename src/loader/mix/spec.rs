@@ -23,6 +23,10 @@ use crate::sizes;
 pub struct MixSpec {
     /// Other weights from a step of the run on, one for each source. Default: those of the sources throughout.
     pub schedule: Vec<(u64, Vec<f64>)>,
+    /// The seed by which the source of each row is drawn, if it is by chance. Default: each step has its exact share of each
+    /// source.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub random_shares: Option<u64>,
     /// When an epoch ends. Default: with the first source that ends.
     pub stop: Stop,
     /// Whether a source that ends before the epoch begins again. Default: true.
@@ -53,6 +57,7 @@ impl Default for MixSpec {
     fn default() -> Self {
         MixSpec {
             schedule: Vec::new(),
+            random_shares: None,
             stop: Stop::default(),
             repeat: true,
             source: false,

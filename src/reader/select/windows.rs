@@ -7,7 +7,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 
 use super::super::compact;
 use super::super::fetch::Fetcher;
-use super::{DEAR_LOCAL, columns_of, waiting};
+use super::{columns_of, is_dear, waiting};
 use crate::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use crate::arrow::compute::take;
 use crate::error::{OrFail, Result};
@@ -45,9 +45,7 @@ pub(crate) async fn windows(
             return Ok(starts);
         }
     }
-    let cost = selected.iter().enumerate().filter(|(_, rows)| rows.count() > 0);
-    let cost = cost.map(|(group, _)| fetcher.stored(group)).sum::<u64>();
-    let is_dear = cost >= if store.is_local() { DEAR_LOCAL } else { 1 };
+    let is_dear = is_dear(fetcher, &selected);
     let found = starts(&window, &selected, fetcher, sequences, limit).await?;
     if let Some(keeper) = keeper.filter(|_| is_dear) {
         let found = found.clone();

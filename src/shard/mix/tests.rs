@@ -59,7 +59,7 @@ fn cases() -> impl Strategy<Value = Case> {
         (1u64..120, prop_oneof![2 => Just(0.0), 1 => 0.05..1.0f64, 20 => (1u32..9).prop_map(f64::from)]);
     let sources = prop::collection::vec(source, 1..5);
     let change = prop::option::of((1u64..12, prop::collection::vec((0u32..9).prop_map(f64::from), 4)));
-    let ends = (any::<bool>(), any::<bool>(), any::<bool>());
+    let ends = (any::<bool>(), any::<bool>(), any::<bool>(), prop::option::of(0u64..9));
     (sources, change, ends, 1u32..7, 1u32..7, 1u64..60).prop_map(
         |(sources, change, ends, lanes, world, batch)| {
             let (mut rows, mut weights): (Vec<u64>, Vec<f64>) = sources.into_iter().unzip();
@@ -73,11 +73,12 @@ fn cases() -> impl Strategy<Value = Case> {
                 schedule.push((step, Weights::new(&later).unwrap()));
             }
             let global_batch = batch.max(world.into());
-            let (last, repeat, drop_last) = ends;
+            let (last, repeat, drop_last, random_shares) = ends;
             let sources = rows.len();
             let unit = MixSplit { shard: Shard::default(), lanes, global_batch }.unit();
             let stop = if last { Stop::Last } else { Stop::First };
-            let rule = CourseRule { rows, global_batch, unit, stop, repeat, drop_last, schedule };
+            let rule =
+                CourseRule { rows, global_batch, unit, stop, repeat, drop_last, schedule, random_shares };
             Case { run: Run { rule, origin: Origin::of_sources(sources) }, lanes, world }
         },
     )

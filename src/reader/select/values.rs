@@ -1,0 +1,83 @@
+//! The classes or weights of rows, by the values of one column.
+
+use std::sync::Arc;
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use super::super::fetch::Fetcher;
+use super::{columns_of, is_dear, waiting};
+use crate::arrow::array::ArrayRef;
+use crate::error::{Error, ErrorKind, Result};
+use crate::row_set::RowSet;
+use crate::samples::{ColumnValues, Sample};
+use crate::source::KeptRows;
+
+/// What the one column that `fetcher` reads says of the `selected` rows of each row group: read once, for the result is kept
+/// under `key`, which names the column, what is kept of it and what selected the rows.
+pub(crate) async fn values(
+    sample: Sample,
+    selected: Vec<RowSet>,
+    fetcher: &Fetcher,
+    key: &str,
+    limit: u64,
+) -> Result<ColumnValues> {
+    let Fetcher { catalog, store, .. } = fetcher;
+    let keeper = {
+        let (store, catalog, key) = (store.clone(), catalog.clone(), key.to_owned());
+        waiting(move || KeptRows::of(&store, &catalog, &key)).await.map(Arc::new)
+    };
+    if let Some(kept) = keeper.clone() {
+        let counts: Vec<u32> = selected.iter().map(RowSet::count).collect();
+        let load = move || {
+            let (text, numbers) = kept.load_numbers_and_text(&counts)?;
+            Some(ColumnValues { classes: serde_json::from_slice(&text).ok()?, numbers })
+        };
+        if let Some(values) = waiting(load).await.filter(ColumnValues::is_whole) {
+            return Ok(values);
+        }
+    }
+    let is_dear = is_dear(fetcher, &selected);
+    let groups = of_each_group(selected, fetcher, limit, |column| sample.read(column));
+    let found = ColumnValues::of_groups(groups.await?);
+    if let Some(keeper) = keeper.filter(|_| is_dear) {
+        let kept = found.clone();
+        let keep = move || {
+            let text = serde_json::to_vec(&kept.classes).ok()?;
+            keeper.keep_numbers_and_text(&text, &kept.numbers);
+            Some(())
+        };
+        waiting(keep).await;
+    }
+    Ok(found)
+}
+
+/// Reads the one column of `fetcher` and makes something of the `selected` rows of each row group; the default of those that
+/// have none. An error names the row, if it is of one.
+pub(super) async fn of_each_group<T: Default>(
+    selected: Vec<RowSet>,
+    fetcher: &Fetcher,
+    limit: u64,
+    make: impl Fn(&ArrayRef) -> Result<T, (Option<usize>, Error)>,
+) -> Result<Vec<T>> {
+    let (catalog, make) = (&fetcher.catalog, &make);
+    stream::iter(selected.into_iter().enumerate())
+        .map(|(group, rows)| async move {
+            if rows.count() == 0 {
+                return Ok(T::default());
+            }
+            let (_permit, batch) = columns_of(fetcher, group, &rows, None, limit).await?;
+            let column = batch.columns().first();
+            let column = column.ok_or_else(|| Error::new(ErrorKind::Internal, "values of no column"))?;
+            make(column).map_err(|(row, error)| {
+                let place = catalog.place(&catalog.groups[group]);
+                let place = place.column(batch.schema_ref().field(0).name().as_str());
+                error.at(match row {
+                    Some(row) => place.row(rows.select(row as u32).into()),
+                    None => place,
+                })
+            })
+        })
+        .buffered(fetcher.store.row_groups_at_once())
+        .try_collect()
+        .await
+}

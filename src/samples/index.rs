@@ -1,0 +1,268 @@
+//! How many samples each row group gives in an epoch, and the stored rows of those of a part.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parquet::arrow::arrow_reader::RowSelection;
+
+use super::weighted::{EpochDraws, Population};
+use super::{Head, SampleKind, SampleRows};
+use crate::row_set::RowSet;
+use crate::shard::Part;
+
+/// The samples of a data set, by row group: what holds in every epoch.
+#[derive(Debug)]
+pub(crate) struct SampleIndex {
+    /// The selected rows of each row group.
+    rows: Arc<[RowSet]>,
+    /// The fewest and the most samples that a row group gives in an epoch.
+    least: Arc<[u32]>,
+    most: Arc<[u32]>,
+    /// Samples of an epoch.
+    total: u64,
+    /// Memory that the kind takes.
+    kind_bytes: u64,
+    epochs: Epochs,
+}
+
+/// The samples of each epoch.
+#[derive(Debug)]
+enum Epochs {
+    /// The same.
+    Same(Arc<EpochSamples>),
+    /// Drawn anew, by a seed; those that were asked for last are kept.
+    Drawn(Arc<Population>, u64, Mutex<Vec<(u64, Arc<EpochSamples>)>>),
+}
+
+/// Epochs that are kept: the one under way, the one that is prepared, and one that is asked about.
+const EPOCHS_KEPT: usize = 3;
+
+impl SampleIndex {
+    /// Each of the selected rows is a sample.
+    pub(crate) fn of_rows(rows: Vec<RowSet>) -> Self {
+        SampleIndex::same(None, rows, RowSet::count)
+    }
+
+    /// Samples of one kind over the selected rows of each row group.
+    pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
+        let mut groups = 0..;
+        let of_kind = kind.clone();
+        SampleIndex::same(Some(kind), rows, |_| groups.next().map_or(0, |group| of_kind.count(group)))
+    }
+
+    fn same(kind: Option<Arc<dyn SampleKind>>, rows: Vec<RowSet>, count: impl FnMut(&RowSet) -> u32) -> Self {
+        let counts: Arc<[u32]> = rows.iter().map(count).collect();
+        let rows: Arc<[RowSet]> = rows.into();
+        let total = counts.iter().map(|samples| u64::from(*samples)).sum();
+        let kind_bytes = kind.as_ref().map_or(0, |kind| kind.bytes());
+        let of_group = |(at, rows)| kind.as_ref().map_or(0, |kind| kind.beyond(at, rows));
+        let beyond: Box<[u32]> = rows.iter().enumerate().map(of_group).collect();
+        let beyond = if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() };
+        let epoch = EpochSamples { kind, counts: counts.clone(), rows: rows.clone(), beyond };
+        let epochs = Epochs::Same(Arc::new(epoch));
+        SampleIndex { rows, least: counts.clone(), most: counts, total, kind_bytes, epochs }
+    }
+
+    /// Rows that each epoch draws anew, by a seed.
+    pub(crate) fn drawn(population: Population, seed: u64, rows: Vec<RowSet>) -> Self {
+        let bounds = (0..rows.len()).map(|group| population.bounds(group));
+        // The most of each are below 2^32, or the population was refused.
+        let (least, most): (Vec<u32>, Vec<u32>) =
+            bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
+        let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
+        let epochs = Epochs::Drawn(Arc::new(population), seed, Mutex::default());
+        SampleIndex { rows: rows.into(), least: least.into(), most: most.into(), total, kind_bytes, epochs }
+    }
+
+    /// The samples of an epoch.
+    pub(crate) fn of_epoch(&self, epoch: u64) -> Arc<EpochSamples> {
+        let (population, seed, kept) = match &self.epochs {
+            Epochs::Same(samples) => return samples.clone(),
+            Epochs::Drawn(population, seed, kept) => (population, *seed, kept),
+        };
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.iter().position(|(number, _)| *number == epoch).map(|at| kept.remove(at).1);
+        let samples = known.unwrap_or_else(|| {
+            let draws = EpochDraws::new(population.clone(), seed, epoch);
+            let counts = draws.counts();
+            let rows = self.rows.clone();
+            Arc::new(EpochSamples { kind: Some(Arc::new(draws)), counts, rows, beyond: Box::default() })
+        });
+        kept.truncate(EPOCHS_KEPT - 1);
+        kept.insert(0, (epoch, samples.clone()));
+        samples
+    }
+
+    /// Samples of an epoch.
+    pub(crate) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The fewest samples that each row group gives in an epoch.
+    pub(crate) fn least(&self) -> &[u32] {
+        &self.least
+    }
+
+    /// The most samples that each row group gives in an epoch.
+    pub(crate) fn most(&self) -> &[u32] {
+        &self.most
+    }
+
+    /// The selected rows of a row group.
+    pub(crate) fn selected(&self, group: usize) -> &RowSet {
+        &self.rows[group]
+    }
+
+    /// Of each row group the number of selected rows, or 0 where it gives no sample.
+    pub(crate) fn row_counts(&self) -> Arc<[u32]> {
+        let rows = self.rows.iter().zip(&*self.most);
+        rows.map(|(rows, samples)| if *samples > 0 { rows.count() } else { 0 }).collect()
+    }
+
+    /// Whether a sample is a row, and each comes once.
+    pub(crate) fn are_rows(&self) -> bool {
+        matches!(&self.epochs, Epochs::Same(samples) if samples.are_rows())
+    }
+
+    /// Whether samples run on into the row groups after theirs.
+    pub(crate) fn run_on(&self) -> bool {
+        matches!(&self.epochs, Epochs::Same(samples) if !samples.beyond.is_empty())
+    }
+
+    /// What the samples of a row group have of those after it, in any epoch.
+    pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
+        let of_all = match &self.epochs {
+            Epochs::Same(samples) => Some(samples.heads(group)),
+            Epochs::Drawn(..) => None,
+        };
+        of_all.into_iter().flatten()
+    }
+
+    /// Whether the samples of a row group are drawn when it is decoded, and listed from then on.
+    pub(crate) fn are_drawn(&self) -> bool {
+        matches!(self.epochs, Epochs::Drawn(..))
+    }
+
+    /// Memory that the sets of rows and the kind take.
+    pub(crate) fn bytes(&self) -> u64 {
+        let beyond = match &self.epochs {
+            Epochs::Same(samples) => size_of_val(&*samples.beyond) as u64,
+            Epochs::Drawn(..) => 0,
+        };
+        self.rows.iter().map(RowSet::bytes).sum::<u64>() + self.kind_bytes + beyond
+    }
+}
+
+/// The samples of one epoch, by row group.
+#[derive(Debug)]
+pub(crate) struct EpochSamples {
+    /// `None` where a sample is a row.
+    kind: Option<Arc<dyn SampleKind>>,
+    /// The number of samples of each row group, which is what the plan permutes.
+    pub(crate) counts: Arc<[u32]>,
+    /// The selected rows of each row group.
+    rows: Arc<[RowSet]>,
+    /// Of each row group how many rows of those after it its samples run on into; empty where none do.
+    beyond: Box<[u32]>,
+}
+
+impl EpochSamples {
+    /// Whether a sample is a row.
+    pub(crate) fn are_rows(&self) -> bool {
+        self.kind.is_none()
+    }
+
+    /// What is decoded for a part of the plan, counted in selected rows.
+    pub(crate) fn decoded(&self, part: &Part) -> Part {
+        match self.kind {
+            None => *part,
+            Some(_) => Part { group: part.group, start: 0, rows: self.rows[part.group as usize].count() },
+        }
+    }
+
+    /// The stored rows that a part is decoded to.
+    pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
+        let Part { group, start, rows } = self.decoded(part);
+        PartRows { set: self.rows[group as usize].clone(), ordinals: start..start + rows }
+    }
+
+    /// What the samples of a row group have of those after it.
+    pub(crate) fn heads(&self, group: usize) -> impl Iterator<Item = Head> + '_ {
+        let (mut left, mut at) = (self.beyond.get(group).copied().unwrap_or(0), group);
+        std::iter::from_fn(move || {
+            while left > 0 && at + 1 < self.rows.len() {
+                at += 1;
+                let rows = left.min(self.rows[at].count());
+                left -= rows;
+                if rows > 0 {
+                    return Some(Head { group: at as u32, rows });
+                }
+            }
+            None
+        })
+    }
+
+    /// The row group of a row that a part is decoded to, or of one that counts on from these, and the row's ordinal in it.
+    pub(crate) fn place(&self, part: &Part, row: u32) -> (usize, u32) {
+        let group = part.group as usize;
+        let own = self.decoded(part);
+        if row < own.rows {
+            return (group, self.rows[group].select(own.start + row));
+        }
+        let mut beyond = row - own.rows;
+        for head in self.heads(group) {
+            if beyond < head.rows {
+                return (head.group as usize, self.rows[head.group as usize].select(beyond));
+            }
+            beyond -= head.rows;
+        }
+        // No sample has more rows than its heads.
+        (group, self.rows[group].rows())
+    }
+
+    /// The stored rows of a head.
+    pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
+        PartRows { set: self.rows[head.group as usize].clone(), ordinals: 0..head.rows }
+    }
+
+    /// The samples of a part, where one is not a row.
+    pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
+        let (kind, group) = (self.kind.clone()?, part.group as usize);
+        let kind = kind.of_group(group).unwrap_or(kind);
+        Some(PartSamples { kind, part: *part, selected: self.rows[group].clone() })
+    }
+}
+
+/// The stored rows that a part is decoded to.
+#[derive(Clone, Debug)]
+pub(crate) struct PartRows {
+    set: RowSet,
+    ordinals: Range<u32>,
+}
+
+impl PartRows {
+    /// The ordinal in the row group of the `row`-th of them.
+    pub(crate) fn row_in_group(&self, row: u32) -> u32 {
+        self.set.select(self.ordinals.start + row)
+    }
+
+    /// The part of the row group to decode; `None` for all of it.
+    pub(crate) fn selection(&self) -> Option<RowSelection> {
+        self.set.selection(self.ordinals.clone())
+    }
+}
+
+/// The samples of a part of the plan.
+#[derive(Clone, Debug)]
+pub(crate) struct PartSamples {
+    kind: Arc<dyn SampleKind>,
+    part: Part,
+    selected: RowSet,
+}
+
+impl PartSamples {
+    /// Appends the rows of a sample of the part, among those that the part is decoded to.
+    pub(crate) fn rows(&self, sample: u32, rows: &mut SampleRows) {
+        self.kind.rows(self.part.group as usize, self.part.start + sample, &self.selected, rows);
+    }
+}

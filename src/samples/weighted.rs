@@ -1,0 +1,194 @@
+//! Rows by weight: how often each row comes in an epoch.
+//!
+//! One column decides: it holds the weight of each row, or its class. It is read once, and all else is arithmetic on its
+//! values:
+//!
+//! ```text
+//! values ─► classes, whole weights ─► draws of each class ─► draws of each row group ─► rows of a part
+//!           values, population         strata, each epoch      draws, each epoch          rows, when it is decoded
+//! ```
+//!
+//! An epoch draws by systematic sampling (Madow, "On the theory of systematic sampling, II", 1949) over rows in random order
+//! (Goodman and Kish, "Controlled selection", 1950), which filters of particles know as low-variance resampling. The rows of
+//! a class are laid end to end, each as long as its weight, and cut at points of equal distance from a random offset: a row
+//! comes as often as points fall on it. So it comes as often as its weight says, rounded down or up, and on average exactly
+//! that often. The numbers of points in a class, and in the rows that a row group has of it, are rounded in the same way. Of
+//! a row group its number of draws follows from sums, without a look at its rows.
+
+mod draws;
+mod population;
+mod rows;
+mod strata;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+pub(crate) use draws::EpochDraws;
+pub(crate) use population::Population;
+pub use values::Class;
+pub(crate) use values::ColumnValues;
+
+/// More rows than an epoch has.
+const MOST_ROWS: u64 = 1 << 40;
+
+/// Rows drawn by weight, in each epoch anew: some come several times, some not at all. A sample is then a row, and batches,
+/// lengths, plans and positions count rows as they are drawn.
+///
+/// How often a row comes follows its weight: on average exactly, and in each epoch rounded down or up. The same holds for all
+/// rows of a class together. All ranks have the same number of batches, and an epoch depends on the data, the seed and its
+/// number alone. Of a row that comes several times each has its own random crop.
+///
+/// ```
+/// use forebay::Sample;
+///
+/// # fn build(dataset: forebay::Dataset) -> forebay::Result<forebay::Loader> {
+/// // As many rows of each class, as many in all as the data set has.
+/// dataset.loader().samples(Sample::balanced("label")).build()
+/// # }
+/// # let _ = build;
+/// // Each row of "cat" three times as often as one of "dog"; 10,000 rows an epoch.
+/// let sample = Sample::classes("animal", [("cat", 3.0), ("dog", 1.0)]).rows(10_000);
+/// // No row twice: as many rows of each class as the rarest has.
+/// let even = Sample::balanced("label").replacement(false);
+/// // A column that holds the weight of each row.
+/// let weighted = Sample::weights("importance");
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sample {
+    column: String,
+    weights: Weights,
+    #[serde(default = "with_replacement")]
+    replacement: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    seed: Option<u64>,
+}
+
+/// What a column says of weights.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
+enum Weights {
+    /// The weight of each row.
+    Values,
+    /// The class of each row, and all classes come alike.
+    Balanced,
+    /// The class of each row; the weight of a row is that of its class.
+    Classes {
+        weights: Vec<(Class, f64)>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        others: Option<f64>,
+    },
+}
+
+fn with_replacement() -> bool {
+    true
+}
+
+impl Sample {
+    fn of(column: impl Into<String>, weights: Weights) -> Self {
+        Sample { column: column.into(), weights, replacement: true, rows: None, seed: None }
+    }
+
+    /// Each row by the weight that a column of numbers holds. A weight is 0 or more.
+    pub fn weights(column: impl Into<String>) -> Self {
+        Sample::of(column, Weights::Values)
+    }
+
+    /// Each row by the weight of its class: of its value in a column of whole numbers, booleans or texts. A class that has no
+    /// weight here is an error, unless [`others`](Self::others) gives one.
+    pub fn classes<C: Into<Class>>(
+        column: impl Into<String>,
+        weights: impl IntoIterator<Item = (C, f64)>,
+    ) -> Self {
+        let weights = weights.into_iter().map(|(class, weight)| (class.into(), weight)).collect();
+        Sample::of(column, Weights::Classes { weights, others: None })
+    }
+
+    /// As many rows of each class: of each value of a column of whole numbers, booleans or texts. To within a row.
+    pub fn balanced(column: impl Into<String>) -> Self {
+        Sample::of(column, Weights::Balanced)
+    }
+
+    /// The weight of classes that [`classes`](Self::classes) does not list. Default: none, they are an error.
+    #[must_use]
+    pub fn others(mut self, weight: f64) -> Self {
+        if let Weights::Classes { others, .. } = &mut self.weights {
+            *others = Some(weight);
+        }
+        self
+    }
+
+    /// Whether a row may come several times in an epoch. If not, a row whose weight would have it come more than once comes
+    /// once, and the others share the rest by their weights. Default: true.
+    #[must_use]
+    pub fn replacement(self, replacement: bool) -> Self {
+        Sample { replacement, ..self }
+    }
+
+    /// Rows of an epoch. Default: with replacement as many as there are rows with a weight over 0, without as many as all
+    /// weights permit without a row that comes for certain: of balanced classes as many of each as the rarest has.
+    #[must_use]
+    pub fn rows(self, rows: u64) -> Self {
+        Sample { rows: Some(rows), ..self }
+    }
+
+    /// The seed of what is drawn. Default: that of the shuffle, 0 for the stored order.
+    #[must_use]
+    pub fn seed(self, seed: u64) -> Self {
+        Sample { seed: Some(seed), ..self }
+    }
+
+    /// The column that decides.
+    pub(crate) fn column(&self) -> &str {
+        &self.column
+    }
+
+    /// Whether the column holds classes.
+    pub(crate) fn has_classes(&self) -> bool {
+        self.weights != Weights::Values
+    }
+
+    /// What is kept of the column: its classes or its weights, whatever is made of them.
+    pub(crate) fn kept_as(&self) -> &'static str {
+        if self.has_classes() { "classes" } else { "weights" }
+    }
+
+    /// The seed, where the shuffle has this one.
+    pub(crate) fn seed_beside(&self, shuffle: u64) -> u64 {
+        self.seed.unwrap_or(shuffle)
+    }
+
+    /// Refuses what can never work.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.rows.is_some_and(|rows| rows == 0 || rows > MOST_ROWS) {
+            return Err(Error::invalid(format!("a sample of {} rows", self.rows.unwrap_or(0)))
+                .hint(format!("an epoch has 1 row to {MOST_ROWS}; leave `rows` out for the default")));
+        }
+        let Weights::Classes { weights, others } = &self.weights else { return Ok(()) };
+        if weights.is_empty() && others.is_none() {
+            return Err(Error::invalid("a sample by classes, and no class has a weight")
+                .hint("list classes and their weights, or ask for balanced ones"));
+        }
+        let mut classes: Vec<&Class> = weights.iter().map(|(class, _)| class).collect();
+        classes.sort();
+        if let Some(twice) = classes.windows(2).find(|pair| pair[0] == pair[1]) {
+            return Err(Error::invalid(format!("class {} has two weights", twice[0])).hint("give it one"));
+        }
+        let given = weights.iter().map(|(class, weight)| (format!("class {class}"), *weight));
+        let given: Vec<_> = given.chain(others.map(|weight| ("other classes".to_owned(), weight))).collect();
+        if let Some((who, weight)) = given.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0))
+        {
+            return Err(Error::invalid(format!("the weight of {who} is {weight}")).hint("0 or more"));
+        }
+        if given.iter().all(|(_, weight)| *weight == 0.0) {
+            return Err(Error::invalid("all classes have weight 0").hint("one has more"));
+        }
+        Ok(())
+    }
+}

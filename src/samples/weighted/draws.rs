@@ -1,0 +1,77 @@
+//! The draws of one epoch.
+
+use std::sync::Arc;
+
+use super::population::Population;
+use super::rows::DrawnRows;
+use super::strata::Points;
+use crate::row_set::RowSet;
+use crate::samples::{SampleKind, SampleRows};
+use crate::shard::{Draws, Purpose};
+
+/// The draws of one epoch.
+#[derive(Debug)]
+pub(crate) struct EpochDraws {
+    population: Arc<Population>,
+    /// Seed and epoch.
+    key: (u64, u64),
+    /// Of each class.
+    points: Box<[Points]>,
+    /// Where each cell begins on the line of its class.
+    starts: Box<[u64]>,
+    /// Draws of each row group.
+    counts: Arc<[u32]>,
+}
+
+impl EpochDraws {
+    pub(crate) fn new(population: Arc<Population>, seed: u64, epoch: u64) -> Self {
+        let mut random = Draws::keyed(seed, Purpose::Sample, &[epoch, 0]);
+        let draws = population.strata.draws(seed, epoch);
+        let of_class = population.totals.iter().zip(draws);
+        let points: Box<[Points]> =
+            of_class.map(|(total, draws)| Points::new(*total, draws, &mut random)).collect();
+        let mut order: Vec<usize> = (0..population.groups()).collect();
+        random.shuffle(&mut order);
+        let mut at = vec![0; points.len()];
+        let mut starts = vec![0; population.cells.len()].into_boxed_slice();
+        let mut counts = vec![0; population.groups()];
+        for group in order {
+            let first = population.first_cells[group];
+            let draws = population.cells_of(group).iter().zip(&mut starts[first..]).map(|(cell, start)| {
+                let class = cell.class as usize;
+                *start = at[class];
+                at[class] += cell.weight;
+                points[class].between(*start, at[class])
+            });
+            // It is below 2^32, as the bounds of the row group are.
+            counts[group] = draws.sum::<u64>() as u32;
+        }
+        EpochDraws { population, key: (seed, epoch), points, starts, counts: counts.into() }
+    }
+
+    /// Draws of each row group.
+    pub(crate) fn counts(&self) -> Arc<[u32]> {
+        self.counts.clone()
+    }
+}
+
+impl SampleKind for EpochDraws {
+    fn count(&self, group: usize) -> u32 {
+        self.counts[group]
+    }
+
+    fn rows(&self, group: usize, sample: u32, selected: &RowSet, rows: &mut SampleRows) {
+        self.of_group(group).into_iter().for_each(|of_group| of_group.rows(group, sample, selected, rows));
+    }
+
+    fn of_group(&self, group: usize) -> Option<Arc<dyn SampleKind>> {
+        let EpochDraws { population, key, points, starts, .. } = self;
+        let starts = &starts[population.first_cells[group]..population.first_cells[group + 1]];
+        Some(Arc::new(DrawnRows::new(population, group, *key, points, starts)))
+    }
+
+    fn bytes(&self) -> u64 {
+        // As the population counts.
+        0
+    }
+}

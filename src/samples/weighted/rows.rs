@@ -1,0 +1,71 @@
+//! The rows of one row group that an epoch draws.
+
+use super::population::Population;
+use super::strata::Points;
+use crate::row_set::RowSet;
+use crate::samples::{SampleKind, SampleRows};
+use crate::shard::{Draws, Purpose};
+
+/// The drawn rows of a row group, each as often as it comes. Rows that come once are in the order in which they are stored;
+/// the repeats of a row are at equal distances among them. So they are apart, and a row group that two lanes share gives each
+/// its share of them.
+#[derive(Debug)]
+pub(super) struct DrawnRows {
+    rows: Box<[u32]>,
+    /// How often each came before.
+    repeats: Box<[u32]>,
+}
+
+impl DrawnRows {
+    /// Those of a row group, of which each cell begins at one of `starts` on the line of its class.
+    pub(super) fn new(
+        population: &Population,
+        group: usize,
+        (seed, epoch): (u64, u64),
+        points: &[Points],
+        starts: &[u64],
+    ) -> Self {
+        let count = population.rows_of(group);
+        let mut order: Vec<u32> = (0..count).collect();
+        Draws::keyed(seed, Purpose::Sample, &[epoch, group as u64 + 1]).shuffle(&mut order);
+        let (mut at, cells) = (starts.to_vec(), population.cells_of(group));
+        let mut times = vec![0u32; count as usize];
+        for row in order {
+            let (cell, weight) = population.row(group, row);
+            let points = &points[cells[cell].class as usize];
+            // The draws of a row group were counted: they are fewer than 2^32.
+            times[row as usize] = points.between(at[cell], at[cell] + weight) as u32;
+            at[cell] += weight;
+        }
+        let mut drawn: Vec<(u64, u32, u32)> = Vec::new();
+        for (row, &times) in (0..).zip(&times) {
+            drawn.extend((0..times).map(|repeat| (place(row, count, repeat, times), row, repeat)));
+        }
+        drawn.sort_unstable();
+        let (rows, repeats): (Vec<u32>, Vec<u32>) =
+            drawn.into_iter().map(|(_, row, repeat)| (row, repeat)).unzip();
+        DrawnRows { rows: rows.into(), repeats: repeats.into() }
+    }
+}
+
+/// Where a repeat of a row comes, as a part of 2^32 of what its row group gives.
+fn place(row: u32, rows: u32, repeat: u32, times: u32) -> u64 {
+    let (at, all) =
+        (u64::from(repeat) * u64::from(rows) + u64::from(row), u64::from(times) * u64::from(rows));
+    ((u128::from(at) << 32) / u128::from(all)) as u64
+}
+
+impl SampleKind for DrawnRows {
+    fn count(&self, _: usize) -> u32 {
+        self.rows.len() as u32
+    }
+
+    fn rows(&self, _: usize, sample: u32, _: &RowSet, rows: &mut SampleRows) {
+        rows.rows.push(self.rows[sample as usize]);
+        rows.repeats.push(self.repeats[sample as usize]);
+    }
+
+    fn bytes(&self) -> u64 {
+        (size_of_val(&*self.rows) + size_of_val(&*self.repeats)) as u64
+    }
+}

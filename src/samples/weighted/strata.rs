@@ -1,0 +1,237 @@
+//! How many rows an epoch draws of each class.
+//!
+//! Classes have shares. Each epoch gives a class as many draws as its share is of all, rounded down or up by points of equal
+//! distance, so that all together are exact. Without replacement a class that would need more rows than it has gives all of
+//! them, and the others share the rest.
+
+use crate::error::{Error, Result};
+use crate::shard::{Draws, Purpose};
+
+/// What shares of all classes add up to, at most.
+const SHARES: f64 = (1u64 << 62) as f64;
+
+/// A number of rows this close below a whole one is that, so that rounding of weights takes no row away: as `1 / CLOSE`.
+const CLOSE: u128 = 1 << 24;
+
+/// A class, or all rows where these have weights of their own.
+#[derive(Clone, Debug)]
+pub(super) struct Stratum {
+    /// Its part of [`Strata::shares`]; 0 where it has no draws, or a fixed number.
+    share: u64,
+    /// Draws of each epoch, where all its rows come.
+    certain: u64,
+}
+
+/// All classes, and the draws that they share.
+#[derive(Clone, Debug)]
+pub(super) struct Strata {
+    of: Vec<Stratum>,
+    /// Draws of an epoch.
+    rows: u64,
+    /// Those that are shared out.
+    shared: u64,
+    shares: u64,
+}
+
+impl Strata {
+    /// Of classes with these weights of a row and numbers of rows. `rows` are the draws of an epoch, if they are given.
+    pub(super) fn of_classes(
+        classes: &[(f64, u64)],
+        is_balanced: bool,
+        replacement: bool,
+        rows: Option<u64>,
+    ) -> Result<Self> {
+        let share = |(weight, rows): &(f64, u64)| match (is_balanced, *rows) {
+            (_, 0) => 0.0,
+            (true, _) => 1.0,
+            (false, rows) => weight * rows as f64,
+        };
+        let shares: Vec<f64> = classes.iter().map(share).collect();
+        let largest = shares.iter().copied().fold(0.0, f64::max);
+        if largest == 0.0 {
+            return Err(none());
+        }
+        let unit = SHARES / shares.len() as f64;
+        let whole = |share: &f64| if *share == 0.0 { 0 } else { ((share / largest * unit) as u64).max(1) };
+        let of: Vec<Stratum> =
+            shares.iter().map(|share| Stratum { share: whole(share), certain: 0 }).collect();
+        let shares = of.iter().map(|stratum| stratum.share).sum();
+        let weighted = of.iter().zip(classes).filter(|(stratum, _)| stratum.share > 0);
+        let there: u64 = weighted.clone().map(|(_, (_, rows))| rows).sum();
+        let even = weighted.map(|(stratum, (_, rows))| {
+            let (all, share) = (u128::from(*rows) * u128::from(shares), u128::from(stratum.share));
+            (all + share / CLOSE) / share
+        });
+        let rows = match (rows, replacement) {
+            (Some(rows), _) => rows,
+            (None, true) => there,
+            (None, false) => even.min().map_or(1, |rows| (rows as u64).clamp(1, there)),
+        };
+        let mut strata = Strata { of, rows, shared: rows, shares };
+        if !replacement {
+            check_there(rows, there)?;
+            strata.cap(classes);
+        }
+        Ok(strata)
+    }
+
+    /// Of rows with weights of their own, which are one class.
+    pub(super) fn of_rows(rows: u64) -> Self {
+        Strata { of: vec![Stratum { share: 1, certain: 0 }], rows, shared: rows, shares: 1 }
+    }
+
+    /// Has the classes that would need more rows than they have give all of them.
+    fn cap(&mut self, classes: &[(f64, u64)]) {
+        loop {
+            let (shared, shares) = (u128::from(self.shared), u128::from(self.shares));
+            let is_over = |stratum: &Stratum, rows: u64| {
+                stratum.share > 0 && u128::from(stratum.share) * shared > u128::from(rows) * shares
+            };
+            let mut is_done = true;
+            for (stratum, (_, rows)) in self.of.iter_mut().zip(classes) {
+                if is_over(stratum, *rows) {
+                    self.shared -= rows;
+                    self.shares -= stratum.share;
+                    *stratum = Stratum { share: 0, certain: *rows };
+                    is_done = false;
+                }
+            }
+            if is_done {
+                return;
+            }
+        }
+    }
+
+    /// Draws of an epoch.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The fewest and the most draws that a class has in an epoch.
+    pub(super) fn bounds(&self, class: usize) -> (u64, u64) {
+        let Stratum { share, certain } = self.of[class];
+        if share == 0 {
+            return (certain, certain);
+        }
+        let (all, shares) = (u128::from(share) * u128::from(self.shared), u128::from(self.shares));
+        ((all / shares) as u64, all.div_ceil(shares) as u64)
+    }
+
+    /// The draws of each class in an epoch: together as many as there are to be.
+    pub(super) fn draws(&self, seed: u64, epoch: u64) -> Vec<u64> {
+        let mut random = Draws::keyed(seed, Purpose::Sample, &[epoch]);
+        let mut order: Vec<usize> = (0..self.of.len()).collect();
+        random.shuffle(&mut order);
+        let points = Points::new(self.shares, self.shared, &mut random);
+        let mut draws = vec![0; self.of.len()];
+        let mut at = 0;
+        for class in order {
+            let Stratum { share, certain } = self.of[class];
+            draws[class] = certain + points.between(at, at + share);
+            at += share;
+        }
+        draws
+    }
+}
+
+/// Points of equal distance on a line, from a random offset.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Points {
+    length: u64,
+    points: u64,
+    offset: u64,
+}
+
+impl Points {
+    /// So many on a line of `length`.
+    pub(super) fn new(length: u64, points: u64, random: &mut Draws) -> Self {
+        Points { length: length.max(1), points, offset: random.below(length.max(1)) }
+    }
+
+    /// Those from one place of the line to another.
+    pub(super) fn between(&self, from: u64, to: u64) -> u64 {
+        self.before(to) - self.before(from)
+    }
+
+    fn before(&self, at: u64) -> u64 {
+        match at.checked_mul(self.points).and_then(|all| all.checked_add(self.offset)) {
+            Some(all) => all / self.length,
+            None => {
+                let all = u128::from(at) * u128::from(self.points) + u128::from(self.offset);
+                (all / u128::from(self.length)) as u64
+            }
+        }
+    }
+}
+
+/// Refuses more draws without replacement than there are rows.
+pub(super) fn check_there(rows: u64, there: u64) -> Result<()> {
+    if rows <= there {
+        return Ok(());
+    }
+    let cause = format!("a sample of {rows} rows without replacement, and {there} have a weight over 0");
+    Err(Error::invalid(cause).hint("give fewer `rows`, or sample with replacement"))
+}
+
+/// No row can be drawn.
+pub(super) fn none() -> Error {
+    Error::invalid("no row has a weight over 0").hint("give one to some class or row that is selected")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draws(classes: &[(f64, u64)], balanced: bool, replacement: bool, rows: Option<u64>) -> Vec<u64> {
+        Strata::of_classes(classes, balanced, replacement, rows).unwrap().draws(7, 0)
+    }
+
+    #[test]
+    fn balanced_classes_have_as_many_draws() {
+        let classes = [(1.0, 700), (1.0, 200), (1.0, 0), (1.0, 100)];
+        let mut found = draws(&classes, true, true, None);
+        assert_eq!(found.iter().sum::<u64>(), 1000);
+        assert_eq!(found.remove(2), 0);
+        assert!(found.iter().all(|draws| (333..=334).contains(draws)), "{found:?}");
+        assert_eq!(draws(&classes, true, false, None), [100, 100, 0, 100]);
+        assert_eq!(
+            draws(&classes, true, false, Some(500)),
+            [200, 200, 0, 100],
+            "the rarest gives all of its"
+        );
+        assert_eq!(draws(&classes, true, false, Some(1000)), [700, 200, 0, 100]);
+        let error = Strata::of_classes(&classes, true, false, Some(1001)).unwrap_err().to_string();
+        assert!(error.contains("1000 have a weight over 0"), "{error}");
+    }
+
+    #[test]
+    fn a_weight_is_of_each_row_of_a_class() {
+        let classes = [(1.0, 100), (2.0, 10), (0.0, 50)];
+        assert_eq!(draws(&classes, false, true, Some(120)), [100, 20, 0]);
+        assert_eq!(draws(&classes, false, false, None), [50, 10, 0], "none comes more often than once");
+        assert!(Strata::of_classes(&[(0.0, 9)], false, true, None).is_err());
+        let tiny = draws(&[(1.0, 1), (1e-300, 1)], false, true, Some(1 << 40));
+        assert_eq!(tiny.iter().sum::<u64>(), 1 << 40);
+    }
+
+    #[test]
+    fn draws_are_rounded_down_or_up_and_are_exact_on_average() {
+        let classes = [(1.0, 10), (1.5, 10), (0.7, 10), (0.1, 10)];
+        let strata = Strata::of_classes(&classes, false, true, Some(17)).unwrap();
+        let mut sums = [0; 4];
+        for epoch in 0..4_000 {
+            let draws = strata.draws(3, epoch);
+            assert_eq!(draws.iter().sum::<u64>(), 17);
+            for (class, draws) in draws.into_iter().enumerate() {
+                let (least, most) = strata.bounds(class);
+                assert!((least..=most).contains(&draws) && most - least == 1);
+                sums[class] += draws;
+            }
+        }
+        for (class, sum) in sums.into_iter().enumerate() {
+            let expected = 17.0 * classes[class].0 / 3.3;
+            // The standard error is below 0.008.
+            assert!((sum as f64 / 4_000.0 - expected).abs() < 0.04, "{class}: {sum}");
+        }
+    }
+}
