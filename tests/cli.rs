@@ -1015,3 +1015,35 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
 }
+
+#[test]
+fn an_index_is_written_used_and_written_again() {
+    let (_temp, dir) = pictures();
+    let shown = dir.display();
+    let said = succeed(&format!("index {shown}"));
+    assert!(said.starts_with(&format!("{shown}/_forebay_index: 2 footers in ")), "{said}");
+    assert!(said.ends_with("; 2 were read for it\n"), "{said}");
+    let out = succeed(&format!("index {shown} --json -"));
+    let written: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&written[0]["files"], &written[0]["files_read"]),
+        (&Value::from(2), &Value::from(0)),
+        "{out}"
+    );
+    let plain = json(&format!("plan {shown} -o index=off"));
+    assert_eq!(json(&format!("plan {shown}"))["fingerprint"], plain["fingerprint"]);
+
+    std::fs::write(dir.join("_forebay_index"), "something else").unwrap();
+    let output = forebay(&["plan", &shown.to_string()]);
+    assert!(output.status.success());
+    let warned = text(&output.stderr);
+    assert!(warned.contains("footers are read without the index: "), "{warned}");
+    assert!(warned.contains("_forebay_index: it is something else"), "{warned}");
+
+    let file = std::fs::read_dir(&dir).unwrap().find_map(|item| {
+        let path = item.unwrap().path();
+        path.extension().is_some_and(|suffix| suffix == "parquet").then_some(path)
+    });
+    let refused = refused(&format!("index {}", file.unwrap().display()));
+    assert!(refused.contains("open the folder itself"), "{refused}");
+}

@@ -3,11 +3,11 @@
 use std::path::PathBuf;
 
 use crate::cache::{CacheStats, Cleared, PastStats, Report};
-use crate::{Dataset, DiskCache, Error, ErrorKind, Place, Result};
+use crate::{DiskCache, Error, ErrorKind, Place, Result};
 use serde::Serialize;
 
 use super::console::Console;
-use super::location::parse_options;
+use super::location::open;
 use super::units::{bytes, counted, local_path, parse_bytes, percent};
 
 /// Shows, checks, fills or empties a cache of rows. Runs may use it at the same time.
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
-    let dataset = Dataset::open_with_options(args.warm.clone(), &parse_options(&args.storage_options)?)?;
+    let dataset = open(args.warm.clone(), &args.storage_options)?;
     let mut loader = dataset.loader().batch_size(1).cache(cache.clone());
     if let Some(columns) = &args.columns {
         loader = loader.columns(columns);
