@@ -287,6 +287,7 @@ impl Loader {
             split: self.split(&order),
             order,
             at: inner.progress.get(),
+            last: Arc::default(),
         }
     }
 

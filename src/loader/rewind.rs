@@ -1,6 +1,6 @@
 //! Which rows a step holds, past or to come: asked of the plan, without reading any.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalog::{Catalog, RowPlace};
 use crate::error::{Error, Result};
@@ -17,6 +17,16 @@ pub struct Rewind {
     pub(super) split: Split,
     /// Where the run stands: its epoch, and rows of it that were handed over.
     pub(super) at: (u64, u64),
+    /// The order that was asked last: to permute a million row groups takes longer than to find a step in them.
+    pub(super) last: Arc<Mutex<Option<Asked>>>,
+}
+
+/// The order of an epoch that was asked, and whether rows are passed over in it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    epoch: u64,
+    has_skips: bool,
+    order: EpochOrder,
 }
 
 impl Rewind {
@@ -79,6 +89,19 @@ impl Rewind {
         self.walk(&self.order, epoch, row, rank)
     }
 
+    fn order_of(&self, order: &OrderSpec, epoch: u64) -> EpochOrder {
+        let has_skips = !order.skipped.is_empty();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(asked) if (asked.epoch, asked.has_skips) == (epoch, has_skips) => asked.order.clone(),
+            _ => {
+                let order = EpochOrder::new(&self.selected.counts, order, epoch);
+                *last = Some(Asked { epoch, has_skips, order: order.clone() });
+                order
+            }
+        }
+    }
+
     fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
         Ok(self.walk(order, epoch, row, rank)?.next().unwrap_or_default())
     }
@@ -91,7 +114,7 @@ impl Rewind {
         rank: u32,
     ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let shard = Shard::new(rank, self.world())?;
-        let order = EpochOrder::new(&self.selected.counts, order, epoch);
+        let order = self.order_of(order, epoch);
         let (selected, catalog) = (self.selected.clone(), self.catalog.clone());
         Ok(Walk::new(&order, Split { shard, ..self.split }, row).map(move |step| {
             let samples_of: Vec<_> = step.parts.iter().map(|part| selected.samples_of(part)).collect();
