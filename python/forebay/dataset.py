@@ -213,8 +213,8 @@ class Dataset:
         Returns
         -------
         list of dict
-            For each folder that was opened: ``location`` of the index, ``files`` whose footers are in it, ``files_read``
-            of them that were read for it, ``footer_bytes``, and ``bytes`` of the index.
+            For each folder that was opened: ``location`` of the index, ``files`` whose footers are in it,
+            ``files_read`` of them that were read for it, ``footer_bytes``, and ``bytes`` of the index.
 
         Raises
         ------

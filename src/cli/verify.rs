@@ -8,6 +8,7 @@
 mod judgement;
 mod lives;
 mod rank;
+mod trainer;
 
 use std::path::PathBuf;
 
@@ -40,6 +41,9 @@ pub(crate) struct Args {
     /// Alter what a rank delivered, to see that this is found
     #[arg(long, value_enum, value_name = "FAULT")]
     plant: Option<Fault>,
+    /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over the same rows
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["plant", "image", "cache", "lanes"])]
+    trainer: Option<trainer::Trainer>,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
@@ -50,6 +54,7 @@ Examples:
   forebay verify /data/train --world 8 --kill
   forebay verify s3://acme/train --columns id,label --world 4 --batch-size 64 --kill=20
   forebay verify /data/train --world 8 --plant swap         exit status 1: two rows came in the wrong order
+  forebay verify /data/train --world 2 --trainer lightning  needs Python, with forebay and lightning
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
@@ -65,6 +70,9 @@ enum Fault {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(trainer) = args.trainer {
+        return trainer::run(args, trainer);
+    }
     let console = Console::new(args.json.as_deref())?;
     let run = Run {
         location: args.loader.location.clone(),
