@@ -52,10 +52,13 @@ pub(super) struct Index {
     root: String,
     blocks: Vec<Block>,
     /// The block of each footer, and its place in it.
-    known: HashMap<u64, (u32, u32)>,
+    known: HashMap<u64, Found>,
     /// The block that was decoded last: files are opened in the order in which their footers are stored.
     last: Mutex<Option<(u32, Vec<Bytes>)>>,
 }
+
+/// A block, and a footer in it.
+type Found = (u32, u32);
 
 /// Footers that are compressed together.
 struct Block {
@@ -83,7 +86,7 @@ impl Index {
         Ok(Index { root, blocks, known, last: Mutex::default() })
     }
 
-    fn content(mut input: Input) -> Option<(Vec<Block>, HashMap<u64, (u32, u32)>)> {
+    fn content(mut input: Input) -> Option<(Vec<Block>, HashMap<u64, Found>)> {
         let count = input.number()?;
         let mut shapes = Vec::new();
         for _ in 0..count {
@@ -118,7 +121,7 @@ impl Index {
         last.as_ref()?.1.get(footer as usize).cloned()
     }
 
-    fn find(&self, whole: &str, pin: &Pin) -> Option<(u32, u32)> {
+    fn find(&self, whole: &str, pin: &Pin) -> Option<Found> {
         self.known.get(&key(below(whole, &self.root)?, pin)).copied()
     }
 }

@@ -68,7 +68,8 @@ async fn read(store: &Store, place: &IndexPlace) -> Result<Option<Index>> {
         let cause = format!("it has {} bytes; up to {MAX_BYTES} are read", pin.size);
         return Err(Error::new(ErrorKind::TooLarge, cause).hint("open several folders, each with its index"));
     }
-    let mut read = store.read(place.volume, pin, &[0..pin.size]).await?;
+    let whole = 0..pin.size;
+    let mut read = store.read(place.volume, pin, &[whole]).await?;
     let bytes = read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))?;
     let index = Index::read(place.root.clone(), bytes);
     index.map(Some).map_err(|cause| Error::new(ErrorKind::Corrupt, cause).hint(WRITE_AGAIN))
