@@ -198,5 +198,5 @@ fn a_local_folder_has_an_index_too() {
     assert_eq!(requests(&both.unwrap()), 3, "two indexes, and the file that was written again");
     let named = Dataset::open(folder.join(crate::data::name_of(0)).as_path()).unwrap();
     assert_eq!(named.write_index().unwrap_err().kind(), ErrorKind::Invalid);
-    assert_eq!(BUCKET.join(PREFIX).join(NAME).exists(), false);
+    assert!(!BUCKET.join(PREFIX).join(NAME).exists(), "the data of the other tests is left alone");
 }
