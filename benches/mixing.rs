@@ -123,6 +123,7 @@ fn print(name: &str, order: &[u64]) {
 
 fn main() {
     let window = |rows| planned(Shuffle::seeded(1).window_rows(rows));
+    let pieces = |rows, piece| planned(Shuffle::seeded(1).window_rows(rows).piece_rows(piece));
     println!("{:44} {:>9} {:>9} {:>12} {:>9}", "", "classes", "at least", "same group", "χ² / df");
     print("as stored", &planned(Shuffle::stored()));
     print("row groups shuffled", &shuffled_groups());
@@ -131,9 +132,13 @@ fn main() {
     print("blocks of 65,536 rows", &blocks(65_536));
     print("a buffer of 65,536 rows", &buffered(65_536));
     print("forebay, window_rows=65,536", &window(65_536));
+    print("forebay, 65,536, piece_rows=500", &pieces(65_536, 500));
+    print("forebay, 65,536, piece_rows=250", &pieces(65_536, 250));
     print("blocks of 262,144 rows", &blocks(262_144));
     print("a buffer of 262,144 rows", &buffered(262_144));
     print("forebay, window_rows=262,144", &window(262_144));
+    print("forebay, 262,144, piece_rows=500", &pieces(262_144, 500));
+    print("forebay, 262,144, piece_rows=250", &pieces(262_144, 250));
     print("forebay, an exact shuffle", &planned(Shuffle::exact(1)));
     let uniform = expected_distinct((0..CLASSES).map(|_| CLASS), ROWS, BATCH);
     println!("{:44} {uniform:>9.1}", "drawn uniformly");

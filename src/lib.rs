@@ -67,7 +67,7 @@
 //!
 //! | job | types |
 //! |---|---|
-//! | open | [`Dataset`], [`OpenOptions`], [`Locations`] |
+//! | open | [`Dataset`], [`OpenOptions`], [`Locations`], [`IndexReport`] |
 //! | choose rows | [`Filter`], with its parts in [`filter`] |
 //! | choose columns | [`Image`], with [`Size`], [`Layout`], [`PixelType`] and [`Interpolation`]; [`Follow`] for what belongs to them: [`Boxes`] with [`BoxFormat`], [`Keypoints`], [`Mask`] with [`MaskType`]; [`Tensor`], with [`TensorFormat`]; [`TextFormat`]; [`Pad`]; [`Decoder`] with [`RowKey`]; [`Encoding`] with [`Vocabulary`], [`Categories`], [`CategoryCounts`] and [`Hash`](struct@Hash); [`Fill`] for nulls |
 //! | order | [`Shuffle`] |
@@ -129,7 +129,8 @@
 //! # What it is not
 //!
 //! * Not a query engine: a filter compares columns with constants; there are no joins, groups or expressions.
-//! * Not a writer: it reads data sets that others wrote, and never changes them.
+//! * Not a writer: it reads data sets that others wrote, and never changes them. Only [`write_index`](Dataset::write_index)
+//!   adds a file, if you call it.
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
 //! * Not asynchronous at its surface: [`Epoch`] is a blocking iterator, since a training loop is one.
 //!
@@ -180,6 +181,7 @@ pub use loader::{
 pub use reader::Filter;
 pub use samples::{Across, Bucket, Class, Gap, Pack, Sample, Samples, Window};
 pub use shard::{Position, SavedSplit, Shard, Shuffle, Stop};
+pub use source::IndexReport;
 
 pub mod filter {
     //! The parts of a [`Filter`](crate::Filter): expressions, which begin with [`col`], or terms of a column, an operator and

@@ -31,6 +31,22 @@ pub(crate) struct Snapshot {
     pub(crate) files: Vec<DataFile>,
     /// Anything else that identifies the rows, beside files, constants and deleted rows: part of the fingerprint.
     pub(crate) identities: Vec<Arc<str>>,
+    /// The folders that were opened, each with the file that may keep the footers of its files.
+    pub(crate) indexes: Vec<IndexPlace>,
+}
+
+/// The file in a folder that may keep the footers of the files below it.
+#[derive(Clone, Debug)]
+pub(crate) struct IndexPlace {
+    /// The folder, as an absolute path or URL.
+    pub(crate) root: String,
+    pub(crate) volume: usize,
+    /// The path of the file in the volume.
+    pub(crate) path: object_store::path::Path,
+    /// The file, if it is there.
+    pub(crate) found: Option<Pin>,
+    /// Whether all files of the folder were opened, so that the file may be written.
+    pub(crate) is_whole: bool,
 }
 
 /// A Parquet file that is to be read.
@@ -201,6 +217,7 @@ impl Snapshot {
             roots.push(snapshot.root);
             all.files.extend(snapshot.files);
             all.identities.extend(snapshot.identities);
+            all.indexes.extend(snapshot.indexes);
         }
         if all.files.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, "no location is given"));

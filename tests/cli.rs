@@ -887,6 +887,35 @@ fn a_cache_is_warmed_used_verified_and_cleared() {
     assert_eq!(json(&format!("cache {cache}"))["stats"]["entries"], 0);
 }
 
+#[test]
+fn a_cache_is_warmed_in_the_form_that_a_loader_uses() {
+    let temp = TempDir::new().unwrap();
+    let dir = temp.path().join("pictures");
+    let dir = dir.display();
+    succeed(&format!("synth {dir} --rows {ROWS} --image 160x120 --rows-per-group 10"));
+    let image = "--image image=resize96x128";
+    let mut sizes = BTreeMap::new();
+    for tier in ["rows", "coefficients", "pixels"] {
+        let cache = temp.path().join(tier);
+        let warmed =
+            json(&format!("cache {} --warm {dir} {image} --tier {tier} --max-bytes 1GB", cache.display()));
+        assert_eq!(warmed["stats"]["entries"], 6, "{tier}: {warmed}");
+        sizes.insert(tier, warmed["stats"]["bytes"].as_u64().unwrap());
+        let cached = format!("--cache {} --cache-bytes 1GB --cache-tier {tier}", cache.display());
+        let run = json(&format!("bench {dir} {image} --batch-size 8 {cached}"));
+        assert_eq!(
+            (&run["cache"]["misses"], &run["stages"]["fetch"]["bytes"]),
+            (&0.into(), &0.into()),
+            "{tier}"
+        );
+    }
+    assert!(sizes["rows"] < sizes["coefficients"] && sizes["coefficients"] < sizes["pixels"], "{sizes:?}");
+    let warm = format!("cache {} --warm {dir} --max-bytes 1GB", temp.path().join("none").display());
+    assert!(refused(&format!("{warm} {image} --tier auto")).contains("chosen while training"));
+    assert!(refused(&format!("{warm} --tier pixels")).contains("--image"));
+    assert!(refused(&format!("{warm} {image} --tier pixel")).contains("not a cache tier"));
+}
+
 /// The rows of a step, from nothing but a saved position: those that the loader delivered.
 #[test]
 fn which_rows_a_step_holds_is_known_from_a_position() {
@@ -1014,6 +1043,43 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     }
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
+    let without = refused(&format!("{verify} --trainer lightning"));
+    assert!(
+        without.contains("trainers run in Python") && without.contains("pip install forebay"),
+        "{without}"
+    );
+}
+
+#[test]
+fn an_index_is_written_used_and_written_again() {
+    let (_temp, dir) = pictures();
+    let shown = dir.display();
+    let said = succeed(&format!("index {shown}"));
+    assert!(said.starts_with(&format!("{shown}/_forebay_index: 2 footers in ")), "{said}");
+    assert!(said.ends_with("; 2 were read for it\n"), "{said}");
+    let out = succeed(&format!("index {shown} --json -"));
+    let written: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&written[0]["files"], &written[0]["files_read"]),
+        (&Value::from(2), &Value::from(0)),
+        "{out}"
+    );
+    let plain = json(&format!("plan {shown} -o index=off"));
+    assert_eq!(json(&format!("plan {shown}"))["fingerprint"], plain["fingerprint"]);
+
+    std::fs::write(dir.join("_forebay_index"), "something else").unwrap();
+    let output = forebay(&["plan", &shown.to_string()]);
+    assert!(output.status.success());
+    let warned = text(&output.stderr);
+    assert!(warned.contains("footers are read without the index: "), "{warned}");
+    assert!(warned.contains("_forebay_index: it is something else"), "{warned}");
+
+    let file = std::fs::read_dir(&dir).unwrap().find_map(|item| {
+        let path = item.unwrap().path();
+        path.extension().is_some_and(|suffix| suffix == "parquet").then_some(path)
+    });
+    let refused = refused(&format!("index {}", file.unwrap().display()));
+    assert!(refused.contains("open the folder itself"), "{refused}");
 }
 
 /// Samples and mixes on ranks that are killed, each held against its plan and against the rows as they are stored.

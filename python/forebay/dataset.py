@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,11 @@ class Dataset:
     DeniedError, IoError
         The store refuses access, or cannot be reached.
 
+    Warns
+    -----
+    RuntimeWarning
+        The folder's index (:meth:`write_index`) cannot be used: footers are read without it.
+
     Examples
     --------
     >>> import forebay as fb
@@ -103,6 +110,9 @@ class Dataset:
             merge_schema,
             self._partition_types,
         )
+        warning = self._native.take_warning()
+        if warning is not None:
+            warnings.warn(warning, RuntimeWarning, stacklevel=3)
 
     @property
     def schema(self) -> _forebay.Schema:
@@ -192,6 +202,39 @@ class Dataset:
         with self.loader(columns=columns, decode=decode, batch_size=count, epochs=1) as loader:
             batch: _forebay.Batch = next(iter(loader))
             return batch
+
+    def write_index(self) -> list[dict[str, Any]]:
+        """Writes the footers of all files of the folder into one file in it, ``_forebay_index``.
+
+        Who opens the folder after that reads this file and no footer, but for those of files that were added or changed
+        since. Footers that are in the index already are not read again. Other readers pass over the file by its name.
+        ``storage_options={"index": "off"}`` leaves it out.
+
+        Returns
+        -------
+        list of dict
+            For each folder that was opened: ``location`` of the index, ``files`` whose footers are in it,
+            ``files_read`` of them that were read for it, ``footer_bytes``, and ``bytes`` of the index.
+
+        Raises
+        ------
+        InvalidError
+            Files or a glob were opened, and no folder.
+        DeniedError, IoError
+            The folder cannot be written to.
+        DatasetChangedError
+            A file has changed since the data set was opened.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> fb.Dataset("data/train/").write_index()[0]["files"]
+        1
+        >>> fb.Dataset("data/train/").num_rows
+        256
+        """
+        written: list[dict[str, Any]] = json.loads(self._native.write_index())
+        return written
 
     def loader(self, **options: Any) -> Loader:
         """A loader over this data set.

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
-use crate::loader::{Place, parse_filter, place};
+use crate::loader::{Place, json, parse_filter, place};
 use crate::schema::Schema;
 
 /// Files that were found and footers that were read. A forked child may use it: it connects to the stores again.
@@ -63,6 +63,18 @@ impl Dataset {
     /// Ends the threads of a data set that a loader opened for itself, once the loader has ended.
     fn release(&self) {
         self.dataset.release();
+    }
+
+    /// Writes the index of each folder that was opened, and says as JSON what is in them.
+    fn write_index(&self, py: Python<'_>) -> PyResult<String> {
+        let dataset = self.dataset.clone();
+        let written = interruptible(py, move || dataset.write_index())?;
+        json(&written).or_raise(py)
+    }
+
+    /// A warning that was not returned yet.
+    fn take_warning(&self) -> Option<String> {
+        self.dataset.take_warning()
     }
 
     /// Rows of all files.

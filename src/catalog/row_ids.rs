@@ -118,8 +118,9 @@ pub(crate) struct RowIds {
 }
 
 impl RowIds {
-    pub(super) fn of(files: &[File]) -> Self {
-        RowIds::over(files.iter().map(|file| (&*file.relative, file.row_counts().sum())), hash)
+    /// Over files with so many rows each.
+    pub(super) fn of(files: &[File], rows: &[u64]) -> Self {
+        RowIds::over(files.iter().zip(rows).map(|(file, rows)| (&*file.relative, *rows)), hash)
     }
 
     /// Over files with a path and so many rows.
@@ -166,7 +167,12 @@ fn hash(path: &str, seed: u64) -> u64 {
 
 impl Catalog {
     pub(super) fn row_ids(&self) -> &RowIds {
-        self.row_ids.get_or_init(|| RowIds::of(&self.files))
+        self.row_ids.get_or_init(|| {
+            // Not from the footers, which would be decoded for it.
+            let mut rows = vec![0; self.files.len()];
+            self.groups.iter().for_each(|group| rows[group.file] += group.rows);
+            RowIds::of(&self.files, &rows)
+        })
     }
 
     /// The number of the first row of a row group; its others follow.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use crate::cache::{CacheStats, Cleared, PastStats, Report};
-use crate::{Dataset, DiskCache, Error, ErrorKind, Place, Result};
+use crate::{DiskCache, Error, ErrorKind, Image, Place, Result, Tier};
 use serde::Serialize;
 
 use super::console::Console;
-use super::location::parse_options;
+use super::location::open;
+use super::options::parse_image;
 use super::units::{bytes, counted, local_path, parse_bytes, percent};
 
 /// Shows, checks, fills or empties a cache of rows. Runs may use it at the same time.
@@ -29,6 +30,12 @@ pub(crate) struct Args {
     /// Columns to keep, in the loader's order [default: all]
     #[arg(long, value_name = "A,B", value_delimiter = ',', requires = "warm")]
     columns: Option<Vec<String>>,
+    /// A column of images and how the loader decodes it: rrc224 (random resized crop), center224 or resize224x224
+    #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image, requires = "warm")]
+    image: Vec<(String, Image)>,
+    /// Form in which images are kept: rows, coefficients, pixels or resized, as the loader's [default: rows]
+    #[arg(long, value_name = "TIER", requires = "image")]
+    tier: Option<Tier>,
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
@@ -45,6 +52,7 @@ Examples:
   forebay cache /nvme/forebay
   forebay cache /nvme/forebay --verify
   forebay cache /nvme/forebay --warm s3://acme/train --columns image,label --max-bytes 200GB
+  forebay cache /nvme/forebay --warm s3://acme/train --image image=rrc224 --tier coefficients --max-bytes 200GB
   forebay cache /nvme/forebay --clear";
 
 /// The results.
@@ -87,8 +95,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
-    let dataset = Dataset::open_with_options(args.warm.clone(), &parse_options(&args.storage_options)?)?;
-    let mut loader = dataset.loader().batch_size(1).cache(cache.clone());
+    if args.tier == Some(Tier::Auto) {
+        let error = Error::invalid("the tier auto is chosen while training, by measurements");
+        return Err(error.hint("leave out --tier to keep images as stored, or name a form"));
+    }
+    let dataset = open(args.warm.clone(), &args.storage_options)?;
+    let mut loader =
+        dataset.loader().batch_size(1).cache(cache.clone()).cache_tier(args.tier.unwrap_or(Tier::Rows));
+    for (column, image) in &args.image {
+        loader = loader.decode(column, image.clone());
+    }
     if let Some(columns) = &args.columns {
         loader = loader.columns(columns);
     }

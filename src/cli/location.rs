@@ -6,6 +6,8 @@ use std::path::Path;
 use crate::source;
 use crate::{Dataset, Error, Result};
 
+use super::console;
+
 /// The data, and the options of its store.
 #[derive(clap::Args, Clone)]
 pub(crate) struct Location {
@@ -25,7 +27,7 @@ impl Location {
 
     /// Finds the files and reads their footers.
     pub(crate) fn open(&self) -> Result<Dataset> {
-        Dataset::open_with_options(self.locations.clone(), &parse_options(&self.storage_options)?)
+        open(self.locations.clone(), &self.storage_options)
     }
 
     /// The same for each location by itself.
@@ -43,6 +45,15 @@ impl Location {
     pub(crate) fn shown(&self) -> Vec<String> {
         self.locations.iter().map(|location| source::shown(location)).collect()
     }
+}
+
+/// Opens a data set, and says why an index is not used, if there is one that cannot be.
+pub(super) fn open(locations: Vec<String>, storage_options: &[String]) -> Result<Dataset> {
+    let dataset = Dataset::open_with_options(locations, &parse_options(storage_options)?)?;
+    if let Some(warning) = dataset.take_warning() {
+        console::note(warning);
+    }
+    Ok(dataset)
 }
 
 /// The options by name. They are read after the arguments, whose parser would repeat what it refuses: it may be a secret.

@@ -11,6 +11,7 @@ mod bench;
 mod cache;
 mod console;
 mod doctor;
+mod index;
 mod inspect;
 mod level;
 mod location;
@@ -70,6 +71,7 @@ enum Verb {
     Bench(Box<bench::Args>),
     Doctor(Box<doctor::Args>),
     Cache(cache::Args),
+    Index(index::Args),
     Which(which::Args),
     Verify(Box<verify::Args>),
     /// One rank of `verify`.
@@ -132,6 +134,7 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Bench(args) => bench::run(&args),
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Cache(args) => cache::run(&args),
+        Verb::Index(args) => index::run(&args),
         Verb::Which(args) => which::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::VerifyRank => verify::run_rank(),

@@ -158,7 +158,7 @@ pub(crate) fn check_threads(option: &str, threads: Option<usize>) -> Result<()> 
 }
 
 /// "image=rrc224", "image=center224", "image=resize240x320".
-fn parse_image(text: &str) -> Result<(String, Image), String> {
+pub(super) fn parse_image(text: &str) -> Result<(String, Image), String> {
     let refuse = || {
         format!(
             "{text:?} is not COLUMN=HOW with HOW one of rrc224, center224 or resize224x224 (height x width)"

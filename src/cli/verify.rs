@@ -9,6 +9,7 @@ mod feed;
 mod judgement;
 mod lives;
 mod rank;
+mod trainer;
 
 use std::path::PathBuf;
 
@@ -44,6 +45,9 @@ pub(crate) struct Args {
     /// Alter what a rank delivered, to see that this is found
     #[arg(long, value_enum, value_name = "FAULT")]
     plant: Option<Fault>,
+    /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over the same rows
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["plant", "image", "cache", "lanes"])]
+    trainer: Option<trainer::Trainer>,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
@@ -56,6 +60,7 @@ Examples:
   forebay verify /data/web /data/books --mix 0.7,0.3 --world 8 --kill
   forebay verify /data/train --balance label --world 8 --kill
   forebay verify /data/train --world 8 --plant swap         exit status 1: two rows came in the wrong order
+  forebay verify /data/train --world 2 --trainer lightning  needs Python, with forebay and lightning
 
 It reads all rows once as they are stored, and once in each epoch. --columns chooses those that are compared.";
 
@@ -71,6 +76,9 @@ enum Fault {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    if let Some(trainer) = args.trainer {
+        return trainer::run(args, trainer);
+    }
     let console = Console::new(args.json.as_deref())?;
     let run = Run {
         location: args.loader.location.clone(),

@@ -23,7 +23,9 @@ use crate::reader::Filter;
 use crate::reader::budget::Budget;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge, KnownCosts};
 use crate::shard::Part;
-use crate::source::{self, FOOTERS_AT_ONCE, FolderFilter, Footers, KeyTypes, Opening, Store, TrafficStats};
+use crate::source::{
+    self, FOOTERS_AT_ONCE, FolderFilter, Footers, IndexReport, KeyTypes, Opening, Store, TrafficStats,
+};
 
 /// A Parquet data set whose files were found and whose footers were read.
 ///
@@ -340,6 +342,34 @@ impl Dataset {
             Ok(sum)
         };
         io.wait_for(reading)?
+    }
+
+    /// Writes the index of each folder that was opened: the footers of its files in one file, `_forebay_index`, beside them.
+    /// Who opens the folder after that reads no other footer, but for those of files that were added or changed since.
+    ///
+    /// Footers that are kept already, in the index so far or in the metadata cache, are not read again. The file is replaced
+    /// at once; other readers pass over its name.
+    ///
+    /// ```no_run
+    /// let dataset = forebay::Dataset::open("s3://acme/train/")?;
+    /// for index in dataset.write_index()? {
+    ///     println!("{}: {} files in {} bytes", index.location, index.files, index.bytes);
+    /// }
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Invalid` where files or a glob were opened, and no folder; `Denied` or `Io` where the folder cannot be written to;
+    /// `DatasetChanged` where a file was changed since it was opened.
+    pub fn write_index(&self) -> Result<Vec<IndexReport>> {
+        let (io, store) = self.here()?;
+        let catalog = self.catalog.clone();
+        io.wait_for(async move { source::write_indexes(&store, &catalog).await })?
+    }
+
+    /// A warning that was not returned yet: why the index of a folder is not used. Loaders return it as well.
+    pub fn take_warning(&self) -> Option<String> {
+        self.store.take_warning()
     }
 
     /// What its stores were asked for so far.

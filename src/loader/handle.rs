@@ -289,6 +289,7 @@ impl Loader {
             split: self.split(&order),
             order,
             at: inner.progress.get(),
+            last: Arc::default(),
         }
     }
 
@@ -351,12 +352,16 @@ impl Loader {
         Ok(order)
     }
 
-    /// A warning that was not returned yet: how the disk of the cache or of the trace failed, or that denied rows are not there.
+    /// A warning that was not returned yet: how the disk of the cache or of the trace failed, that denied rows are not there, or
+    /// why the index of a folder is not used.
     pub fn take_warning(&self) -> Option<String> {
         let of_the_cache =
             self.inner.fetcher.row_cache.as_ref().and_then(|row_cache| row_cache.cache().take_warning());
         let of_the_options = || self.inner.warning.lock().unwrap_or_else(PoisonError::into_inner).take();
-        of_the_cache.or_else(|| self.inner.monitor.take_failure()).or_else(of_the_options)
+        of_the_cache
+            .or_else(|| self.inner.monitor.take_failure())
+            .or_else(of_the_options)
+            .or_else(|| self.inner.fetcher.store.take_warning())
     }
 
     /// Counts a batch, and all before it, as handed over to the consumer. A receipt of another loader, or of an epoch before

@@ -1,7 +1,7 @@
 //! Which rows a step holds, past or to come: asked of the plan, without reading any.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::catalog::{Catalog, RowPlace};
 use crate::error::{Error, ErrorKind, Result};
@@ -18,6 +18,16 @@ pub struct Rewind {
     pub(super) split: Split,
     /// Where the run stands: its epoch, and rows of it that were handed over.
     pub(super) at: (u64, u64),
+    /// The order that was asked last: to permute a million row groups takes longer than to find a step in them.
+    pub(super) last: Arc<Mutex<Option<Asked>>>,
+}
+
+/// The order of an epoch that was asked, and whether rows are passed over in it.
+#[derive(Clone, Debug)]
+pub(super) struct Asked {
+    epoch: u64,
+    has_skips: bool,
+    order: EpochOrder,
 }
 
 impl Rewind {
@@ -89,8 +99,24 @@ impl Rewind {
         rank: u32,
     ) -> Result<Vec<RowPlace>> {
         let split = Split { lanes: order.lanes(), ..self.split };
-        let step = Rewind { split, ..self.clone() }.walk(order, pass, row, rank)?.next();
+        // The order of a portion is no other's.
+        let step =
+            Rewind { split, last: Arc::default(), ..self.clone() }.walk(order, pass, row, rank)?.next();
         step.ok_or_else(|| Error::new(ErrorKind::Internal, "a step of a mix without rows"))
+    }
+
+    /// The order of an epoch, of this run's rows alone.
+    fn order_of(&self, order: &OrderSpec, epoch: u64) -> EpochOrder {
+        let has_skips = !order.skipped.is_empty();
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some(asked) if (asked.epoch, asked.has_skips) == (epoch, has_skips) => asked.order.clone(),
+            _ => {
+                let order = EpochOrder::new(&self.selected.of_epoch(epoch).counts, order, epoch);
+                *last = Some(Asked { epoch, has_skips, order: order.clone() });
+                order
+            }
+        }
     }
 
     fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
@@ -106,7 +132,7 @@ impl Rewind {
     ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let shard = Shard::new(rank, self.world())?;
         let samples = self.selected.of_epoch(epoch);
-        let order = EpochOrder::new(&samples.counts, order, epoch);
+        let order = self.order_of(order, epoch);
         let mut places = Places { catalog: self.catalog.clone(), samples, parts: HashMap::new() };
         let walk = Walk::new(&order, Split { shard, ..self.split }, row);
         Ok(walk.map(move |step| places.of_step(&step)))

@@ -1,6 +1,7 @@
 //! Footers: read side by side and checked. What plans and reads need of them is kept ([`Footer`]).
 
 mod assemble;
+mod kept;
 mod later;
 mod structure;
 
@@ -18,14 +19,17 @@ use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::list::{FolderFilter, KeyTypes, settle};
-use super::metadata_cache::{self, MetadataCache};
+use super::metadata_cache;
 use super::store::Store;
 use crate::catalog::{FileColumns, Footer, KnownColumns};
 use crate::error::{Error, ErrorKind, OrFail, Place, Result};
 use crate::panics::caught;
 use crate::snapshot::{DataFile, Pin};
 
+use kept::Kept;
+
 pub(super) use assemble::assemble;
+pub(super) use kept::KeptFooters;
 pub(super) use later::FooterTurns;
 pub use later::Footers;
 
@@ -45,7 +49,7 @@ const BYTES_SHOWN: u64 = 8;
 
 /// The longest footer that is read. Those of the widest real data sets take tens of megabytes; one that claims more is
 /// suspicious, and is not allocated.
-const LONGEST_FOOTER: u64 = 128 << 20;
+pub(super) const LONGEST_FOOTER: u64 = 128 << 20;
 
 /// The most rows that a row group of any size may have, and for each of its bytes beyond that. A plan takes memory for
 /// each row long before the pages are read; real row groups have a few rows per byte at best.
@@ -77,12 +81,13 @@ struct Parsed {
 /// hold as a column is none of the folders'.
 pub(super) async fn kept_files(
     store: &Store,
+    kept: &KeptFooters,
     mut files: Vec<DataFile>,
     folders: &FolderFilter,
     types: &KeyTypes,
 ) -> Result<Vec<DataFile>> {
     let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
-    let first = read_all(store, first, &Arc::new(KnownColumns::default())).await?;
+    let first = read_all(store, kept, first, &Arc::new(KnownColumns::default())).await?;
     let stored = first.iter().find_map(|first| Some(first.footer.as_ref()?.columns.schema.clone()));
     settle(files.iter_mut(), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
@@ -103,32 +108,32 @@ pub(crate) fn no_folder() -> Error {
 /// files whose rows and columns are declared, once there is one whose costs stand for theirs.
 pub(super) async fn read_all(
     store: &Store,
+    kept: &KeptFooters,
     files: Vec<DataFile>,
     known: &Arc<KnownColumns>,
 ) -> Result<Vec<Opened>> {
-    let first = files.first().map(|file| (file.whole.clone(), file.relative.clone()));
-    let kept = kept(store, first).await?;
     let is_late = are_late(&files);
-    let key = |file: &DataFile| metadata_cache::key(&file.whole, &file.pin);
     let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
-    let mut renewal = kept.as_ref().and_then(|kept| kept.renew(read_now().map(key)));
+    let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
     // No more are asked for then.
     let has_failed = AtomicBool::new(false);
     let asked_for = files.into_iter().zip(is_late).enumerate().take_while(|_| !has_failed.load(Relaxed));
     let reads = asked_for.map(|(at, (mut file, is_late))| {
-        let key = key(&file);
-        let bytes = kept.as_ref().and_then(|kept| kept.get(key));
+        let key = metadata_cache::key(&file.whole, &file.pin);
+        let found = kept.get(&file.whole, &file.pin);
+        let is_for_cache = Kept::is_for_cache(found.as_ref());
         let (known, tail) = (known.clone(), file.tail.take());
         async move {
             if is_late {
+                let bytes = found.filter(|_| is_for_cache).map(|kept| kept.bytes);
                 return Ok((Opened { file, footer: None, key_values: None }, key, bytes));
             }
             let place = file.place();
             let read = async {
-                let (bytes, _permit) = match bytes {
-                    Some(bytes) => (bytes, None),
+                let (bytes, _permit) = match found {
+                    Some(kept) => (kept.bytes, None),
                     None => fetch(store, file.volume, &file.pin, tail).await?,
                 };
                 let (size, parsed) = (file.pin.size, bytes.clone());
@@ -138,7 +143,7 @@ pub(super) async fn read_all(
                     Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
                 })
                 .await?;
-                Ok((Opened { file, footer: Some(footer), key_values }, key, Some(bytes)))
+                Ok((Opened { file, footer: Some(footer), key_values }, key, is_for_cache.then_some(bytes)))
             };
             read.await.map_err(|error: Error| error.at(place))
         }
@@ -181,13 +186,6 @@ fn are_late(files: &[DataFile]) -> Vec<bool> {
         |file: &DataFile| file.row_counts.as_ref().is_none_or(|rows| rows.iter().any(|rows| *rows > 0));
     let first = files.iter().position(may_hold_rows).unwrap_or(files.len());
     files.iter().enumerate().map(|(at, file)| at > first && file.is_declared()).collect()
-}
-
-/// The footers that are kept of a data set, of which the first file's address and path are given. Local ones are not kept.
-async fn kept(store: &Store, first: Option<(String, String)>) -> Result<Option<MetadataCache>> {
-    let Some((whole, relative)) = first.filter(|_| !store.is_local()) else { return Ok(None) };
-    let choice = store.metadata_cache.clone();
-    store.blocking(move || Ok(MetadataCache::load(choice, &whole, &relative))).await
 }
 
 /// Runs work on the few threads of the runtime, and not on the many that wait for disks: each thread has a heap of its own,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::fs;
+use std::io::Write;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -16,7 +17,7 @@ use super::buffers::Buffers;
 use super::remote::{Pin, changed};
 use super::shown::shown;
 use crate::catalog::FileVersion;
-use crate::error::{Error, ErrorKind, OrFail, Place, Result};
+use crate::error::{Error, ErrorKind, Foreign, OrFail, Place, Result};
 use crate::paths;
 
 const NANOSECONDS_A_SECOND: i128 = 1_000_000_000;
@@ -273,6 +274,24 @@ fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Re
 }
 
 /// The path on disk of a catalogued file.
+/// Writes a file, in place of the one that there is. Others may read it as far as they may read what this user writes.
+pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()> {
+    let path = filesystem_path(path);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    // Hidden, so that nobody takes it for data.
+    let unfinished = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = || {
+        let mut file = fs::File::create(&unfinished)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&unfinished, &path)
+    };
+    written().map_err(|error| {
+        let _ = fs::remove_file(&unfinished);
+        error.into_error()
+    })
+}
+
 fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
     Path::new("/").join(path.as_ref())
 }

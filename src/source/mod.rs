@@ -14,6 +14,7 @@ mod buffers;
 mod clouds;
 mod footer;
 mod glob;
+mod index;
 mod kept_rows;
 mod list;
 mod local;
@@ -36,6 +37,7 @@ use crate::catalog::{Catalog, Differences, KnownColumns};
 use crate::error::Result;
 use crate::snapshot::Snapshot;
 use clouds::{Address, MetadataCache, Options};
+use footer::KeptFooters;
 use remote::Remote;
 use store::Volume;
 use url::Target;
@@ -43,6 +45,8 @@ use url::Target;
 pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};
+pub use index::IndexReport;
+pub(crate) use index::write_indexes;
 pub(crate) use kept_rows::KeptRows;
 pub(crate) use list::{FolderFilter, KeyTypes};
 pub(crate) use local::Reading;
@@ -126,18 +130,23 @@ pub(crate) async fn open_with(
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
     let store = Store::new(volumes, traffic, options.metadata_cache()?);
     let mut snapshot = list::find(&store, targets).await?;
+    if !options.index()? {
+        snapshot.indexes.iter_mut().for_each(|place| place.found = None);
+    }
+    let (store, kept) = prepared(store, &mut snapshot).await?;
     key_types.check(&snapshot.files)?;
     let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
-        return catalogue(store, snapshot, differences, &key_types).await;
+        return catalogue(store, &kept, snapshot, differences, &key_types).await;
     };
     match differences {
         Differences::Refused => {
-            snapshot.files = footer::kept_files(&store, snapshot.files, &folders, &key_types).await?;
-            catalogue(store, snapshot, differences, &key_types).await
+            let files = snapshot.files;
+            snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
+            catalogue(store, &kept, snapshot, differences, &key_types).await
         }
         // The columns are those of all files, whatever folders are kept.
         Differences::Merged => {
-            let (store, catalog) = catalogue(store, snapshot, differences, &key_types).await?;
+            let (store, catalog) = catalogue(store, &kept, snapshot, differences, &key_types).await?;
             match catalog.of_folders(&folders.keeps)? {
                 Some(kept) if kept.files.is_empty() => Err(no_folder()),
                 kept => Ok((store, kept.unwrap_or(catalog))),
@@ -152,18 +161,29 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
     let remote = Remote::of_user(client, Arc::clone(&traffic));
     // Without a URL there is nothing to know the store by the next time.
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
-    let snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
-    catalogue(store, snapshot, Differences::Refused, &KeyTypes::default()).await
+    let mut snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
+    let (store, kept) = prepared(store, &mut snapshot).await?;
+    catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default()).await
+}
+
+/// The store with the indexes of the folders that were opened, and the footers that are kept of their files.
+async fn prepared(store: Store, snapshot: &mut Snapshot) -> Result<(Store, KeptFooters)> {
+    let store = store.with_indexes(std::mem::take(&mut snapshot.indexes));
+    let first = snapshot.files.first().map(|file| (file.whole.clone(), file.relative.clone()));
+    let files = snapshot.files.iter().map(|file| (file.whole.clone(), file.pin.clone()));
+    let kept = KeptFooters::load(&store, first, files).await?;
+    Ok((store, kept))
 }
 
 async fn catalogue(
     store: Store,
+    kept: &KeptFooters,
     snapshot: Snapshot,
     differences: Differences,
     types: &KeyTypes,
 ) -> Result<(Store, Catalog)> {
     let known = Arc::new(KnownColumns::default());
-    let files = footer::read_all(&store, snapshot.files, &known).await?;
+    let files = footer::read_all(&store, kept, snapshot.files, &known).await?;
     let catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
     Ok((store, catalog))
 }

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use object_store::path::Path;
 
 use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
@@ -13,6 +14,7 @@ use super::remote::{Pin, Remote};
 use super::traffic::{Ahead, Traffic, TrafficStats};
 use crate::catalog::File;
 use crate::error::{Error, ErrorKind, Place, Result};
+use crate::snapshot::IndexPlace;
 
 /// Row groups of local files that are read at once: enough to hide a disk's latency; more only makes permits wait.
 const LOCAL_AT_ONCE: usize = 4;
@@ -29,6 +31,10 @@ pub struct Store {
     pub(super) metadata_cache: Option<MetadataCache>,
     /// Who reads footers.
     pub(super) footer_turns: Arc<FooterTurns>,
+    /// The indexes of the folders that were opened.
+    pub(super) indexes: Arc<[IndexPlace]>,
+    /// A warning that was not returned yet.
+    warning: Arc<Mutex<Option<String>>>,
 }
 
 /// One of the places that hold files.
@@ -46,8 +52,16 @@ impl Store {
         traffic: Arc<Traffic>,
         metadata_cache: Option<MetadataCache>,
     ) -> Self {
-        let (local, footer_turns) = (Arc::default(), Arc::default());
-        Store { volumes: volumes.into(), traffic, ahead: None, local, metadata_cache, footer_turns }
+        Store {
+            volumes: volumes.into(),
+            traffic,
+            ahead: None,
+            local: Arc::default(),
+            metadata_cache,
+            footer_turns: Arc::default(),
+            indexes: Arc::new([]),
+            warning: Arc::default(),
+        }
     }
 
     /// The same stores over new connections.
@@ -57,7 +71,23 @@ impl Store {
             Volume::Remote(remote) => remote.connect_again().map(Volume::Remote),
         });
         let volumes = volumes.collect::<Result<_>>()?;
-        Ok(Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone()))
+        let store = Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone());
+        Ok(Store { indexes: self.indexes.clone(), ..store })
+    }
+
+    /// The same stores, with the indexes of the folders that were opened.
+    pub(super) fn with_indexes(self, indexes: Vec<IndexPlace>) -> Self {
+        Store { indexes: indexes.into(), ..self }
+    }
+
+    /// Keeps a warning until someone takes it.
+    pub(super) fn warn(&self, warning: String) {
+        *self.warning.lock().unwrap_or_else(PoisonError::into_inner) = Some(warning);
+    }
+
+    /// A warning that was not returned yet.
+    pub(crate) fn take_warning(&self) -> Option<String> {
+        self.warning.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn volume(&self, volume: usize) -> Result<&Volume> {
@@ -131,9 +161,25 @@ impl Store {
 
     /// The address of a file, the same in each process of a node, without secrets.
     pub(crate) fn address(&self, file: &File) -> String {
-        match self.volume(file.volume as usize) {
-            Ok(Volume::Remote(remote)) => remote.shown(file.path.as_ref()),
-            _ => format!("/{}", file.path),
+        self.shown(file.volume as usize, &file.path)
+    }
+
+    /// The address of a path, without secrets.
+    pub(super) fn shown(&self, volume: usize, path: &Path) -> String {
+        match self.volume(volume) {
+            Ok(Volume::Remote(remote)) => remote.shown(path.as_ref()),
+            _ => format!("/{path}"),
+        }
+    }
+
+    /// Writes a file, in place of the one that there is: others see the one or the other, and no part.
+    pub(super) async fn write(&self, volume: usize, path: &Path, bytes: Bytes) -> Result<()> {
+        match self.volume(volume)? {
+            Volume::Remote(remote) => remote.write(path, bytes).await,
+            Volume::Local => {
+                let path = path.clone();
+                self.blocking(move || local::write(&path, &bytes)).await
+            }
         }
     }
 

@@ -14,6 +14,7 @@ mod kit;
 mod cached;
 mod change;
 mod damage;
+mod index;
 mod lists;
 mod panics;
 mod refusals;

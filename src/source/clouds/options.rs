@@ -13,7 +13,8 @@ const RETRY_TIMEOUT: &str = "retry_timeout";
 const STALL_TIMEOUT: &str = "stall_timeout";
 const MAX_CONCURRENCY: &str = "max_concurrency";
 const METADATA_CACHE: &str = "metadata_cache";
-const OURS: [&str; 4] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE];
+const INDEX: &str = "index";
+const OURS: [&str; 5] = [RETRY_TIMEOUT, STALL_TIMEOUT, MAX_CONCURRENCY, METADATA_CACHE, INDEX];
 
 /// The values that switch an option off.
 const OFF: [&str; 4] = ["off", "no", "none", "false"];
@@ -26,6 +27,7 @@ const OFF: [&str; 4] = ["off", "no", "none", "false"];
 /// | `stall_timeout` | duration | how long a response may stall before it is abandoned |
 /// | `max_concurrency` | count | the most concurrent requests |
 /// | `metadata_cache` | `off` or a folder | the folder of footers between runs |
+/// | `index` | `on` or `off` | whether the index of a folder is used |
 ///
 /// A duration is a number with `ms`, `s` (as without a unit), `m` or `h`: `180`, `180s`, `500ms`, `3m`.
 #[derive(Clone)]
@@ -73,6 +75,15 @@ impl Options {
         }
     }
 
+    /// Whether the index of a folder is used, if there is one.
+    pub(in crate::source) fn index(&self) -> Result<bool> {
+        self.get(INDEX).map_or(Ok(true), |value| {
+            let none = value.trim().eq_ignore_ascii_case("none");
+            let wanted = if none { Some(false) } else { truth(value) };
+            wanted.ok_or_else(|| malformed(INDEX, "\"on\" or \"off\""))
+        })
+    }
+
     /// Refuses a value that its key cannot have, if the key is every store's, and one that no request can carry: read from a
     /// file, a key ends with a line break.
     pub(in crate::source) fn check(&self) -> Result<()> {
@@ -87,7 +98,8 @@ impl Options {
         self.retry_timeout()?;
         self.stall_timeout()?;
         self.max_concurrency()?;
-        self.metadata_cache().map(|_| ())
+        self.metadata_cache()?;
+        self.index().map(|_| ())
     }
 
     /// Refuses every option that is not for all stores, if there is no store that it could be for.
@@ -239,6 +251,12 @@ mod tests {
         assert_eq!(options.max_concurrency().unwrap(), Some(64));
         assert_eq!(options.metadata_cache().unwrap(), Some(MetadataCache::Off));
         assert_eq!(options.theirs().count(), 0);
+        for (value, is_used) in
+            [("off", false), ("None", false), ("FALSE", false), ("on", true), ("yes", true)]
+        {
+            assert_eq!(self::options(&[("index", value)]).index().unwrap(), is_used, "{value}");
+        }
+        assert!(self::options(&[]).index().unwrap());
     }
 
     #[test]
@@ -252,7 +270,9 @@ mod tests {
         assert!(options.max_concurrency().is_err());
         assert!(options.metadata_cache().is_err());
         assert!(options.check().is_err());
-        for (key, value) in [("retry_timeout", "soon"), ("stall_timeout", "0"), ("max_concurrency", "-1")] {
+        let wrong =
+            [("retry_timeout", "soon"), ("stall_timeout", "0"), ("max_concurrency", "-1"), ("index", "x")];
+        for (key, value) in wrong {
             let error = self::options(&[(key, value)]).check().unwrap_err().to_string();
             assert!(error.starts_with(&format!("storage option {key:?} is not ")), "{error}");
         }

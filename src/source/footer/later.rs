@@ -1,14 +1,15 @@
 //! Footers of catalogued files: read again for what is not kept of them, or for the first time.
 
+use bytes::Bytes;
 use parquet::file::metadata::ParquetMetaData;
-use tokio::sync::{Mutex, Semaphore};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use xxhash_rust::xxh3::xxh3_64;
 
-use super::super::metadata_cache::{self, MetadataCache};
 use super::super::remote::changed;
 use super::super::store::Store;
 use super::assemble::admit;
-use super::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, fetch, kept, on_runtime, parse};
-use crate::catalog::Catalog;
+use super::{FOOTER_BYTES_AT_ONCE, FOOTERS_AT_ONCE, KeptFooters, fetch, on_runtime, parse};
+use crate::catalog::{Catalog, File};
 use crate::error::{Error, Place, Result};
 
 /// Who reads footers now.
@@ -29,32 +30,37 @@ impl Default for FooterTurns {
 pub struct Footers<'a> {
     store: &'a Store,
     catalog: &'a Catalog,
-    kept: Option<MetadataCache>,
+    kept: KeptFooters,
+}
+
+/// The bytes of a footer.
+pub(in crate::source) struct FooterBytes<'a> {
+    pub(in crate::source) bytes: Bytes,
+    /// Whether they were read from the file, and were not kept elsewhere.
+    pub(in crate::source) is_read: bool,
+    /// To hold them, if they are many.
+    _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl<'a> Footers<'a> {
-    /// Footers of remote files come from the metadata cache, where they are in it.
+    /// Footers come from the metadata cache, if the files are remote, and from indexes, where they are in them.
     pub async fn open(store: &'a Store, catalog: &'a Catalog) -> Result<Self> {
         let first = catalog.files.first();
         let first = first.map(|file| (store.address(file), file.relative.to_string()));
-        Ok(Footers { store, catalog, kept: kept(store, first).await? })
+        let files = catalog.files.iter().map(|file| (store.address(file), file.pin()));
+        Ok(Footers { store, catalog, kept: KeptFooters::load(store, first, files).await? })
     }
 
     /// The footer of a file, by its index in [`Catalog::files`]. The catalogue has it from then on, if it had not before.
     ///
     /// Fails with `DatasetChanged` if it is not the one that the catalogue has, and as opening a data set does.
     pub async fn read(&self, file: usize) -> Result<ParquetMetaData> {
-        let Footers { store, catalog, kept } = self;
+        let Footers { catalog, .. } = self;
         let about = &catalog.files[file];
         let read = async {
-            let pin = about.pin();
-            let key = || metadata_cache::key(&store.address(about), &pin);
-            let (bytes, _permit) = match kept.as_ref().and_then(|kept| kept.get(key())) {
-                Some(bytes) => (bytes, None),
-                None => fetch(store, about.volume as usize, &pin, None).await?,
-            };
-            let known = catalog.known.clone();
-            let parsed = on_runtime(move || parse(&bytes, pin.size, &known)).await?;
+            let FooterBytes { bytes, _permit, .. } = self.find(about).await?;
+            let (known, size) = (catalog.known.clone(), about.size);
+            let parsed = on_runtime(move || parse(&bytes, size, &known)).await?;
             match about.footer.get() {
                 None => admit(catalog, about, &parsed)?,
                 Some(footer) if footer.hash != parsed.hash => {
@@ -65,6 +71,25 @@ impl<'a> Footers<'a> {
             Ok(parsed.metadata)
         };
         read.await.map_err(|error: Error| error.at(Place::file(about.location.clone())))
+    }
+
+    /// The bytes of the footer that a file has in the catalogue. Fails as [`read`](Self::read) does.
+    pub(in crate::source) async fn bytes(&self, file: usize) -> Result<FooterBytes<'a>> {
+        let about = &self.catalog.files[file];
+        let found = self.find(about).await.and_then(|found| match about.footer_hash() {
+            Some(hash) if hash != xxh3_64(&found.bytes) => Err(changed("its footer is another one")),
+            _ => Ok(found),
+        });
+        found.map_err(|error| error.at(Place::file(about.location.clone())))
+    }
+
+    async fn find(&self, about: &File) -> Result<FooterBytes<'a>> {
+        let pin = about.pin();
+        if let Some(kept) = self.kept.get(&self.store.address(about), &pin) {
+            return Ok(FooterBytes { bytes: kept.bytes, is_read: false, _permit: None });
+        }
+        let (bytes, _permit) = fetch(self.store, about.volume as usize, &pin, None).await?;
+        Ok(FooterBytes { bytes, is_read: true, _permit })
     }
 }
 
@@ -79,6 +104,6 @@ impl Store {
         if footer.get().is_some() {
             return Ok(());
         }
-        Footers { store: self, catalog, kept: None }.read(file).await.map(drop)
+        Footers { store: self, catalog, kept: KeptFooters::default() }.read(file).await.map(drop)
     }
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
-use crate::snapshot::{DataFile, Pin, Snapshot};
+use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
+use crate::source::index;
 use crate::source::local::{object_path, place, version};
 use crate::source::shown::shown;
 use crate::source::tables::{self, TableRoot};
@@ -41,6 +42,7 @@ pub(super) fn find(target: &Target, volume: usize) -> Result<Location> {
         }
     };
     snapshot.files.iter_mut().for_each(|file| file.volume = volume);
+    snapshot.indexes.iter_mut().for_each(|place| place.volume = volume);
     Ok(Location::Files(snapshot))
 }
 
@@ -128,8 +130,19 @@ fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapsh
     let mut files: Vec<DataFile> =
         chosen.iter().map(|seen| file(seen.path.clone(), 0)).collect::<Result<_>>()?;
     note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative.as_str()));
-    let root = absolute(base)?.to_string_lossy().trim_end_matches('/').to_string();
-    Ok(Snapshot { root, files, ..Snapshot::default() })
+    let folder = absolute(base)?;
+    let root = folder.to_string_lossy().trim_end_matches('/').to_string();
+    let indexes = vec![index(&folder, &root, glob.is_none())?];
+    Ok(Snapshot { root, files, indexes, ..Snapshot::default() })
+}
+
+/// The index of a folder, whether there is one or not.
+fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
+    let file = folder.join(index::NAME);
+    let path = object_path(&file)?;
+    let metadata = fs::metadata(&file).ok().filter(fs::Metadata::is_file);
+    let found = metadata.map(|about| Pin { path: path.clone(), size: about.len(), version: version(&about) });
+    Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
 /// A file below a folder.

@@ -10,10 +10,11 @@ use object_store::path::Path;
 use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::snapshot::{DataFile, Pin, Snapshot};
+use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
 use crate::source::clouds::Meaning;
 use crate::source::footer::TAIL;
 use crate::source::glob::{Glob, Reach, WILDCARDS};
+use crate::source::index;
 use crate::source::remote::Remote;
 use crate::source::tables::{self, TableFormat, TableRoot};
 
@@ -172,7 +173,7 @@ impl Here<'_> {
             let names: BTreeSet<&str> = seen.iter().map(Seen::name).collect();
             return Err(nothing(place, "the folder holds no Parquet file", names));
         }
-        self.snapshot(&prefix, None, &chosen)
+        self.snapshot(&prefix, None, &chosen, &listed)
     }
 
     /// The files that a glob reaches: those that it matches, and the Parquet files of folders that it matches.
@@ -208,7 +209,7 @@ impl Here<'_> {
             return Err(tables::refusal(*format, Place::file(shown)));
         }
         self.refuse_above(base).await?;
-        self.snapshot(&prefix, Some(glob), &chosen)
+        self.snapshot(&prefix, Some(glob), &chosen, &objects)
     }
 
     /// What a glob may match below a prefix, and whatever lies beside it: all that is there, if that is not much.
@@ -252,13 +253,23 @@ impl Here<'_> {
         Ok(listed)
     }
 
-    /// The files that were chosen below a prefix.
-    fn snapshot(&self, prefix: &Path, glob: Option<&Glob>, chosen: &[&Seen<'_>]) -> Result<Location> {
+    /// The files that were chosen below a prefix, of all that were `listed`.
+    fn snapshot(
+        &self,
+        prefix: &Path,
+        glob: Option<&Glob>,
+        chosen: &[&Seen<'_>],
+        listed: &[ObjectMeta],
+    ) -> Result<Location> {
         let root = self.remote.shown(prefix.as_ref()).trim_end_matches('/').to_string();
         let mut files: Vec<DataFile> =
             chosen.iter().map(|seen| self.data_file(seen.meta)).collect::<Result<_>>()?;
         note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative));
-        Ok(Location::Files(Snapshot { root, files, ..Snapshot::default() }))
+        let path = path(&joined(prefix.as_ref(), index::NAME))?;
+        let found = listed.iter().find(|meta| meta.location == path).map(Pin::of);
+        let index =
+            IndexPlace { root: root.clone(), volume: self.volume, path, found, is_whole: glob.is_none() };
+        Ok(Location::Files(Snapshot { root, files, indexes: vec![index], ..Snapshot::default() }))
     }
 
     /// Refuses a folder inside a table, at any depth. Folders that may not be listed count as no table.

@@ -24,7 +24,7 @@ use futures::future::{BoxFuture, try_join_all};
 use futures::{FutureExt, StreamExt};
 use object_store::list::PaginatedListOptions;
 use object_store::path::{DELIMITER, Path};
-use object_store::{GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, ListResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutPayload};
 use tokio::time::{sleep, timeout};
 
 use super::clouds::{self, Address, Client, Options};
@@ -44,6 +44,9 @@ const DEFAULT_RETRY_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// How long a request may stall before it is abandoned.
 const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Bytes in a second that a store takes at least, while an object is written.
+const SLOWEST_WRITE: u64 = 1 << 20;
 
 /// Answers to a `HEAD` that may be due to its method, or have no reason.
 const HEAD_REFUSED: [u16; 6] = [301, 400, 401, 403, 405, 501];
@@ -268,6 +271,17 @@ impl Remote {
         }
     }
 
+    /// Writes an object, in place of the one that there is. It has more time than a short answer needs.
+    pub(super) async fn write(&self, path: &Path, bytes: Bytes) -> Result<()> {
+        let _slot = self.pace.slot().await;
+        let time = Duration::from_secs(bytes.len() as u64 / SLOWEST_WRITE);
+        let put = self.patiently_for(time, |store| {
+            let payload = PutPayload::from_bytes(bytes.clone());
+            async move { store.put(path, payload).await.map(|_| Some(())) }.boxed()
+        });
+        put.await
+    }
+
     /// All objects below a prefix, at every depth, ordered by path. A failure costs a page if the store lists page by
     /// page, else the whole list.
     pub(super) async fn list(&self, prefix: &Path) -> Result<Vec<ObjectMeta>> {
@@ -372,13 +386,22 @@ impl Remote {
         &self,
         ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
     ) -> Result<T> {
+        self.patiently_for(Duration::ZERO, ask).await
+    }
+
+    /// As [`patiently`](Self::patiently), where nothing comes back until so much more time has passed.
+    async fn patiently_for<'a, T>(
+        &self,
+        more: Duration,
+        ask: impl Fn(Client) -> BoxFuture<'a, object_store::Result<Option<T>>> + Send + Sync,
+    ) -> Result<T> {
         let mut outage = Outage::new(self.limits.retry);
         loop {
             let (client, exchange, stall) =
                 (self.client(), Exchange::default(), outage.silence(self.limits.stall));
             self.traffic.requests.add(1);
             let asked = EXCHANGE.scope(exchange.clone(), ask(client.clone()));
-            let trouble = match timeout(stall, asked).await {
+            let trouble = match timeout(stall + more, asked).await {
                 Ok(Ok(Some(answer))) => return Ok(answer),
                 Ok(Ok(None)) => Trouble::passing("the response ended early"),
                 Ok(Err(error)) => Trouble::of(&error, &exchange),

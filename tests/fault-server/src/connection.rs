@@ -16,8 +16,8 @@ use crate::wire::{Player, Then, wait};
 
 /// A longer head is not a request.
 const LONGEST_HEAD: usize = 64 << 10;
-/// Rules by JSON are short.
-const LONGEST_BODY: usize = 1 << 20;
+/// Rules by JSON are short, and so are the objects that clients write.
+const LONGEST_BODY: usize = 64 << 20;
 
 pub(crate) async fn serve(mut stream: TcpStream, number: u64, shared: Arc<Shared>) {
     shared.log.connected();
@@ -48,12 +48,12 @@ async fn converse(stream: &mut TcpStream, number: u64, shared: &Shared) -> io::R
     let (mut received, mut unsent) = (Vec::new(), Vec::new());
     let mut first = true;
     while let Some(request) = next(stream, &mut received).await? {
+        let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
+        let body = body(stream, &mut received, length).await?;
         let then = if request.is_control() {
             if first {
                 shared.log.not_a_client();
             }
-            let length = request.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-            let body = body(stream, &mut received, length).await?;
             let answer = control::answer(&request, &body, shared);
             let mut entry = shared.log.unlisted();
             let player = Player { stream, unsent: &mut unsent, paces: Vec::new(), flip: None };
@@ -61,7 +61,7 @@ async fn converse(stream: &mut TcpStream, number: u64, shared: &Shared) -> io::R
         } else {
             let paces = own_pace.iter().chain(&shared.pace).collect();
             let player = Player { stream, unsent: &mut unsent, paces, flip: None };
-            exchange(player, &request, number, shared).await?
+            exchange(player, &request, &body, number, shared).await?
         };
         first = false;
         let last = request.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
@@ -89,6 +89,7 @@ async fn greet(stream: &TcpStream, number: u64, shared: &Shared) -> io::Result<T
 async fn exchange(
     mut player: Player<'_>,
     request: &Request,
+    body: &[u8],
     connection: u64,
     shared: &Shared,
 ) -> io::Result<Then> {
@@ -98,7 +99,7 @@ async fn exchange(
         _ => request.bucket_and_key().1.unwrap_or_default().into_owned(),
     };
     let mut entry = shared.log.begin(connection, operation, &key);
-    let answer = shared.store.answer(request);
+    let answer = shared.store.answer(request, body);
     let of = Candidate { operation, key: &key, connection, answer: Some(&answer) };
     let fault = shared.rules.fault(&of);
     entry.exchange.range = answer.content_range.as_ref().map(|(span, _)| span.clone());

@@ -1,7 +1,7 @@
 //! An object store on loopback that serves local folders the way S3 does, and misbehaves on command.
 //!
 //! It lists (ListObjectsV2), serves whole objects and ranges, and answers conditional requests. It checks no signature,
-//! takes no uploads, and speaks HTTP/1.1 by hand, because most of what it is for cannot be said through an HTTP
+//! takes objects whole, and speaks HTTP/1.1 by hand, because most of what it is for cannot be said through an HTTP
 //! library: a connection that is reset after 4,096 bytes, a `Content-Length` that the body does not keep.
 //!
 //! ```text

@@ -151,7 +151,7 @@ impl Log {
             Operation::Get => kept.stats.gets += 1,
             Operation::Head => kept.stats.heads += 1,
             Operation::List => kept.stats.lists += 1,
-            Operation::Other => {}
+            Operation::Put | Operation::Other => {}
         }
         kept.stats.requests += 1;
         Open { log: self, exchange }

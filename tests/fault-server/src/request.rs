@@ -18,7 +18,9 @@ pub enum Operation {
     Head,
     /// GetObject, whole or a range.
     Get,
-    /// Anything else: an upload, a deletion, a path that names no bucket.
+    /// An object is written whole.
+    Put,
+    /// Anything else: an upload in parts, a deletion, a path that names no bucket.
     Other,
 }
 
@@ -84,6 +86,7 @@ impl Request {
         match (self.method.as_str(), self.bucket_and_key()) {
             ("HEAD", (bucket, _)) if !bucket.is_empty() => Operation::Head,
             ("GET", (_, Some(_))) => Operation::Get,
+            ("PUT", (_, Some(_))) => Operation::Put,
             ("GET", (bucket, None)) if !bucket.is_empty() => Operation::List,
             _ => Operation::Other,
         }
@@ -129,7 +132,8 @@ mod tests {
             ("HEAD /bucket/key", Operation::Head),
             ("HEAD /bucket", Operation::Head),
             ("GET /", Operation::Other),
-            ("PUT /bucket/key", Operation::Other),
+            ("PUT /bucket/key", Operation::Put),
+            ("PUT /bucket", Operation::Other),
         ] {
             assert_eq!(parsed(&format!("{line} HTTP/1.1\r\n\r\n")).operation(), operation, "{line}");
         }

@@ -1,7 +1,7 @@
 //! What S3 would say: objects, ranges, conditions.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
@@ -66,20 +66,21 @@ impl Store {
     }
 
     /// The answer to a request that nothing disturbs.
-    pub(crate) fn answer(&self, request: &Request) -> Answer {
-        let answer = self.refusal(request).unwrap_or_else(|| self.look_up(request));
+    pub(crate) fn answer(&self, request: &Request, body: &[u8]) -> Answer {
+        let answer = self.refusal(request).unwrap_or_else(|| self.look_up(request, body));
         Answer { head_only: request.method == "HEAD", ..answer }
     }
 
-    fn look_up(&self, request: &Request) -> Answer {
+    fn look_up(&self, request: &Request, body: &[u8]) -> Answer {
         let (bucket, key) = request.bucket_and_key();
         match (request.operation(), key) {
             (Operation::Other | Operation::Connect, _) => {
-                Answer::error(501, "NotImplemented", "This store lists and reads.")
+                Answer::error(501, "NotImplemented", "This store lists, reads and takes whole objects.")
             }
             _ if !self.folders.contains_key(bucket) => {
                 Answer::error(404, "NoSuchBucket", "The specified bucket does not exist.")
             }
+            (Operation::Put, Some(key)) => self.put(bucket, &key, body),
             (Operation::Head, None) => Answer::text(200, "application/xml", ""),
             (_, Some(key)) => self.object(request, bucket, &key),
             (_, None) => self.list(request, bucket),
@@ -132,6 +133,25 @@ impl Store {
         let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         answer = answer.header("ETag", etag).header("Last-Modified", date::http(modified));
         answer.header("Accept-Ranges", "bytes")
+    }
+
+    /// Writes an object, in place of the one that there is.
+    fn put(&self, bucket: &str, key: &str, body: &[u8]) -> Answer {
+        let refused = || Answer::error(400, "InvalidArgument", "The key is not that of a file.");
+        let Some(path) = self.file(bucket, key) else { return refused() };
+        let written = path.with_extension("unfinished");
+        let write = || {
+            path.parent().map_or(Ok(()), fs::create_dir_all)?;
+            fs::write(&written, body)?;
+            fs::rename(&written, &path)?;
+            fs::metadata(&path)
+        };
+        match write() {
+            Ok(metadata) => {
+                Answer::text(200, "application/xml", "").header("ETag", self.etag(bucket, key, &metadata))
+            }
+            Err(_) => refused(),
+        }
     }
 
     /// Where a key lies; none if it could lead out of the bucket's folder or is not how a file is named.

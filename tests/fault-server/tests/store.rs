@@ -134,7 +134,7 @@ fn what_is_not_there_is_refused_as_s3_refuses_it() {
         ("GET /bucket/%2e%2e/digits", 404, "NoSuchKey"),
         ("GET /other/key", 404, "NoSuchBucket"),
         ("GET /bucket", 501, "NotImplemented"),
-        ("PUT /bucket/key", 501, "NotImplemented"),
+        ("DELETE /bucket/key", 501, "NotImplemented"),
     ] {
         let seen = ask(&server, line, &[]);
         assert_eq!(seen.status(), status, "{line}");

@@ -1,0 +1,64 @@
+"""The trainers: what each is called, what it needs, and what it cannot do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from dataclasses import dataclass
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """A trainer of a framework."""
+
+    title: str
+    #: What is imported, and what is installed for it.
+    modules: tuple[str, ...]
+    install: str
+    #: The loader that its guide recommends.
+    own: str
+    #: Whether it starts its processes itself.
+    starts_processes: bool = False
+    #: Whether it can train in several processes.
+    is_distributed: bool = True
+    #: Whether forebay reads the data where it is, and not what the framework made of the row ids.
+    is_direct: bool = True
+
+    def missing(self) -> str | None:
+        """What is missing, as a sentence."""
+        absent = [name for name in self.modules if importlib.util.find_spec(name) is None]
+        if not absent:
+            return None
+        return f"{self.title} is not installed: {absent[0]} is missing (pip install {self.install})"
+
+    def version(self) -> str:
+        """The version that is installed."""
+        try:
+            return importlib.metadata.version(self.modules[0])
+        except importlib.metadata.PackageNotFoundError:
+            return "of unknown version"
+
+
+TRAINERS = {
+    "torch": Trainer("a plain PyTorch loop", ("torch",), "torch", "DataLoader with DistributedSampler"),
+    "torchdata": Trainer("torchdata", ("torchdata", "torch"), "torchdata torch", "StatefulDataLoader"),
+    "lightning": Trainer("Lightning", ("lightning", "torch"), "lightning", "DataLoader"),
+    "accelerate": Trainer("Accelerate", ("accelerate", "torch"), "accelerate", "DataLoader with skip_first_batches"),
+    "hf": Trainer(
+        "Transformers", ("transformers", "accelerate", "torch"), "transformers accelerate torch", "its Trainer's"
+    ),
+    "keras": Trainer(
+        "Keras", ("keras", "torch"), "keras torch", "fit over arrays, with BackupAndRestore", is_distributed=False
+    ),
+    "ray": Trainer("Ray Train", ("ray", "torch"), "'ray[train]' torch", "iter_torch_batches", starts_processes=True),
+    "spark": Trainer(
+        "Spark",
+        ("pyspark", "torch"),
+        "pyspark torch",
+        "DataLoader with DistributedSampler",
+        starts_processes=True,
+        is_direct=False,
+    ),
+}
