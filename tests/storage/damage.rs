@@ -62,7 +62,8 @@ fn a_bit_that_turns_over_is_always_found() {
         while server.stats().faults == 0 && patience.elapsed() < Duration::from_secs(5) {
             std::thread::yield_now();
         }
-        assert_eq!(server.stats().faults, 1, "{case}: not met");
+        // A request of the case before may be counted as late, too.
+        assert!(server.stats().faults >= 1, "{case}: not met");
 
         server.clear_rules();
         server.add(when, fault);
