@@ -148,6 +148,9 @@ pub enum FileVersion {
         modified: i128,
         /// Of the file: also where it was renamed, linked or given to someone else.
         changed: i128,
+        /// The number of the file in its file system, which tells apart files that were written within one tick of its clock; 0
+        /// where files are numbered anew each time.
+        inode: u64,
     },
     /// The store's own tag of the content.
     ETag(Arc<str>),
@@ -169,7 +172,7 @@ impl FileVersion {
     /// time is another one.
     pub(crate) fn for_keys(&self) -> String {
         match self {
-            FileVersion::Local { changed, .. } => format!("{self} ctime:{changed}"),
+            FileVersion::Local { changed, inode, .. } => format!("{self} ctime:{changed} inode:{inode}"),
             other => other.to_string(),
         }
     }
@@ -257,6 +260,14 @@ fn common(folders: &[String]) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Files that were written within one tick of the clock, when their folders change names.
+    #[test]
+    fn local_files_of_the_same_times_are_told_apart() {
+        let of = |inode| FileVersion::Local { modified: 1, changed: 1, inode };
+        assert_ne!(of(7).for_keys(), of(8).for_keys());
+        assert!(of(7).is_content_of(&of(8)), "while it is read, a file may be linked and renamed");
+    }
 
     #[test]
     fn the_common_folder_of_one_is_itself() {

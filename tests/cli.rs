@@ -1043,6 +1043,10 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     }
     assert!(refused(&format!("{verify} --columns nothing")).contains("nothing"));
     assert!(refused("verify-rank").contains("forebay verify"));
+    for other in ["--mix 1,1", "--balance label", "--window 3", "--kill=3", "--piece-rows 5", "--drop-last"] {
+        let said = refused(&format!("{verify} --trainer torch {other}"));
+        assert!(said.contains("cannot be used with"), "{said}");
+    }
     let without = refused(&format!("{verify} --trainer lightning"));
     assert!(
         without.contains("trainers run in Python") && without.contains("pip install forebay"),

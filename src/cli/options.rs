@@ -62,7 +62,7 @@ pub(crate) struct LoaderOptions {
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes, requires = "cache")]
     pub(crate) cache_bytes: Option<u64>,
-    /// Form in which the cache keeps images: auto, rows, resized or pixels
+    /// Form in which the cache keeps images: auto, rows, coefficients, resized or pixels
     #[arg(long, value_name = "TIER", default_value = "auto", requires = "cache")]
     pub(crate) cache_tier: Tier,
 }

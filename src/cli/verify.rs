@@ -46,12 +46,31 @@ pub(crate) struct Args {
     #[arg(long, value_enum, value_name = "FAULT")]
     plant: Option<Fault>,
     /// Inside this framework, killed once and resumed on one process, beside the framework's own loader over the same rows
-    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["plant", "image", "cache", "lanes"])]
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = NOT_IN_A_TRAINER)]
     trainer: Option<trainer::Trainer>,
     /// Report as one JSON object, to a file or to standard output (-)
     #[arg(long, value_name = "FILE|-", value_parser = units::local_path())]
     json: Option<PathBuf>,
 }
+
+/// Options that a trainer's run has not: each of them would be passed over.
+const NOT_IN_A_TRAINER: [&str; 15] = [
+    "plant",
+    "kill",
+    "mix",
+    "image",
+    "float",
+    "cache",
+    "lanes",
+    "piece_rows",
+    "drop_last",
+    "balance",
+    "weights",
+    "draws",
+    "without_replacement",
+    "window",
+    "bucket",
+];
 
 const EXAMPLES: &str = "\
 Examples:

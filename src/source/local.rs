@@ -28,7 +28,38 @@ pub(super) fn version(metadata: &fs::Metadata) -> FileVersion {
     FileVersion::Local {
         modified: nanoseconds(metadata.mtime(), metadata.mtime_nsec()),
         changed: nanoseconds(metadata.ctime(), metadata.ctime_nsec()),
+        inode: metadata.ino(),
     }
+}
+
+/// The version of a file that was found at `path`.
+pub(super) fn version_at(path: &Path, metadata: &fs::Metadata) -> FileVersion {
+    match (version(metadata), numbers_anew(path, metadata.dev())) {
+        (FileVersion::Local { modified, changed, .. }, true) => {
+            FileVersion::Local { modified, changed, inode: 0 }
+        }
+        (version, _) => version,
+    }
+}
+
+/// Whether a file system numbers its files anew each time, as those in user space do: asked once for each of them.
+#[cfg(target_os = "linux")]
+fn numbers_anew(path: &Path, device: u64) -> bool {
+    static KNOWN: Mutex<Vec<(u64, bool)>> = Mutex::new(Vec::new());
+    const FUSE: u64 = 0x6573_5546;
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, found)) = known.iter().find(|(of, _)| *of == device) {
+        return *found;
+    }
+    let found = rustix::fs::statfs(path).is_ok_and(|about| about.f_type as u64 == FUSE);
+    known.push((device, found));
+    found
+}
+
+/// Whether a file system numbers its files anew each time: not known here.
+#[cfg(not(target_os = "linux"))]
+fn numbers_anew(_path: &Path, _device: u64) -> bool {
+    false
 }
 
 /// Files that are kept open. More would be opened less often, and take handles from the rest of the process.

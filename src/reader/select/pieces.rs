@@ -65,7 +65,7 @@ pub(crate) async fn pieces_at(fetcher: &Fetcher, groups: Vec<(usize, RowSet, Vec
         let pieces = pieces.ok_or_else(|| {
             let cause = "the row group has more rows than `piece_rows`, and none of its columns has pages that say how many rows they have";
             Error::new(ErrorKind::Unsupported, cause)
-                .hint("leave out `piece_rows`, or write smaller row groups")
+                .hint("read a column of numbers or text beside its lists, leave out `piece_rows`, or write smaller row groups")
                 .at(fetcher.catalog.place(&fetcher.catalog.groups[group]))
         })?;
         found.insert(group, pieces.into());

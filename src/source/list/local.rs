@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
 use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
-use crate::source::local::{object_path, place, version};
+use crate::source::local::{object_path, place, version_at};
 use crate::source::shown::shown;
 use crate::source::tables::{self, TableRoot};
 use crate::source::url::Target;
@@ -141,7 +141,11 @@ fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     let file = folder.join(index::NAME);
     let path = object_path(&file)?;
     let metadata = fs::metadata(&file).ok().filter(fs::Metadata::is_file);
-    let found = metadata.map(|about| Pin { path: path.clone(), size: about.len(), version: version(&about) });
+    let found = metadata.map(|about| Pin {
+        path: path.clone(),
+        size: about.len(),
+        version: version_at(&file, &about),
+    });
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
@@ -221,7 +225,8 @@ fn entry(shown: PathBuf, metadata: &fs::Metadata) -> Result<DataFile> {
         return Err(empty(place(&shown)));
     }
     let absolute = absolute(&shown)?;
-    let pin = Pin { path: object_path(&absolute)?, size: metadata.len(), version: version(metadata) };
+    let pin =
+        Pin { path: object_path(&absolute)?, size: metadata.len(), version: version_at(&absolute, metadata) };
     let (shown, whole) = (shown.to_string_lossy().into(), absolute.to_string_lossy().into_owned());
     Ok(DataFile::plain(shown, whole, 0, pin))
 }
