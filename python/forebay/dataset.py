@@ -223,7 +223,7 @@ class Dataset:
         DeniedError, IoError
             The folder cannot be written to.
         DatasetChangedError
-            A file has changed since the data set was opened.
+            A file has changed since the data set was opened, and its footer had to be read for the index.
 
         Examples
         --------

@@ -360,7 +360,7 @@ impl Dataset {
     ///
     /// # Errors
     /// `Invalid` where files or a glob were opened, and no folder; `Denied` or `Io` where the folder cannot be written to;
-    /// `DatasetChanged` where a file was changed since it was opened.
+    /// `DatasetChanged` where a file was changed since it was opened, and its footer has to be read for the index.
     pub fn write_index(&self) -> Result<Vec<IndexReport>> {
         let (io, store) = self.here()?;
         let catalog = self.catalog.clone();
