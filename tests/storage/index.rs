@@ -16,8 +16,10 @@ fn server_of(bucket: &Path) -> FaultServer {
     FaultServer::builder().folder("bucket", bucket).start().unwrap()
 }
 
-/// The objects that opening the data set reads, and the data set.
+/// The objects that opening the data set reads, and the data set. What a loader of before asked for ahead
+/// does not count.
 fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (u64, Dataset) {
+    settled(server);
     server.reset();
     let dataset = open(server, more).unwrap();
     assert_eq!(dataset.catalog().rows() as usize, crate::data::rows());
