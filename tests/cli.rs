@@ -913,7 +913,9 @@ fn a_cache_is_warmed_in_the_form_that_a_loader_uses() {
     let warm = format!("cache {} --warm {dir} --max-bytes 1GB", temp.path().join("none").display());
     assert!(refused(&format!("{warm} {image} --tier auto")).contains("chosen while training"));
     assert!(refused(&format!("{warm} --tier pixels")).contains("--image"));
-    assert!(refused(&format!("{warm} {image} --tier pixel")).contains("not a cache tier"));
+    let unknown = refused(&format!("{warm} {image} --tier pixel"));
+    assert!(unknown.contains("not a cache tier") && unknown.contains("rows, coefficients"), "{unknown}");
+    assert!(!unknown.contains("auto"), "{unknown}");
 }
 
 /// The rows of a step, from nothing but a saved position: those that the loader delivered.

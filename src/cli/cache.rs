@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COLUMN=HOW", value_parser = parse_image, requires = "warm")]
     image: Vec<(String, Image)>,
     /// Form in which images are kept: rows, coefficients, pixels or resized, as the loader's [default: rows]
-    #[arg(long, value_name = "TIER", requires = "image")]
+    #[arg(long, value_name = "TIER", value_parser = parse_tier, requires = "image")]
     tier: Option<Tier>,
     /// The most that the cache may hold, such as 200GB
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -94,11 +94,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     console.json(&outcome)
 }
 
-fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
-    if args.tier == Some(Tier::Auto) {
-        let error = Error::invalid("the tier auto is chosen while training, by measurements");
-        return Err(error.hint("leave out --tier to keep images as stored, or name a form"));
+/// A form that images can be kept in before any training.
+fn parse_tier(text: &str) -> Result<Tier> {
+    let forms = Tier::NAMES.iter().filter(|(tier, _)| *tier != Tier::Auto);
+    let names = || forms.clone().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
+    match text.parse() {
+        Ok(Tier::Auto) => Err(Error::invalid("the tier auto is chosen while training, by measurements")
+            .hint(format!("leave out --tier to keep images as stored, or use one of {}", names()))),
+        Ok(tier) => Ok(tier),
+        Err(_) => {
+            Err(Error::invalid(format!("{text:?} is not a cache tier"))
+                .hint(format!("use one of {}", names())))
+        }
     }
+}
+
+fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
     let dataset = open(args.warm.clone(), &args.storage_options)?;
     let mut loader =
         dataset.loader().batch_size(1).cache(cache.clone()).cache_tier(args.tier.unwrap_or(Tier::Rows));

@@ -51,6 +51,11 @@ impl Pieces {
         Pieces(pieces)
     }
 
+    /// Whether all row groups are read whole.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The piece that has the rows of a part, which must be in one; `None` if its row group is read whole.
     pub(crate) fn of(&self, part: &Part) -> Option<&Piece> {
         let pieces = self.of_group(part.group as usize)?;

@@ -226,7 +226,7 @@ impl LoaderBuilder {
     }
 
     /// Has row groups read in pieces: those that do not fit `memory`, where rows are delivered as they are stored, and those that
-    /// are shuffled in pieces.
+    /// are shuffled in pieces. The latter do not depend on `memory`, so that a source of a mix looks them up once.
     fn in_pieces(
         &self,
         io: &IoRuntime,
@@ -236,6 +236,9 @@ impl LoaderBuilder {
         memory: u64,
     ) -> Result<OrderSpec> {
         if !order.cuts().is_empty() && self.spec.shuffle.mixing == Mixing::Window {
+            if !fetcher.pieces.is_empty() {
+                return Ok(order);
+            }
             let cut = order.cuts().iter().map(|(&group, cuts)| (group as usize, cuts.clone()));
             let cut = cut.map(|(group, cuts)| (group, selected.selected(group).clone(), cuts)).collect();
             let of_rows = fetcher.clone();

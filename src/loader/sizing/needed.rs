@@ -1,0 +1,215 @@
+//! What an order needs of the memory budget.
+
+use crate::reader::budget::Budget;
+use crate::reader::fetch::Fetcher;
+use crate::reader::pieces::Cost;
+use crate::samples::SampleIndex;
+use crate::shard::{Mixing, OrderSpec, Split};
+
+/// Parts of each lane beyond its pool that there is memory for, so that a batch may straddle the next one.
+const STRADDLED: u64 = 1;
+
+/// Bytes of a part's deal for each row.
+const DEALT: u64 = 4;
+
+/// Bytes of a sample that is drawn when its row group is decoded: its row, and how often that came before.
+const DRAWN: u64 = 8;
+
+/// The most that an order needs of the budget, in any epoch and on any rank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Needed {
+    /// For row groups.
+    pub(super) row_groups: u64,
+    /// For lists of rows.
+    pub(super) lists: u64,
+    /// Lanes that a rank reads.
+    pub(super) lanes: u64,
+}
+
+/// A row group, as far as memory is concerned.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    /// The fewest and the most that it has in an epoch.
+    rows: u64,
+    most: u64,
+    held: u64,
+    stored: u64,
+}
+
+impl Needed {
+    /// What `order` needs of row groups that `fetcher` reads, with the rows of `samples`.
+    pub(super) fn of(
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        order: &OrderSpec,
+        split: Split,
+        needs_deals: bool,
+    ) -> Self {
+        let counts = samples.least().iter().zip(samples.most()).enumerate();
+        let weight = |rows: u32, most: u32, cost: Cost| Weight {
+            // One without any is not read.
+            rows: rows.max(1).into(),
+            most: most.into(),
+            held: Budget::rounded(cost.held),
+            stored: Budget::rounded(cost.stored),
+        };
+        let mut groups: Vec<Weight> = Vec::new();
+        for (group, (&least, &most)) in counts.filter(|(_, (_, most))| **most > 0) {
+            match fetcher.pieces.of_group(group) {
+                Some(pieces) => {
+                    groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.rows, piece.cost)));
+                }
+                None => groups.push(weight(least, most, fetcher.whole_cost(group))),
+            }
+        }
+        let lanes = order.lanes_of_a_rank(&split);
+        let pool = u64::from(order.pool());
+        let drawn = match samples.are_drawn() {
+            true => DRAWN.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED), split.rows)),
+            false => 0,
+        };
+        let needed = Needed::for_groups(groups, order.mixing, pool, (split, lanes), needs_deals);
+        Needed { lists: needed.lists.saturating_add(drawn), ..needed }
+    }
+
+    /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
+    ///
+    /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
+    /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more
+    /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
+    /// part more, so that a batch that straddles two row groups does not wait.
+    fn for_groups(
+        mut groups: Vec<Weight>,
+        mixing: Mixing,
+        pool: u64,
+        (split, lanes): (Split, u64),
+        needs_deals: bool,
+    ) -> Self {
+        // While a row group is decoded, its bytes lie beside its rows.
+        let stored = groups.iter().map(|group| group.stored).max().unwrap_or(0);
+        if mixing == Mixing::Exact {
+            let held = groups.iter().map(|group| group.held).sum::<u64>();
+            return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
+        }
+        let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
+        // A row group that two lanes share is paid for in both.
+        let shared = lanes - 1;
+        let most = (lanes * (pool + STRADDLED)).min(parts_of(&mut groups, rows) + shared);
+        groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held));
+        let largest = groups.first().map_or(0, |group| group.held);
+        let by_count = groups.iter().map(|group| group.held).take(most as usize).sum::<u64>()
+            + most.saturating_sub(groups.len() as u64) * largest;
+        let by_rows = held_by(&mut groups, rows) + (CUT + shared) * largest;
+        let lists = match (mixing, pool) {
+            (Mixing::Window, 1) => DEALT.saturating_mul(listed(&mut groups, lanes * (1 + STRADDLED), rows)),
+            (Mixing::Window, _) => {
+                listed_bytes(pool, needs_deals).saturating_mul(listed(&mut groups, lanes * pool, rows))
+            }
+            // Rows are dealt as they are stored, or one by one.
+            (Mixing::Stored | Mixing::Exact, _) => 0,
+        };
+        Needed { row_groups: by_count.min(by_rows) + stored, lists, lanes }
+    }
+}
+
+/// Bytes of lists for each row of a window of `pool` parts. The next epoch has a place in its part's deal and a source for each
+/// row, while a quarter of this one's sources are left, and its parts' deals, if they are needed.
+fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
+    let source = if pool <= 0xFF { 1 } else { 2 };
+    DEALT + source + if needs_deals { DEALT + 1 } else { 0 }
+}
+
+/// Row groups that are cut where the lanes of a rank begin and end.
+const CUT: u64 = 2;
+
+/// The most parts that the given number of consecutive rows can be in.
+fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| group.rows);
+    let mut left = rows;
+    let whole = groups.iter().take_while(|group| {
+        let fits = group.rows <= left;
+        left = left.saturating_sub(group.rows);
+        fits
+    });
+    (whole.count() as u64 + CUT).min(groups.len() as u64)
+}
+
+/// The most bytes that the given number of rows take.
+fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / group.rows.max(1)));
+    let mut left = rows;
+    let mut held = 0;
+    for group in groups {
+        if left == 0 {
+            break;
+        }
+        held += group.held;
+        left = left.saturating_sub(group.rows);
+    }
+    held
+}
+
+/// The most rows of `parts` parts, of `rows` together.
+fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
+    let all: u64 = groups.iter().take(parts as usize).map(|group| group.most).sum();
+    all.min(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::Shard;
+
+    const KIB: u64 = 1 << 10;
+
+    /// Row groups of 100 rows and 100 KiB each.
+    fn groups(number: usize) -> Vec<Weight> {
+        vec![Weight { rows: 100, most: 100, held: 100 * KIB, stored: 40 * KIB }; number]
+    }
+
+    fn split(rows: u64, lanes: u32, world: u32) -> Split {
+        Split {
+            rows,
+            lanes,
+            shard: Shard::new(0, world).unwrap(),
+            global_batch: 10 * u64::from(world),
+            drop_last: false,
+        }
+    }
+
+    fn need(groups: Vec<Weight>, mixing: Mixing, pool: u64, split: Split) -> Needed {
+        Needed::for_groups(groups, mixing, pool, (split, split.lanes_of_a_rank()), true)
+    }
+
+    #[test]
+    fn a_lane_has_memory_for_its_pool_and_the_part_that_a_batch_straddles() {
+        let needed = need(groups(64), Mixing::Window, 4, split(6_400, 2, 2));
+        assert_eq!(needed.row_groups, 5 * 100 * KIB + 40 * KIB, "and the bytes of the one that is decoded");
+        assert_eq!((needed.lanes, needed.lists), (1, 4 * 100 * listed_bytes(4, true)));
+        let two_lanes = need(groups(64), Mixing::Window, 4, split(6_400, 4, 2));
+        assert_eq!((two_lanes.row_groups, two_lanes.lanes), (2 * 500 * KIB + 40 * KIB, 2));
+        let stored = need(groups(64), Mixing::Stored, 1, split(6_400, 1, 1));
+        assert_eq!((stored.row_groups, stored.lists), (240 * KIB, 0));
+    }
+
+    #[test]
+    fn a_lane_holds_no_more_than_it_has() {
+        let needed = need(groups(16), Mixing::Window, 16, split(1_600, 2, 2));
+        // Eight row groups' worth of rows lie in ten at most, of which two are cut.
+        assert_eq!(needed.row_groups, 10 * 100 * KIB + 40 * KIB);
+        assert_eq!(needed.lists, 800 * listed_bytes(16, true));
+        let all = need(groups(16), Mixing::Window, 16, split(1_600, 1, 1));
+        assert_eq!(all.row_groups, 16 * 100 * KIB + 40 * KIB);
+        let exact = need(groups(16), Mixing::Exact, 1, split(1_600, 2, 2));
+        assert_eq!((exact.row_groups, exact.lists), (1_640 * KIB, 0));
+    }
+
+    #[test]
+    fn the_largest_row_groups_are_taken_to_meet() {
+        let mut uneven = groups(16);
+        uneven[7] = Weight { rows: 100, most: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
+        let needed = need(uneven, Mixing::Window, 3, split(1_600, 2, 2));
+        assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
+    }
+}
