@@ -23,6 +23,10 @@ use crate::source::Store;
 /// one is always ready, few enough that they are still in the processor's caches.
 const READ_AHEAD: usize = 2;
 
+/// Of the parts that the first batch needs, how many more may be on their way before it is complete: as `parts / BESIDE_FIRST`.
+/// All share the link, so the first batch waits that much longer.
+const BESIDE_FIRST: usize = 3;
+
 /// Identifies the row groups to prefetch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PrefetchKey {
@@ -91,13 +95,15 @@ enum FetchLimit {
 /// ahead, and then for as many row groups as the store fetches at once, so that it is at work when the epoch begins.
 struct HeadStart {
     limit: watch::Sender<FetchLimit>,
+    /// How many parts have been fetched.
+    fetched: watch::Sender<usize>,
     /// Counts what was fetched before.
     store: Store,
 }
 
 impl HeadStart {
     fn new(store: Store) -> Self {
-        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), store }
+        HeadStart { limit: watch::Sender::new(FetchLimit::Nothing), fetched: watch::Sender::new(0), store }
     }
 
     fn raise(&self, limit: FetchLimit) {
@@ -119,7 +125,18 @@ impl HeadStart {
         drop(self.limit.subscribe().wait_for(|now| *now >= limit).await);
     }
 
-    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts.
+    /// Counts parts that have been fetched.
+    fn add_fetched(&self, parts: usize) {
+        self.fetched.send_modify(|fetched| *fetched += parts);
+    }
+
+    /// Waits until so many parts have been fetched.
+    async fn are_fetched(&self, parts: usize) {
+        drop(self.fetched.subscribe().wait_for(|fetched| *fetched >= parts).await);
+    }
+
+    /// The parts that enter with `steps`, held back beyond those of the first `ahead` steps and `more` parts. Until those of the
+    /// first step have been fetched, few others are on their way.
     fn parts(
         self: Arc<Self>,
         steps: impl Iterator<Item = PlannedStep> + Send,
@@ -128,15 +145,22 @@ impl HeadStart {
     ) -> impl stream::Stream<Item = Part> + Send {
         let parts =
             steps.enumerate().flat_map(|(at, step)| step.entering.into_iter().map(move |part| (at, part)));
+        let (mut of_first, mut begun) = (0, 0usize);
         stream::iter(parts).then(move |(at, part)| {
+            of_first += usize::from(at == 0);
+            begun += 1;
+            let awaited = begun.saturating_sub(of_first + of_first / BESIDE_FIRST).min(of_first);
             let held_back = at >= ahead && more == 0;
             if at >= ahead {
                 more = more.saturating_sub(1);
             }
-            let head_start = held_back.then(|| self.clone());
+            let head_start = self.clone();
             async move {
-                if let Some(head_start) = head_start {
+                if held_back {
                     head_start.reached(FetchLimit::All).await;
+                }
+                if awaited > 0 {
+                    head_start.are_fetched(awaited).await;
                 }
                 part
             }
@@ -208,9 +232,10 @@ impl Prefetch {
         let (fetcher, watched, cancelled) = (decoder.source.fetcher.clone(), gauge.clone(), fetching.clone());
         let fetch = async move {
             limited.reached(FetchLimit::HeadStart).await;
-            let parts = limited.parts(scout(), ahead, fetcher.at_once());
+            let parts = limited.clone().parts(scout(), ahead, fetcher.at_once());
             let (at_once, turns) = (decoder.clone(), Arc::new(Semaphore::new(decoder.at_once())));
             let begin = move |fetched: Vec<Fetched>| {
+                limited.add_fetched(fetched.len());
                 let (decoder, turns) = (at_once.clone(), turns.clone());
                 // Other processes wait for rows that this one keeps, however slow its own consumer is.
                 let are_kept = fetched.iter().any(|fetched| fetched.found.is_kept());

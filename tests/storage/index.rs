@@ -18,12 +18,12 @@ fn server_of(bucket: &Path) -> FaultServer {
 
 /// The objects that opening the data set reads, and the data set. What a loader of before asked for ahead
 /// does not count.
-fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (u64, Dataset) {
+fn opened(server: &FaultServer, more: &[(&str, &str)]) -> (usize, Dataset) {
     settled(server);
     server.reset();
     let dataset = open(server, more).unwrap();
     assert_eq!(dataset.catalog().rows() as usize, crate::data::rows());
-    (server.stats().gets, dataset)
+    (reads(server).len(), dataset)
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_folder_with_an_index_opens_with_one_read() {
     let bucket = copy();
     let server = server_of(bucket.path());
     let (gets, dataset) = opened(&server, &[]);
-    assert_eq!(gets, FILES as u64);
+    assert_eq!(gets, FILES);
     let [report] = &dataset.write_index().unwrap()[..] else { panic!("one folder") };
     assert_eq!(report.location, format!("s3://bucket/{PREFIX}/{NAME}"));
     assert_eq!((report.files, report.files_read), (FILES as u64, FILES as u64));
@@ -45,13 +45,13 @@ fn a_folder_with_an_index_opens_with_one_read() {
     assert_eq!(indexed.take_warning(), None);
     let came = run(shuffled(&indexed).build().unwrap().epoch(0));
     assert!(came.error.is_none() && came.batches == *ORACLE, "{:?}", came.error);
-    assert_eq!(opened(&server, &[("index", "off")]).0, FILES as u64, "switched off");
+    assert_eq!(opened(&server, &[("index", "off")]).0, FILES, "switched off");
 
     // A glob below the same folder uses it as well, and cannot write it.
     server.reset();
     let glob = format!("s3://bucket/{PREFIX}/part-00[0-3].parquet");
     let some = Dataset::open_with_options(glob, &options(&server, &[])).unwrap();
-    assert_eq!((some.catalog().files.len(), server.stats().gets), (4, 1));
+    assert_eq!((some.catalog().files.len(), reads(&server).len()), (4, 1));
     let refused = some.write_index().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("open the folder itself"), "{refused}");
@@ -66,7 +66,7 @@ fn only_files_that_are_new_are_read_beside_it() {
     let (gets, dataset) = opened(&server, &[]);
     assert_eq!(gets, 2, "the index, and the file that was written again");
     let (without, plain) = opened(&server, &[("index", "off")]);
-    assert_eq!(without, FILES as u64);
+    assert_eq!(without, FILES);
     assert_eq!(dataset.catalog().fingerprint, plain.catalog().fingerprint);
     let batches = |dataset: &Dataset| run(shuffled(dataset).build().unwrap().epoch(0)).batches;
     assert!(batches(&dataset) == batches(&plain), "rows of the old writing");
@@ -76,7 +76,7 @@ fn only_files_that_are_new_are_read_beside_it() {
     fs::remove_file(bucket.path().join(PREFIX).join(crate::data::name_of(5))).unwrap();
     server.reset();
     assert_eq!(open(&server, &[]).unwrap().catalog().files.len(), FILES - 1);
-    assert_eq!(server.stats().gets, 1, "a file that is gone is not of the data set");
+    assert_eq!(reads(&server).len(), 1, "a file that is gone is not of the data set");
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn an_index_that_cannot_be_used_is_passed_over_with_a_warning() {
         rewrite(bucket.path(), file);
     }
     let (gets, dataset) = opened(&server, &[]);
-    assert_eq!(gets, FILES as u64 + 1);
+    assert_eq!(gets, FILES + 1);
     let warning = dataset.take_warning().unwrap();
     assert!(warning.contains("none of the folder's is in it as it is now"), "{warning}");
 }
@@ -155,11 +155,11 @@ fn statistics_come_from_the_index_as_well() {
         let nothing = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         let refused = dataset.loader().filter(nothing).build().unwrap_err();
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
-        server.stats().gets
+        reads(&server).len()
     };
     // They have none, so that all row groups are read as well.
-    let groups = (FILES * GROUPS) as u64;
-    assert_eq!(gets(), groups + FILES as u64);
+    let groups = FILES * GROUPS;
+    assert_eq!(gets(), groups + FILES);
     opened(&server, &[]).1.write_index().unwrap();
     assert_eq!(gets(), groups + 1);
 }

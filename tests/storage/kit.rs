@@ -1,11 +1,11 @@
 //! What the tests share: a server, a loader over it, and the oracle.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use fault_server::{Builder, FaultServer};
+use fault_server::{Builder, Exchange, FaultServer, Operation};
 use forebay::arrow::array::{AsArray, RecordBatch};
 use forebay::arrow::datatypes::{Float32Type, Int64Type};
 use forebay::{Dataset, Epoch, Error, LoaderBuilder, Shuffle};
@@ -181,4 +181,17 @@ pub(crate) fn settled(server: &FaultServer) {
         }
         before = now;
     }
+}
+
+/// What was read since the log was emptied: each range of an object once, though the request for it was sent a second time because
+/// the first was late, as happens on a machine that is busy.
+pub(crate) fn reads(server: &FaultServer) -> Vec<Exchange> {
+    let mut reads: Vec<Exchange> = server.log();
+    reads.retain(|asked| asked.operation == Operation::Get && asked.status.is_some());
+    let mut seen = BTreeSet::new();
+    reads.retain(|asked| {
+        let range = asked.range.as_ref().map(|range| (range.start, range.end));
+        seen.insert((asked.key.clone(), range))
+    });
+    reads
 }

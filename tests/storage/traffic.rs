@@ -3,11 +3,11 @@
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use fault_server::{Fault, Latency, Link, Match, Operation};
+use fault_server::{Exchange, Fault, Latency, Link, Match, Operation};
 use forebay::filter::{Op, Term};
 use forebay::{Dataset, Filter, LoaderBuilder, Shard, Shuffle};
 
-use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite};
+use crate::data::{BUCKET, FILES, GROUPS, copy, rewrite, rows};
 use crate::kit::*;
 
 #[test]
@@ -53,10 +53,10 @@ fn a_footer_is_one_request_and_none_once_it_is_known() {
     let gets = || {
         server.reset();
         let dataset = open(&server, &[("metadata_cache", folder.to_str().unwrap())]).unwrap();
-        assert_eq!(dataset.catalog().rows() as usize, crate::data::rows());
-        server.stats().gets
+        assert_eq!(dataset.catalog().rows() as usize, rows());
+        reads(&server).len()
     };
-    assert_eq!(gets(), FILES as u64, "the first time");
+    assert_eq!(gets(), FILES, "the first time");
     assert_eq!(gets(), 0, "the second time");
     rewrite(bucket.path(), 3);
     assert_eq!(gets(), 1, "the file that is new");
@@ -74,12 +74,12 @@ fn statistics_are_read_from_footers_that_are_kept() {
         let nothing = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
         let refused = dataset.loader().filter(nothing).build().unwrap_err();
         assert!(refused.to_string().contains("no row is selected"), "{refused}");
-        server.stats().gets
+        reads(&server).len()
     };
     // They have none, so that all row groups are read as well.
-    let groups = (FILES * GROUPS) as u64;
+    let groups = FILES * GROUPS;
     assert_eq!(gets(folder.to_str().unwrap()), groups);
-    assert_eq!(gets("off"), groups + FILES as u64);
+    assert_eq!(gets("off"), groups + FILES);
 }
 
 #[test]
@@ -124,6 +124,43 @@ fn the_next_epoch_is_asked_for_before_this_one_ends() {
         assert!(Instant::now() < patience, "nothing of the next epoch after three quarters of this one");
         sleep(Duration::from_millis(10));
     }
+}
+
+/// All that is on its way shares the link, so what the first batch does not need waits for it.
+#[test]
+fn the_first_batch_shares_the_link_with_little() {
+    let server = server();
+    let shuffle = Shuffle::seeded(7).window_rows(rows() as u64).lanes(1);
+    let loader = open(&server, &[]).unwrap().loader().shuffle(shuffle).batch_size(60).threads(2);
+    let loader = loader.build().unwrap();
+    let places = loader.which(0, 0, 0).unwrap();
+    let mut groups: Vec<_> = places.iter().map(|place| (place.file.to_string(), place.row_group)).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    let most = groups.len() + groups.len() / 3;
+    assert!(groups.len() >= 3 && most < FILES * GROUPS / 2, "{} row groups", groups.len());
+    server.reset();
+    server.add(Match::operation(Operation::Get), Fault::delay(Duration::from_millis(200)));
+    let rows_that_came = loader.epoch(0).map(|batch| batch.unwrap().num_rows()).sum::<usize>();
+    assert_eq!(rows_that_came, rows());
+    let reads = reads(&server);
+    let ended = |read: &Exchange| read.since_start + read.took;
+    let of_first: Vec<_> = reads
+        .iter()
+        .filter(|read| reads.iter().filter(|other| ended(other) <= read.since_start).count() < groups.len())
+        .collect();
+    for read in &of_first {
+        let beside =
+            |other: &&Exchange| other.since_start <= read.since_start && ended(other) > read.since_start;
+        let under_way = reads.iter().filter(beside).count();
+        // The server notes the end of an answer a little after its client does.
+        assert!(
+            under_way <= most + 2,
+            "{under_way} at once, for a first batch of {} row groups",
+            groups.len()
+        );
+    }
+    assert!(of_first.len() > groups.len(), "nothing is asked for beside it");
 }
 
 #[test]
