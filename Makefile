@@ -85,7 +85,7 @@ deny: ## Licences, bans, sources and advisories of the dependencies
 .PHONY: test-rust
 test-rust: setup ## The tests of the library and the program
 	@$(STEP) "build the Rust tests" cargo test --release --workspace --no-run
-	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace
+	@$(STEP) -v "cargo test" cargo test --quiet --release --workspace --no-fail-fast
 
 .PHONY: test-python
 test-python: wheel ## The tests of the Python package, the examples and the README
