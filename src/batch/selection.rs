@@ -72,13 +72,13 @@ const NEAR: u32 = 10;
 
 /// Rows of the output that are written together: a first-level cache holds their values. More of them where there are many
 /// sources, so that each has some: what a second-level cache holds, and 16 bits count.
-const BLOCK: usize = 1 << 12;
+const BLOCK: usize = 1 << 13;
 const LARGEST_BLOCK: usize = 1 << 15;
 
 /// Runs that are fetched into the cache before it is their turn, and the lines of each: the processor sees by itself that
 /// memory is read in order, but only after some lines, and that is how long most runs are.
 const RUNS_AHEAD: usize = 4;
-const LINES_AHEAD: usize = 16;
+const LINES_AHEAD: usize = 32;
 
 /// Bytes that the cache fetches together.
 const LINE: usize = 64;
@@ -177,11 +177,10 @@ impl Selection {
 
     /// As runs, unless they are short.
     fn runs(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
-        let follows = |pair: &[(u32, u32)]| pair[0].0 == pair[1].0 && pair[0].1 + 1 == pair[1].1;
-        let breaks = picks.windows(2).filter(|pair| !follows(pair)).count();
-        if (breaks + 1) * WORTHWHILE_RUN > picks.len() {
+        let follows = |a: &(u32, u32), b: &(u32, u32)| a.0 == b.0 && a.1 + 1 == b.1;
+        let Some(breaks) = breaks_within(&picks, picks.len() / WORTHWHILE_RUN, follows) else {
             return Err(picks);
-        }
+        };
         let mut runs: Vec<Run> = Vec::with_capacity(breaks + 1);
         for &(source, row) in &picks {
             match runs.last_mut() {
@@ -200,8 +199,7 @@ impl Selection {
 
     /// As stretches, unless they are short.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
-        let changes = picks.windows(2).filter(|pair| pair[0].0 != pair[1].0).count();
-        if (changes + 1) * WORTHWHILE_STRETCH > picks.len() {
+        if breaks_within(&picks, picks.len() / WORTHWHILE_STRETCH, |a, b| a.0 == b.0).is_none() {
             return Err(picks);
         }
         let mut end = 0;
@@ -419,6 +417,25 @@ impl Selection {
     }
 }
 
+/// How many neighbours do not belong together, if that divides the picks into `parts` parts at most: where there are many, a few
+/// picks show it.
+fn breaks_within(
+    picks: &[(u32, u32)],
+    parts: usize,
+    belong: impl Fn(&(u32, u32), &(u32, u32)) -> bool,
+) -> Option<usize> {
+    const AT_ONCE: usize = 256;
+    let mut breaks = 0;
+    for begin in (0..picks.len()).step_by(AT_ONCE) {
+        let some = &picks[begin..picks.len().min(begin + AT_ONCE + 1)];
+        breaks += some.windows(2).filter(|pair| !belong(&pair[0], &pair[1])).count();
+        if breaks >= parts {
+            return None;
+        }
+    }
+    (breaks < parts).then_some(breaks)
+}
+
 /// Reads a source in order before most of it is read at random: in order the processor fetches ahead at the memory's
 /// full speed, at random it waits for line after line.
 fn stream<T: Copy>(source: &[T], wanted: usize) {
@@ -503,6 +520,30 @@ mod tests {
         selection.for_each(|source, row| row_by_row.push(values[source][row]));
         let expected = picks.iter().map(|(part, row)| values[of[*part as usize] as usize][*row as usize]);
         assert!(row_by_row.into_iter().eq(expected));
+    }
+
+    /// As many parts as are worth it, and one more; their borders lie on either side of those of what is looked at together.
+    #[test]
+    fn the_form_follows_from_the_number_of_runs() {
+        for rows in [1_024u32, 1_025, 1_500] {
+            for run in [7, 8, 9, 64] {
+                let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / run, at % run)).collect();
+                let runs = rows.div_ceil(run) as usize;
+                let are_worthwhile = runs * WORTHWHILE_RUN <= rows as usize;
+                let found = Selection::runs(picks);
+                assert_eq!(found.is_ok(), are_worthwhile, "{rows} rows in runs of {run}");
+                if let Ok(Selection::Runs { runs: found, .. }) = found {
+                    assert_eq!(found.len(), runs);
+                }
+            }
+            for stretch in [63, 64, 65, 128] {
+                let picks: Vec<(u32, u32)> = (0..rows).map(|at| (at / stretch, at * 7 % rows)).collect();
+                let stretches = rows.div_ceil(stretch) as usize;
+                let are_worthwhile = stretches * WORTHWHILE_STRETCH <= rows as usize;
+                assert_eq!(Selection::stretches(picks).is_ok(), are_worthwhile, "{rows} rows by {stretch}");
+            }
+        }
+        assert!(Selection::runs(Vec::new()).is_err() && Selection::stretches(Vec::new()).is_err());
     }
 
     #[test]

@@ -35,16 +35,27 @@ impl<T: Copy> Blocks<T> {
 
     /// Appends items, before any was taken.
     pub(super) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
-        for item in items {
-            if self.len.is_multiple_of(BLOCK) {
-                let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
-                self.blocks.push_back(Vec::with_capacity(rest));
-            }
+        let mut items = items.into_iter();
+        while let Some(item) = items.next() {
+            let room = self.push(item);
             if let Some(last) = self.blocks.back_mut() {
-                last.push(item);
-                self.len += 1;
+                let before = last.len();
+                last.extend(items.by_ref().take(room));
+                self.len += last.len() - before;
             }
         }
+    }
+
+    /// Appends an item, before any was taken. Returns how many more the last block can have.
+    pub(super) fn push(&mut self, item: T) -> usize {
+        if self.len.is_multiple_of(BLOCK) {
+            let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
+            self.blocks.push_back(Vec::with_capacity(rest));
+        }
+        let Some(last) = self.blocks.back_mut() else { return 0 };
+        last.push(item);
+        self.len += 1;
+        BLOCK - last.len()
     }
 
     /// Mixes all items, before any was taken.

@@ -168,10 +168,11 @@ impl Merged {
         let mut shares: Vec<Vec<u32>> =
             residents.clone().map(|part| Vec::with_capacity(lane.share(part, slot).len())).collect();
         let mut sources = Sources::with_capacity(residents.len(), rows.len());
-        rows.take(rows.len(), |resident, place| {
-            shares[resident as usize].push(place);
-            sources.push(resident);
-        });
+        match &mut sources {
+            Sources::Few(list) => part_off(rows, &mut shares, list, |resident| resident as u8),
+            Sources::Narrow(list) => part_off(rows, &mut shares, list, |resident| resident as u16),
+            Sources::Wide(list) => part_off(rows, &mut shares, list, |resident| resident),
+        }
         let shares: Vec<Option<Box<[u32]>>> =
             shares.into_iter().map(|places| (!places.is_empty()).then(|| places.into())).collect();
         let shares_left = shares.iter().flatten().count();
@@ -185,20 +186,25 @@ impl Merged {
     }
 }
 
+/// Gives each place to its resident's share, and the resident to the list.
+fn part_off<T: Copy>(
+    mut rows: Packed,
+    shares: &mut [Vec<u32>],
+    residents: &mut Blocks<T>,
+    narrowed: impl Fn(u32) -> T,
+) {
+    rows.take(rows.len(), |resident, place| {
+        shares[resident as usize].push(place);
+        residents.push(narrowed(resident));
+    });
+}
+
 impl Sources {
     fn with_capacity(residents: usize, rows: usize) -> Self {
         match residents {
             0..=0xFF => Sources::Few(Blocks::with_capacity(rows)),
             0x100..=0xFFFF => Sources::Narrow(Blocks::with_capacity(rows)),
             _ => Sources::Wide(Blocks::with_capacity(rows)),
-        }
-    }
-
-    fn push(&mut self, resident: u32) {
-        match self {
-            Sources::Few(list) => list.extend([resident as u8]),
-            Sources::Narrow(list) => list.extend([resident as u16]),
-            Sources::Wide(list) => list.extend([resident]),
         }
     }
 
