@@ -22,8 +22,9 @@ const FLOORS: [&[&str]; 11] = [
 ];
 
 /// The files of `src/loader/`, lowest first; a folder counts as one. A file may import from those before its own line.
-const LOADER: [&[&str]; 15] = [
+const LOADER: [&[&str]; 16] = [
     // Values, and state that threads share: each by itself.
+    &["slot"],
     &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "deny", "lifecycle", "machine"],
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.

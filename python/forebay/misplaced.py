@@ -29,8 +29,8 @@ _INSTEAD = {
     "timeout": _THREADS,
     "in_order": "leave it out: batches come in the planned order",
     "prefetch_factor": "pass ahead=, the batches that are copied ahead, or memory= to forebay.Loader",
-    "pin_memory": "pass device=: batches go to a CUDA device through pinned memory",
-    "pin_memory_device": "pass device=: batches go to a CUDA device through pinned memory",
+    "pin_memory": "pass device=: batches go to a CUDA device from memory that is registered with it",
+    "pin_memory_device": "pass device=: batches go to a CUDA device from memory that is registered with it",
 }
 
 

@@ -34,6 +34,7 @@ except ImportError as error:
     raise missing("torch", "PyTorch", "torch", error) from error
 
 from .torch_dataset import LoaderDataset
+from .torch_upload import CudaLane, CudaRegistrar, Upload
 
 if TYPE_CHECKING:
     from .loader import Loader
@@ -54,8 +55,9 @@ def batches(
 ) -> Batches[dict[str, Any]]:
     """The loader's batches as dicts of tensors, one epoch per iteration.
 
-    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied through pinned memory on a
-    stream of its own, ahead of the training step.
+    On the CPU the tensors share the batch's memory. For a CUDA device each batch is copied on a stream of its own, ahead
+    of the training step. Images and tensors are copied from the memory that they were decoded into, which is registered
+    with the CUDA runtime once for many batches; other columns go through pinned memory.
 
     Dense columns have the shapes and types of the numpy arrays; bfloat16 images are ``torch.bfloat16``. Lists of
     differing lengths become nested tensors with the layout ``torch.jagged``. Types that torch does not have stay as
@@ -101,8 +103,8 @@ def batches(
     if target.type == "cpu":
         return Batches(train, form)
     if target.type == "cuda":
-        upload = _Upload(target, form)
-        return Batches(train, upload.start, ahead=ahead, finish=upload.finish, copied=lambda upload: _bytes(upload[0]))
+        upload = Upload(train, form, CudaLane(target), CudaRegistrar(target))
+        return Batches(train, upload.start, ahead=ahead, finish=upload.finish, copied=lambda begun: _bytes(begun.batch))
     return Batches(train, lambda batch: form(batch, lambda tensor: tensor.to(target)), copied=_bytes)
 
 
@@ -235,37 +237,3 @@ def _tensor(value: Any, column: Any, move: Move) -> Any:
 def _bytes(batch: Mapping[str, Any]) -> int:
     """Bytes of the tensors of a batch."""
     return sum(value.nbytes for value in batch.values() if isinstance(value, torch.Tensor) and not value.is_nested)
-
-
-class _Upload:
-    """Copies batches to a CUDA device beside the training step."""
-
-    def __init__(self, device: torch.device, form: _Form) -> None:
-        self._device = device
-        self._form = form
-        self._stream = torch.cuda.Stream(device)
-
-    def start(self, batch: Mapping[str, Any]) -> tuple[dict[str, Any], list[torch.Tensor], torch.cuda.Event]:
-        """Begins to copy a batch."""
-        moved: list[torch.Tensor] = []
-
-        def move(tensor: torch.Tensor) -> torch.Tensor:
-            # torch takes the pinned memory back when the copy from it is done.
-            moved.append(tensor.pin_memory().to(self._device, non_blocking=True))
-            return moved[-1]
-
-        with torch.cuda.stream(self._stream):
-            uploaded = self._form(batch, move)
-            # Those that were converted are others than those that were copied.
-            values = (value for value in uploaded.values() if isinstance(value, torch.Tensor))
-            moved.extend(value for value in values if not value.is_nested)
-            return uploaded, moved, self._stream.record_event()
-
-    def finish(self, upload: tuple[dict[str, Any], list[torch.Tensor], torch.cuda.Event]) -> dict[str, Any]:
-        """Makes the training step's stream wait for the copy, and keeps the memory until that stream is done."""
-        uploaded, moved, done = upload
-        consumer = torch.cuda.current_stream(self._device)
-        consumer.wait_event(done)
-        for tensor in moved:
-            tensor.record_stream(consumer)
-        return uploaded

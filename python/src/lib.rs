@@ -26,6 +26,7 @@ mod nulls;
 mod numpy;
 mod objects;
 mod options;
+mod pin;
 mod program;
 mod ragged;
 mod schema;

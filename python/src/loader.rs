@@ -11,6 +11,7 @@ use crate::errors::IntoPython;
 use crate::home::Home;
 use crate::interrupt::{interruptible, reported};
 use crate::options;
+use crate::pin;
 use crate::schema::Schema;
 
 /// The loader as the library has it. `forebay.Loader` checks and keeps the arguments; this one only passes them on.
@@ -165,6 +166,11 @@ impl Loader {
     fn restore(&self, py: Python<'_>, position: &str) -> PyResult<()> {
         let loader = self.loader.get(py)?;
         py.detach(|| loader.restore(&parse(position)?)).or_raise(py)
+    }
+
+    /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by `registrar`. See `pin`.
+    fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {
+        pin::is_pinned(py, self.loader.get(py)?.pages(address), registrar)
     }
 
     /// Ends everything at once. In a forked child there is nothing to end.

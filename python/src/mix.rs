@@ -12,6 +12,7 @@ use crate::home::Home;
 use crate::interrupt::interruptible;
 use crate::loader::{Place, json, parse_filter, place};
 use crate::options;
+use crate::pin;
 use crate::schema::Schema;
 
 /// Several sources as the library has them, with the methods of `forebay._forebay.Loader`.
@@ -158,6 +159,12 @@ impl Mix {
     fn restore(&self, py: Python<'_>, position: &str) -> PyResult<()> {
         let mix = self.mix.get(py)?;
         py.detach(|| mix.restore(&parse(position)?)).or_raise(py)
+    }
+
+    /// Whether the memory at `address`, which the caller keeps in use, is registered with a device by `registrar`. See `pin`.
+    fn is_pinned(&self, py: Python<'_>, address: usize, registrar: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let pages = self.mix.get(py)?.sources().find_map(|loader| loader.pages(address));
+        pin::is_pinned(py, pages, registrar)
     }
 
     /// Ends everything at once. In a forked child there is nothing to end.

@@ -6,43 +6,58 @@
 //! While a batch is made its buffer is [split](PooledBuffer::split) among tasks, each of which owns its rows' slots, and
 //! [joined](PooledBuffer::join) again by the last: without a copy and without a lock.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use bytes::{Bytes, BytesMut};
 
+use super::slot::{Pages, Slot};
 use crate::arrow::buffer::Buffer;
 
 /// Buffers kept for the next batches.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BufferPool {
-    free: Arc<Mutex<Vec<BytesMut>>>,
+    free: Arc<Mutex<Vec<Slot>>>,
+    /// Of all slots, used or free, those that can be registered.
+    pages: Arc<Mutex<Vec<Weak<Pages>>>>,
     keep: usize,
 }
 
 impl BufferPool {
     /// Keeps up to `keep` unused buffers.
     pub(crate) fn new(keep: usize) -> Self {
-        BufferPool { free: Arc::default(), keep }
+        BufferPool { free: Arc::default(), pages: Arc::default(), keep }
     }
 
     /// A buffer of `bytes`. Its content is arbitrary.
     pub(crate) fn take(&self, bytes: usize) -> PooledBuffer {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
         // The last one that came back may still be in the processor's cache.
-        let kept = free.iter().rposition(|kept| kept.len() == bytes).map(|at| free.remove(at));
+        let kept = free.iter().rposition(|kept| kept.bytes.len() == bytes).map(|at| free.remove(at));
         drop(free);
-        PooledBuffer {
-            buffer: kept.unwrap_or_else(|| BytesMut::zeroed(bytes)),
-            used: bytes,
-            pool: self.clone(),
+        PooledBuffer { slot: kept.unwrap_or_else(|| self.allocate(bytes)), used: bytes, pool: self.clone() }
+    }
+
+    /// The pages of the slot that has this address, which the caller keeps in use, if that slot can be registered.
+    pub(crate) fn pages(&self, address: usize) -> Option<Arc<Pages>> {
+        let pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+        pages.iter().filter_map(Weak::upgrade).find(|pages| pages.hold(address))
+    }
+
+    fn allocate(&self, bytes: usize) -> Slot {
+        let slot = Slot::new(bytes);
+        if let Some(new) = slot.pages() {
+            let mut pages = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+            pages.retain(|known| known.strong_count() > 0);
+            pages.push(Arc::downgrade(new));
         }
+        slot
     }
 }
 
 /// A buffer that goes back to its [`BufferPool`] when the last user drops it.
 #[derive(Debug)]
 pub(crate) struct PooledBuffer {
-    buffer: BytesMut,
+    slot: Slot,
     used: usize,
     pool: BufferPool,
 }
@@ -50,9 +65,10 @@ pub(crate) struct PooledBuffer {
 impl PooledBuffer {
     /// Takes the buffer apart into pieces of `bytes`, the last one shorter.
     pub(crate) fn split(&mut self, bytes: usize) -> Vec<BytesMut> {
-        let mut pieces = Vec::with_capacity(self.buffer.len().div_ceil(bytes.max(1)));
-        while !self.buffer.is_empty() {
-            pieces.push(self.buffer.split_to(bytes.clamp(1, self.buffer.len())));
+        let buffer = &mut self.slot.bytes;
+        let mut pieces = Vec::with_capacity(buffer.len().div_ceil(bytes.max(1)));
+        while !buffer.is_empty() {
+            pieces.push(buffer.split_to(bytes.clamp(1, buffer.len())));
         }
         pieces
     }
@@ -61,14 +77,14 @@ impl PooledBuffer {
     pub(crate) fn join(&mut self, pieces: impl IntoIterator<Item = BytesMut>) {
         let mut whole = BytesMut::new();
         pieces.into_iter().for_each(|piece| whole.unsplit(piece));
-        self.buffer = whole;
+        self.slot.bytes = whole;
     }
 
     /// Keeps the rows of `bytes` each for which `keep` is true.
     pub(crate) fn retain(&mut self, bytes: usize, keep: impl Fn(usize) -> bool) {
         let mut kept = 0;
         for row in (0..self.used / bytes).filter(|row| keep(*row)) {
-            self.buffer.copy_within(row * bytes..(row + 1) * bytes, kept * bytes);
+            self.slot.bytes.copy_within(row * bytes..(row + 1) * bytes, kept * bytes);
             kept += 1;
         }
         self.used = kept * bytes;
@@ -76,7 +92,7 @@ impl PooledBuffer {
 
     /// The rows that are kept.
     pub(crate) fn rows(&mut self) -> &mut [u8] {
-        &mut self.buffer[..self.used]
+        &mut self.slot.bytes[..self.used]
     }
 
     /// The same memory as an Arrow buffer.
@@ -87,28 +103,30 @@ impl PooledBuffer {
 
 impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
-        &self.buffer[..self.used]
+        &self.slot.bytes[..self.used]
     }
 }
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         // The pieces of an abandoned batch are elsewhere. (A forked child finds the lock taken at worst.)
-        if self.buffer.is_empty() {
+        if self.slot.bytes.is_empty() {
             return;
         }
         if let Ok(mut free) = self.pool.free.try_lock() {
-            if free.len() >= self.pool.keep {
-                // Those that came back first may have lengths that are no longer used.
-                free.remove(0);
-            }
-            free.push(std::mem::take(&mut self.buffer));
+            // Those that came back first may have lengths that are no longer used.
+            let evicted = (free.len() >= self.pool.keep).then(|| free.remove(0));
+            free.push(std::mem::replace(&mut self.slot, Slot::new(0)));
+            drop(free);
+            // Not under the lock: a registration may end with it.
+            drop(evicted);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::slot::MIN_OF_PAGES;
     use super::*;
 
     #[test]
@@ -123,6 +141,23 @@ mod tests {
         let again = buffers.take(100);
         assert_eq!(again.as_ref().as_ptr(), first);
         assert_eq!(again.as_ref().len(), 100);
+    }
+
+    #[test]
+    fn the_pages_of_a_slot_are_found_by_an_address_while_it_lives() {
+        let buffers = BufferPool::new(1);
+        let (large, small) = (buffers.take(MIN_OF_PAGES), buffers.take(100));
+        let address = large.as_ref().as_ptr() as usize;
+        let pages = buffers.pages(address + 5).unwrap();
+        assert_eq!(pages.address(), address);
+        assert!(buffers.pages(small.as_ref().as_ptr() as usize).is_none());
+        drop(large);
+        let again = buffers.take(MIN_OF_PAGES);
+        assert!(Arc::ptr_eq(&buffers.pages(again.as_ref().as_ptr() as usize).unwrap(), &pages));
+        drop(pages);
+        // The pool keeps one buffer, which takes the place of this one.
+        drop((again, small));
+        assert!(buffers.pages(address).is_none());
     }
 
     #[test]

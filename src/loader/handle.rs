@@ -15,6 +15,7 @@ use super::progress::Receipt;
 use super::rewind::Rewind;
 use super::row_groups::Source;
 use super::sizing::Sizing;
+use super::slot::Pages;
 use super::spec::LoaderSpec;
 use super::stats::{MemoryStats, StageStats, Stats};
 use super::tiers::Tiers;
@@ -368,6 +369,13 @@ impl Loader {
     /// the one that was begun last, counts for nothing.
     pub fn handed_over(&self, receipt: &Receipt) {
         self.inner.progress.handed_over(receipt);
+    }
+
+    /// The pages of the slot that has this address, if it is one of this loader's that can be registered with a device. The
+    /// caller keeps a batch that is in the slot.
+    #[doc(hidden)]
+    pub fn pages(&self, address: usize) -> Option<Arc<Pages>> {
+        self.inner.collator.buffers.pages(address)
     }
 
     /// Ends the epoch that is under way, at once. Every later use is an error.

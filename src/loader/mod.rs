@@ -7,7 +7,7 @@
 //!   epoch and `row_groups` decodes them; `assembly` follows the plan, as far as `admission` lets it, takes row groups
 //!   from `arrivals`, groups small batches (`batch_group`) and gives them to `hand_over`, which sends them to the
 //!   consumer through a `queue` as the `semaphore` permits; `collate` makes one batch of rows with the codecs
-//!   of its columns, `buffer_pool` keeps its buffers,
+//!   of its columns, `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * [`mix`](Mix) runs several sources as one loader,
 //! * `rewind` says which rows a step holds, past or to come,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
@@ -42,6 +42,7 @@ mod rewind;
 mod row_groups;
 mod semaphore;
 mod sizing;
+mod slot;
 mod spec;
 mod stats;
 mod threads;
@@ -67,6 +68,8 @@ pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSou
 pub use plan::RankPlan;
 pub use progress::Receipt;
 pub use rewind::Rewind;
+#[doc(hidden)]
+pub use slot::{Pages, Registration, SlotMemory};
 pub use spec::{CacheSpec, Flatten, LoaderSpec};
 pub use stats::{
     MemoryStats, NextStats, PoolStats, QueueStats, SourceStats, StageStats, Stages, Stats, Verdict, Waits,

@@ -1,0 +1,232 @@
+//! The memory of a reused buffer, and its registration with the driver of a device.
+//!
+//! A device copies from memory of which the driver knows that it stays where it is. To register memory takes longer than to
+//! copy it, so it pays for memory that is used by batch after batch: a slot is registered once in its life.
+//!
+//! Drivers register whole pages, and none twice. So a slot that is large enough to be registered has its pages to itself.
+//! Whoever registered a slot gets its memory when nobody uses it any longer, and frees it after the registration has ended.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::BytesMut;
+
+/// Slots of fewer bytes share pages with other memory, and are not registered: copying them costs little.
+pub(super) const MIN_OF_PAGES: usize = 1 << 20;
+
+/// The largest page of a machine that has devices: 64 KiB, on some of those with aarch64.
+const PAGE: usize = 64 << 10;
+
+/// The registration of a slot with a driver.
+pub trait Registration: fmt::Debug + Send + Sync {
+    /// Ends the registration, and then frees the memory. Called once, on any thread, when nobody uses the slot any longer.
+    fn retire(self: Box<Self>, memory: SlotMemory);
+}
+
+/// The memory of a slot that nobody uses any longer: freed when this is dropped.
+#[derive(Debug, Default)]
+pub struct SlotMemory {
+    _anchor: BytesMut,
+    _bytes: BytesMut,
+}
+
+/// Memory that batch after batch is written to.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) bytes: BytesMut,
+    /// A part of the same allocation, which keeps it while the bytes are taken apart.
+    anchor: BytesMut,
+    pages: Option<Arc<Pages>>,
+}
+
+/// The pages of a slot. They are known by any address in them while the slot is in use.
+#[derive(Debug)]
+pub struct Pages {
+    address: usize,
+    bytes: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+enum State {
+    New,
+    /// Somebody registers it, or could not.
+    Claimed,
+    Registered(Box<dyn Registration>),
+    /// The slot is gone.
+    Ended,
+}
+
+impl Slot {
+    /// Memory of `bytes`, all zero.
+    pub(super) fn new(bytes: usize) -> Self {
+        if bytes < MIN_OF_PAGES {
+            return Slot { bytes: BytesMut::zeroed(bytes), anchor: BytesMut::new(), pages: None };
+        }
+        let whole = bytes.next_multiple_of(PAGE);
+        let mut memory = BytesMut::zeroed(whole + PAGE);
+        let address = memory.as_ptr() as usize;
+        let anchor = memory.split_to((address + 1).next_multiple_of(PAGE) - address);
+        let pages = Pages { address: memory.as_ptr() as usize, bytes: whole, state: Mutex::new(State::New) };
+        memory.truncate(bytes);
+        Slot { bytes: memory, anchor, pages: Some(Arc::new(pages)) }
+    }
+
+    /// Its pages, if it has some to itself.
+    pub(super) fn pages(&self) -> Option<&Arc<Pages>> {
+        self.pages.as_ref()
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let Some(pages) = self.pages.take() else { return };
+        let state = std::mem::replace(&mut *pages.state(), State::Ended);
+        if let State::Registered(registration) = state {
+            registration.retire(SlotMemory {
+                _anchor: std::mem::take(&mut self.anchor),
+                _bytes: std::mem::take(&mut self.bytes),
+            });
+        }
+    }
+}
+
+impl Pages {
+    /// Where they begin.
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Bytes of all of them.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether they have an address.
+    pub(super) fn hold(&self, address: usize) -> bool {
+        (self.address..self.address + self.bytes).contains(&address)
+    }
+
+    /// Whether they are registered.
+    pub fn are_registered(&self) -> bool {
+        matches!(*self.state(), State::Registered(_))
+    }
+
+    /// Whether the caller is the one who is to register them: the first who asks.
+    pub fn claim(&self) -> bool {
+        let mut state = self.state();
+        let is_new = matches!(*state, State::New);
+        if is_new {
+            *state = State::Claimed;
+        }
+        is_new
+    }
+
+    /// Notes that they are registered.
+    pub fn registered(&self, registration: Box<dyn Registration>) {
+        let mut state = self.state();
+        match *state {
+            State::New | State::Claimed => *state = State::Registered(registration),
+            State::Registered(_) | State::Ended => {
+                drop(state);
+                registration.retire(SlotMemory::default());
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Log = Arc<Mutex<Vec<(&'static str, usize)>>>;
+
+    #[derive(Debug)]
+    struct Fake {
+        log: Log,
+        address: usize,
+    }
+
+    impl Registration for Fake {
+        fn retire(self: Box<Self>, memory: SlotMemory) {
+            self.log.lock().unwrap().push(("end", self.address));
+            drop(memory);
+        }
+    }
+
+    fn register(pages: &Pages, log: &Log) {
+        assert!(pages.claim());
+        log.lock().unwrap().push(("register", pages.address()));
+        pages.registered(Box::new(Fake { log: log.clone(), address: pages.address() }));
+    }
+
+    #[test]
+    fn a_large_slot_has_its_pages_to_itself() {
+        let slots: Vec<Slot> = (0..20).map(|more| Slot::new(MIN_OF_PAGES + more * 1000)).collect();
+        let mut ranges: Vec<(usize, usize)> = slots
+            .iter()
+            .map(|slot| {
+                let pages = slot.pages().unwrap();
+                assert_eq!((pages.address() % PAGE, pages.bytes() % PAGE), (0, 0));
+                assert_eq!(pages.address(), slot.bytes.as_ptr() as usize);
+                assert!(pages.bytes() >= slot.bytes.len());
+                assert!(pages.hold(pages.address() + slot.bytes.len() - 1));
+                (pages.address(), pages.address() + pages.bytes())
+            })
+            .collect();
+        ranges.sort_unstable();
+        assert!(ranges.windows(2).all(|pair| pair[0].1 <= pair[1].0), "{ranges:?}");
+        assert!(Slot::new(MIN_OF_PAGES - 1).pages().is_none());
+    }
+
+    #[test]
+    fn a_registration_ends_with_its_slot_and_once() {
+        let log = Log::default();
+        let slot = Slot::new(MIN_OF_PAGES);
+        let pages = slot.pages().unwrap().clone();
+        assert!(!pages.are_registered());
+        register(&pages, &log);
+        assert!(pages.are_registered() && !pages.claim());
+        assert_eq!(log.lock().unwrap().len(), 1);
+        drop(slot);
+        let address = pages.address();
+        assert_eq!(*log.lock().unwrap(), [("register", address), ("end", address)]);
+        assert!(!pages.are_registered() && !pages.claim());
+    }
+
+    #[test]
+    fn slots_that_were_taken_apart_keep_their_memory_until_the_registration_has_ended() {
+        let log = Log::default();
+        let mut slot = Slot::new(MIN_OF_PAGES);
+        register(slot.pages().unwrap(), &log);
+        let piece = slot.bytes.split_to(100);
+        let rest = std::mem::take(&mut slot.bytes);
+        drop((piece, rest));
+        assert_eq!(log.lock().unwrap().len(), 1, "its anchor keeps it");
+        drop(slot);
+        assert_eq!(log.lock().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_slot_that_could_not_be_registered_is_not_tried_again() {
+        let slot = Slot::new(MIN_OF_PAGES);
+        let pages = slot.pages().unwrap();
+        assert!(pages.claim());
+        assert!(!pages.claim() && !pages.are_registered());
+    }
+
+    #[test]
+    fn a_registration_of_a_slot_that_is_gone_ends_at_once() {
+        let log = Log::default();
+        let slot = Slot::new(MIN_OF_PAGES);
+        let pages = slot.pages().unwrap().clone();
+        assert!(pages.claim());
+        drop(slot);
+        pages.registered(Box::new(Fake { log: log.clone(), address: 7 }));
+        assert_eq!(*log.lock().unwrap(), [("end", 7)]);
+    }
+}
