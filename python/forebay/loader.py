@@ -710,7 +710,7 @@ class Loader:
         for epoch in list(self._epochs):
             epoch._end(_forebay.Reason.Closed)
         if self._processes is not None:
-            self._processes.close()
+            self._processes.shut()
         self._native.close()
         self._release()
         warning = None if self._arguments["trace"] is None else self._native.take_warning()

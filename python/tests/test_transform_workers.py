@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import gc
 import multiprocessing
@@ -25,6 +26,8 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
+from forebay.transforms import several
+from forebay.transforms.processes import Processes
 
 PROCESSES = fb.Workers(2, threads=False)
 THREADS = fb.Workers(2, threads=True)
@@ -407,6 +410,47 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     # The last slots are given back with the last arrays, also with those that a cycle of other objects keeps for a while.
     until(lambda: gc.collect() >= 0 and not [path for path in open_files() if "forebay-slot" in path])
     assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "forebay-slot" in line]
+
+
+def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    give_back, late = Processes.give_back, threading.Event()
+    ids_of: list[int] = []
+
+    def slow(self: Any, workers: Any) -> None:
+        ids_of.extend(worker.process_id for worker in workers)
+        late.wait()
+        give_back(self, workers)
+
+    monkeypatch.setattr(several, "PATIENCE", 0.01)
+    monkeypatch.setattr(Processes, "give_back", slow)
+    with small(plain, batch_size=16, transform=big, transform_workers=2) as loader:
+        batches = list(loader)
+    until(lambda: len(ids_of) == 2)
+    late.set()
+    # The loader and its batches are still there.
+    ended(ids_of)
+    del batches
+    until(lambda: not [path for path in open_files() if "forebay-slot" in path])
+    assert repr(loader)
+
+
+def test_a_slot_that_is_given_back_while_its_worker_is_released_is_closed(plain: Path) -> None:
+    class Late(collections.deque[Any]):
+        """Another thread releases the worker before the slot is added."""
+
+        def append(self, slot: Any) -> None:
+            worker.end()
+            worker.release()
+            super().append(slot)
+
+    with small(plain, batch_size=16, transform=big, transform_workers=1) as loader:
+        batches = list(loader)
+        (worker,) = loader._processes._workers
+        worker._targets = Late(worker._targets)
+        del batches
+        until(lambda: not [path for path in open_files() if "forebay-slot" in path])
 
 
 def mapped() -> list[str]:

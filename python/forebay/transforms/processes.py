@@ -14,7 +14,7 @@ import weakref
 from collections import deque
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import send_handle
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import InvalidError, WorkerError
 from ..values import Workers
@@ -23,6 +23,8 @@ from .slots import Slot
 from .worker import Made, NewSlot, Raised, Ready, Task, run
 
 __all__: list[str] = []
+
+T = TypeVar("T")
 
 #: Results of one worker that the loop may keep in shared memory; more are copied, so that files do not run out.
 KEPT = 6
@@ -70,12 +72,14 @@ class Processes:
     def __init__(self, functions: Functions, count: int) -> None:
         self._functions = functions
         self._count = count
-        self._workers: list[Process] = []
+        # Given back on one thread and ended on another.
+        self._workers: deque[Process] = deque()
+        self._shut = False
         self._process = os.getpid()
 
     def take(self) -> list[Process]:
         """The workers, for one epoch; those that ended are started again."""
-        workers, self._workers = self._workers, []
+        workers = drained(self._workers)
         end([worker for worker in workers if not worker.is_idle()])
         workers = [worker for worker in workers if worker.is_idle()]
         content = pickled(self._functions) if len(workers) < self._count else b""
@@ -88,14 +92,21 @@ class Processes:
         return workers
 
     def give_back(self, workers: list[Process]) -> None:
-        """Keeps the workers for the next epoch."""
-        self._workers += workers
+        """Keeps the workers for the next epoch, if there can be one."""
+        self._workers.extend(workers)
+        if self._shut:
+            self.close()
 
     def close(self) -> None:
         """Ends the workers that are not in use."""
-        workers, self._workers = self._workers, []
+        workers = drained(self._workers)
         if self._process == os.getpid():
             end(workers)
+
+    def shut(self) -> None:
+        """Ends the workers: those that an epoch still has when it gives them back."""
+        self._shut = True
+        self.close()
 
     def __del__(self) -> None:
         # Not all modules are there when the interpreter exits.
@@ -119,7 +130,7 @@ class Process:
         self._is_greeted = self._is_ready = False
         self._ending = threading.Lock()
         self._closing = threading.Lock()
-        self._ended = False
+        self._ended = self._released = False
         self._numbers = iter(range(1 << 62))
         # Slots that can be used; those of results come back from whichever thread drops the last array.
         self._sources: deque[Slot] = deque()
@@ -233,12 +244,11 @@ class Process:
     def release(self) -> None:
         """Gives back what it has in this process, once nobody reads from it any more."""
         self._close()
-        slots = [*self._sources, *self._targets, *(slot for pair in self._under_way for slot in pair)]
-        self._sources.clear()
-        self._targets.clear()
-        self._under_way.clear()
-        for slot in slots:
-            slot.close()
+        self._released = True
+        self._close_slots()
+        for pair in drained(self._under_way):
+            for slot in pair:
+                slot.close()
 
     def _close(self) -> None:
         with self._closing:
@@ -256,10 +266,23 @@ class Process:
 
     def _dropped(self, slot: Slot) -> None:
         self._kept.discard(slot)
-        if self._ended:
+        self._targets.append(slot)
+        # Asked after that, as another thread may release it between the two.
+        if self._released:
+            self._close_slots()
+
+    def _close_slots(self) -> None:
+        for slot in drained(self._sources) + drained(self._targets):
             slot.close()
-        else:
-            self._targets.append(slot)
+
+
+def drained(values: deque[T]) -> list[T]:
+    """What is taken out of a deque to which other threads add."""
+    taken = []
+    with contextlib.suppress(IndexError):
+        while True:
+            taken.append(values.popleft())
+    return taken
 
 
 def end(workers: list[Process]) -> None:
