@@ -29,7 +29,7 @@ try:
 except ImportError as error:
     raise missing("keras", "Keras 3", "keras", error) from error
 
-from .keras_resume import WATCHES, Resume
+from .keras_resume import WATCHES, Resume, Watch
 
 if TYPE_CHECKING:
     from .epoch import Epoch
@@ -106,6 +106,8 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._stream: Iterator[Any] = iter(())
         # The first batches since Keras last began or ended an epoch, and how many there were in all.
         self._given: list[_Drawn] = []
+        # Of each the callback that has its position, if there was one then.
+        self._heard: list[Watch | None] = []
         self._count = 0
         # What was only looked at, to be given again.
         self._again: list[_Drawn] = []
@@ -152,6 +154,7 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._count += 1
         if self._count <= _LOOKED_AT:
             self._given.append(drawn)
+            self._heard.append(watch)
         if watch is not None and drawn.position is not None:
             watch.drawn.append(drawn.position)
         return drawn.batch
@@ -181,12 +184,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
             self._again = self._given + self._again
             watch = WATCHES.get(self.loader)
             if watch is not None:
-                for _ in self._given:
+                # TensorFlow's types are looked at before the callback begins.
+                for _ in range(sum(heard is watch for heard in self._heard)):
                     watch.drawn.pop()
         self._forget()
 
     def _forget(self) -> None:
-        self._given, self._count = [], 0
+        self._given, self._heard, self._count = [], [], 0
 
     def _next(self) -> Any:
         """The next batch of the stream, which goes from one epoch to the next."""

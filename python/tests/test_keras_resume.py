@@ -96,6 +96,7 @@ def steps(log: Path) -> list[list[int]]:
         ("torch", 8, (17,), (16,)),
         ("jax", 5, (7, 13), (5, 15)),
         ("jax", "epoch", (17,), (16,)),
+        ("tensorflow", 5, (7,), (5,)),
     ],
     ids=str,
 )
