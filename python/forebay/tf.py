@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,12 +33,16 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "dataset"]
 
+#: Bytes of which the addresses of a tensor's memory are multiples (EIGEN_MAX_ALIGN_BYTES).
+ALIGNMENT = 64
+
 
 def batches(train: Loader, *, x: Any = None, y: Any = None) -> Batches[Any]:
     """The loader's batches as tensors, one epoch per iteration, for a training loop of one's own.
 
     Each batch is one conversion without ``tf.data``, and the loader's state counts those that the training step received:
-    a run that is interrupted resumes at the next row.
+    a run that is interrupted resumes at the next row. On the CPU the tensors share the batch's memory where its alignment
+    allows.
 
     Parameters
     ----------
@@ -90,8 +95,8 @@ def dataset(train: Loader, *, x: Any = None, y: Any = None, output_signature: An
     An element is a dict of tensors, or ``(x, y)`` if ``x`` says which columns are the input. Lists of differing lengths
     are ragged tensors, text and bytes are strings, times are ``int64`` in the column's unit.
 
-    The loader's state counts what TensorFlow took, which may be a few batches more than the model got. :func:`batches`
-    counts exactly.
+    A batch is one call of Python, and TensorFlow shares its memory where its alignment allows. The loader's state counts
+    what TensorFlow took, which may be a few batches more than the model got. :func:`batches` counts exactly.
 
     Parameters
     ----------
@@ -189,20 +194,44 @@ def _leaf(value: Any, name: str | None = None) -> Any:
     if isinstance(value, tf.RaggedTensor):
         return value
     try:
-        return tf.convert_to_tensor(value)
+        return _shared(value) if _can_be_shared(value) else tf.convert_to_tensor(value)
     except (TypeError, ValueError) as error:
         if name is None:
             raise
         raise _unsupported(name, error) from error
 
 
+def _can_be_shared(value: Any) -> bool:
+    """Whether TensorFlow can use the memory of an array as it is. It aborts the process for memory that is not aligned."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.dtype.kind in "biufc"
+        and value.dtype.isnative
+        and value.flags.c_contiguous
+        and value.flags.writeable
+        and value.__array_interface__["data"][0] % ALIGNMENT == 0
+        and _is_on_host()
+    )
+
+
+def _shared(value: Any) -> Any:
+    """The array as a tensor of the same memory, which the tensor keeps."""
+    return tf.experimental.dlpack.from_dlpack(value.__dlpack__())
+
+
+@cache
+def _is_on_host() -> bool:
+    """Whether tensors are made in host memory: where there is a GPU, TensorFlow makes them there."""
+    return not tf.config.list_logical_devices("GPU")
+
+
 def _value(name: str, value: Any) -> Any:
     if isinstance(value, Ragged):
         if not isinstance(value.values, np.ndarray):
             raise _unsupported(name)
-        items = _value(name, value.values)
+        items = _leaf(_value(name, value.values), name)
         try:
-            return tf.RaggedTensor.from_row_splits(items, value.offsets, validate=False)
+            return tf.RaggedTensor.from_row_splits(items, _leaf(value.offsets), validate=False)
         except (TypeError, ValueError) as error:
             raise _unsupported(name, error) from error
     if isinstance(value, np.ndarray) and value.dtype.kind in "mM":

@@ -338,6 +338,35 @@ def test_tensorflow_counts_what_the_step_got(plain: Path) -> None:
             fb.tf.batches(train, y="id")
 
 
+def test_tensorflow_shares_memory_that_is_aligned_and_no_other() -> None:
+    tf = pytest.importorskip("tensorflow")
+    memory = np.zeros(1 << 12, np.uint8)
+    start = -memory.ctypes.data % 64
+    for offset, dtype, is_shared in ((0, "u1", True), (64, "f4", True), (0, "?", True), (8, "i8", False), (1, "u1", False)):
+        array = memory[start + offset : start + offset + 1024].view(dtype)
+        tensor = fb.tf._leaf(array)
+        array[:] = 1
+        assert tensor.dtype == tf.as_dtype(array.dtype)
+        assert tensor.numpy().all() == is_shared, (offset, dtype)
+        array[:] = 0
+    whole = memory[start : start + 1024]
+    others = {"not contiguous": whole[::2], "read only": whole.view(), "swapped": whole.view(">i4"), "text": np.array(["a"])}
+    others["read only"].flags.writeable = False
+    for name, array in others.items():
+        assert fb.tf._leaf(array).shape == array.shape, name
+
+
+def test_tensorflow_gets_images_without_a_copy(photos: Path) -> None:
+    tf = pytest.importorskip("tensorflow")
+    arrays: list[Any] = []
+    decode = {"image": fb.Image.resize(128, 128)}
+    with fb.Loader(photos, decode=decode, batch_size=64, transform=lambda batch: arrays.append(batch["image"]) or batch) as train:
+        for number, batch in enumerate(fb.tf.batches(train)):
+            assert isinstance(batch["image"], tf.Tensor)
+            arrays[number][0, 0, 0, 0] += 1
+            assert batch["image"][0, 0, 0, 0].numpy() == arrays[number][0, 0, 0, 0]
+
+
 def test_tensorflow_refuses_columns_by_name(plain: Path, tmp_path: Path) -> None:
     tf = pytest.importorskip("tensorflow")
     for make in (fb.tf.batches, fb.tf.dataset):
