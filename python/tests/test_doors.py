@@ -21,6 +21,8 @@ DOORS = {
     "torch": (["torch"], "fb.torch.batches(train)"),
     "dataset": (["torch"], "torch.utils.data.DataLoader(fb.torch.dataset(train), batch_size=None)"),
     "worker": (["torch"], "torch.utils.data.DataLoader(fb.torch.dataset(train), batch_size=None, num_workers=1)"),
+    "stateful": (["torchdata", "torch"], "StatefulDataLoader(fb.torch.dataset(train), batch_size=None)"),
+    "hf": (["transformers", "accelerate", "torch"], "hf_batches(train)"),
     "jax": (["jax"], "fb.jax.batches(train)"),
     "keras": (["keras", "torch"], "fb.keras.batches(train, x='id', y='id')"),
     "tf": (["tensorflow"], "fb.tf.batches(train)"),
@@ -42,6 +44,13 @@ HEAD = """
     door, data = sys.argv[1], sys.argv[2]
     if door in ("torch", "dataset", "worker"):
         import torch
+    if door == "stateful":
+        from torchdata.stateful_dataloader import StatefulDataLoader
+    if door == "hf":
+        import tempfile, torch, transformers
+        folder = tempfile.mkdtemp()
+        options = transformers.TrainingArguments(folder, use_cpu=True, report_to=[], per_device_train_batch_size=50)
+        model = torch.nn.Linear(1, 1)
     if door == "accelerate":
         from accelerate import Accelerator
         accelerator = Accelerator(cpu=True)
@@ -50,6 +59,9 @@ HEAD = """
         module = fb.lightning.DataModule(train=lambda shard: train)
         module.setup("fit")
         return module.train_dataloader()
+
+    def hf_batches(train):
+        return fb.hf.Trainer(model, options, train_dataset=train).get_train_dataloader()
 
     def rows(batch):
         batch = batch[0] if isinstance(batch, tuple) else batch["id"]
