@@ -57,6 +57,19 @@ def test_a_trainer_is_killed_and_resumed_with_both_loaders(data: Path, tmp_path:
     assert rest == ["its own loader  480 once, 96 twice or more, 0 never (DataLoader with DistributedSampler)"]
 
 
+def test_spark_is_killed_and_resumed_with_the_loader_of_its_partitions(data: Path, tmp_path: Path) -> None:
+    # Spark is large, and not among what the tests install.
+    missing = registry.TRAINERS["spark"].missing()
+    if missing is not None:
+        pytest.skip(missing)
+    report = tmp_path / "report.json"
+    done = forebay("verify", str(data), "--trainer", "spark", "--batch-size", "24", "--json", str(report))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said: dict[str, Any] = json.loads(report.read_text())
+    assert said["forebay"] == {"once": 480, "twice": 0, "never": 0, "planned_never": 0, "is_each_epoch": True}
+    assert said["own"] == {"once": 480, "twice": 96, "never": 0, "planned_never": 0, "is_each_epoch": False}
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -80,7 +80,7 @@ def run(job: Job) -> tuple[list[int], str]:
         patience = PATIENCE + PER_STEP * job.steps * job.epochs
         for process, errors in processes:
             process.wait(timeout=patience)
-            lines = errors.read_text(errors="replace").strip().splitlines()
+            lines = [line for line in errors.read_text(errors="replace").strip().splitlines() if not _is_frame(line)]
             said = said or (lines[-1] if lines and process.returncode else "")
     except subprocess.TimeoutExpired:
         said = f"no end after {patience} s"
@@ -89,3 +89,8 @@ def run(job: Job) -> tuple[list[int], str]:
             process.kill()
             process.wait()
     return [process.returncode for process, _ in processes], said
+
+
+def _is_frame(line: str) -> bool:
+    """Whether it is a line of a Java stack trace, which is printed after the error."""
+    return line.startswith(("\tat ", "\t... ")) or not line.strip()

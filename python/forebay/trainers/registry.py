@@ -57,7 +57,7 @@ TRAINERS = {
         "Spark",
         ("pyspark", "torch"),
         "pyspark torch",
-        "DataLoader with DistributedSampler",
+        "the loader of _train_on_dataframe",
         starts_processes=True,
         is_direct=False,
     ),

@@ -1,9 +1,11 @@
-"""Spark's TorchDistributor, which has workers of its own. Its guide has the loop and the loader of a plain one."""
+"""Spark's TorchDistributor, which has workers of its own: the process that starts them dies with the one that is killed."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +23,28 @@ def train(job: Job) -> None:
     from pyspark.ml.torch.distributor import TorchDistributor
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    # Spark's own workers are of the Python that it finds, unless it is told.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    is_forebay = job.source == "forebay"
+    # For its own loader each worker is a task of Spark, which has a partition of the rows.
+    tasks = 1 if is_forebay else job.world
+    builder = SparkSession.builder.master(f"local[{tasks}]").config("spark.ui.enabled", "false")
     session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
-    written: Any = None
-    if job.source == "forebay":
-        # It is written once, and the resumed run finds it.
-        ids = np.load(Path(job.folder, ROWS)).tolist()
-        frame = session.createDataFrame([(row,) for row in ids], ["row_id"])
-        written = fb.spark.dataset(frame, Path(job.folder, "written"))
+    rows = [(row,) for row in np.load(Path(job.folder, ROWS)).tolist()]
+    distributor = TorchDistributor(num_processes=job.world, local_mode=is_forebay, use_gpu=False)
+    if is_forebay:
+        # It is written once, and the resumed run finds it by its name: rows in memory have no other.
+        frame = session.createDataFrame(rows, ["row_id"])
+        written = fb.spark.dataset(frame, Path(job.folder, "written"), name="rows")
+        begin = partial(distributor.run, worker, job.text(), written)
+    else:
+        frame = session.createDataFrame(session.sparkContext.parallelize(rows, job.world), ["row_id"])
+        begin = partial(distributor._train_on_dataframe, own, frame, job.text())
     try:
-        TorchDistributor(num_processes=job.world, local_mode=True, use_gpu=False).run(worker, job.text(), written)
-    except RuntimeError:
-        if job.resumes:
+        begin()
+    except Exception:
+        # That a worker was killed is one cause of many.
+        if job.kill is None or not job.ledger(0).exists() or len(job.ledger(0).read_text().splitlines()) < job.kill:
             raise
         session.stop()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -43,3 +55,19 @@ def worker(text: str, written: Any) -> None:
     from forebay.trainers import torch
 
     torch.train(Training(Job.of(text)), written)
+
+
+def own(text: str) -> None:
+    """What each worker runs over the loader of its own partition."""
+    from forebay.trainers.torch import joined
+    from pyspark.ml.torch.distributor import _get_spark_partition_data_loader
+
+    run = Training(Job.of(text))
+    wait, saved = joined(run), run.saved()
+    batches = _get_spark_partition_data_loader(run.steps * run.batch_size, run.batch_size)
+    for epoch in range(saved["epoch"] if saved else 0, run.epochs):
+        for number, (ids,) in enumerate(batches, 1):
+            run.step(ids)
+            wait()
+            if run.is_due:
+                run.save(epoch=epoch + (number == run.steps))
