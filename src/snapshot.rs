@@ -87,8 +87,8 @@ impl DataFile {
             volume,
             pin,
             tail: None,
-            keys: Arc::new([]),
-            constants: Arc::new([]),
+            keys: Arc::default(),
+            constants: Arc::default(),
             deleted: None,
             schema: None,
             row_counts: None,
@@ -218,7 +218,10 @@ impl Snapshot {
         let (mut roots, mut all) = (Vec::new(), Snapshot::default());
         for snapshot in snapshots {
             roots.push(snapshot.root);
-            all.files.extend(snapshot.files);
+            match all.files.is_empty() {
+                true => all.files = snapshot.files,
+                false => all.files.extend(snapshot.files),
+            }
             all.identities.extend(snapshot.identities);
             all.indexes.extend(snapshot.indexes);
         }

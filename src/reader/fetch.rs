@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 
@@ -72,7 +72,37 @@ pub(crate) struct Fetcher {
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
 #[derive(Clone, Default)]
-pub(crate) struct KnownCosts(Arc<OnceLock<Box<[OnceLock<Cost>]>>>);
+pub(crate) struct KnownCosts(Arc<OnceLock<Box<[KnownCost]>>>);
+
+/// What a row group costs, once that is known: two numbers, of a million row groups if need be.
+struct KnownCost {
+    stored: AtomicU64,
+    /// Written last.
+    held: AtomicU64,
+}
+
+impl KnownCost {
+    /// Is in `held` before it is known; a row group that costs so much is asked for again.
+    const UNKNOWN: u64 = u64::MAX;
+
+    /// All who find it unknown find the same.
+    fn get_or_init(&self, find: impl FnOnce() -> Cost) -> Cost {
+        let held = self.held.load(Acquire);
+        if held != Self::UNKNOWN {
+            return Cost { stored: self.stored.load(Relaxed), held };
+        }
+        let cost = find();
+        self.stored.store(cost.stored, Relaxed);
+        self.held.store(cost.held, Release);
+        cost
+    }
+}
+
+impl Default for KnownCost {
+    fn default() -> Self {
+        KnownCost { stored: AtomicU64::new(0), held: AtomicU64::new(Self::UNKNOWN) }
+    }
+}
 
 /// The progress of fetching, which distinguishes a wait for storage from a wait for memory.
 #[derive(Debug)]
@@ -215,8 +245,8 @@ impl Fetcher {
         if catalog.files[of_group.file].footer.get().is_none() {
             return cost();
         }
-        let known = || (0..catalog.groups.len()).map(|_| OnceLock::new()).collect();
-        *self.costs.0.get_or_init(known)[group].get_or_init(cost)
+        let known = || catalog.groups.iter().map(|_| KnownCost::default()).collect();
+        self.costs.0.get_or_init(known)[group].get_or_init(cost)
     }
 
     /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in

@@ -13,8 +13,8 @@ use crate::shard::Part;
 /// The samples of a data set, by row group: what holds in every epoch.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
-    /// The selected rows of each row group.
-    rows: Arc<[RowSet]>,
+    /// The selected rows of each row group: a vector, of which no copy is made.
+    rows: Arc<Vec<RowSet>>,
     /// The fewest and the most samples that a row group gives in an epoch.
     least: Arc<[u32]>,
     most: Arc<[u32]>,
@@ -52,7 +52,7 @@ impl SampleIndex {
 
     fn same(kind: Option<Arc<dyn SampleKind>>, rows: Vec<RowSet>, count: impl FnMut(&RowSet) -> u32) -> Self {
         let counts: Arc<[u32]> = rows.iter().map(count).collect();
-        let rows: Arc<[RowSet]> = rows.into();
+        let rows = Arc::new(rows);
         let total = counts.iter().map(|samples| u64::from(*samples)).sum();
         let kind_bytes = kind.as_ref().map_or(0, |kind| kind.bytes());
         let of_group = |(at, rows)| kind.as_ref().map_or(0, |kind| kind.beyond(at, rows));
@@ -71,7 +71,14 @@ impl SampleIndex {
             bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
         let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
         let epochs = Epochs::Drawn(Arc::new(population), seed, Mutex::default());
-        SampleIndex { rows: rows.into(), least: least.into(), most: most.into(), total, kind_bytes, epochs }
+        SampleIndex {
+            rows: Arc::new(rows),
+            least: least.into(),
+            most: most.into(),
+            total,
+            kind_bytes,
+            epochs,
+        }
     }
 
     /// The samples of an epoch.
@@ -161,7 +168,7 @@ pub(crate) struct EpochSamples {
     /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
     /// The selected rows of each row group.
-    rows: Arc<[RowSet]>,
+    rows: Arc<Vec<RowSet>>,
     /// Of each row group how many rows of those after it its samples run on into; empty where none do.
     beyond: Box<[u32]>,
 }

@@ -177,7 +177,9 @@ pub(super) async fn read_all(
     if let Some(renewal) = renewal {
         renewal.keep();
     }
-    Ok(opened.into_iter().flatten().collect())
+    // The files that they were made of are not needed beside them, and neither is another list of as many.
+    drop(reads);
+    Ok(opened.into_iter().map_while(|file| file).collect())
 }
 
 /// Which files are planned with before their footers are read: those that are declared, behind the first that may hold rows.

@@ -29,11 +29,11 @@ pub(super) struct Needed {
 /// A row group, as far as memory is concerned.
 #[derive(Clone, Copy, Debug)]
 struct Weight {
-    /// The fewest and the most that it has in an epoch.
-    rows: u64,
-    most: u64,
+    /// The fewest rows that it has in an epoch, at least one, and the most.
+    rows: u32,
+    most: u32,
+    /// Bytes of its rows.
     held: u64,
-    stored: u64,
 }
 
 impl Needed {
@@ -46,14 +46,13 @@ impl Needed {
         needs_deals: bool,
     ) -> Self {
         let counts = samples.least().iter().zip(samples.most()).enumerate();
-        let weight = |rows: u32, most: u32, cost: Cost| Weight {
+        let mut stored = 0;
+        let mut weight = |rows: u32, most: u32, cost: Cost| {
+            stored = Budget::rounded(cost.stored).max(stored);
             // One without any is not read.
-            rows: rows.max(1).into(),
-            most: most.into(),
-            held: Budget::rounded(cost.held),
-            stored: Budget::rounded(cost.stored),
+            Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
-        let mut groups: Vec<Weight> = Vec::new();
+        let mut groups: Vec<Weight> = Vec::with_capacity(samples.most().len());
         for (group, (&least, &most)) in counts.filter(|(_, (_, most))| **most > 0) {
             match fetcher.pieces.of_group(group) {
                 Some(pieces) => {
@@ -68,7 +67,7 @@ impl Needed {
             true => DRAWN.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED), split.rows)),
             false => 0,
         };
-        let needed = Needed::for_groups(groups, order.mixing, pool, (split, lanes), needs_deals);
+        let needed = Needed::for_groups(groups, stored, order.mixing, pool, (split, lanes), needs_deals);
         Needed { lists: needed.lists.saturating_add(drawn), ..needed }
     }
 
@@ -77,16 +76,16 @@ impl Needed {
     /// A lane holds the parts of its pool. When fetching waits for one more, the assembly takes the few rows that a batch
     /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more
     /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
-    /// part more, so that a batch that straddles two row groups does not wait.
+    /// part more, so that a batch that straddles two row groups does not wait. While a row group is decoded, its bytes lie beside
+    /// its rows: `stored` at most.
     fn for_groups(
         mut groups: Vec<Weight>,
+        stored: u64,
         mixing: Mixing,
         pool: u64,
         (split, lanes): (Split, u64),
         needs_deals: bool,
     ) -> Self {
-        // While a row group is decoded, its bytes lie beside its rows.
-        let stored = groups.iter().map(|group| group.stored).max().unwrap_or(0);
         if mixing == Mixing::Exact {
             let held = groups.iter().map(|group| group.held).sum::<u64>();
             return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
@@ -127,8 +126,8 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| group.rows);
     let mut left = rows;
     let whole = groups.iter().take_while(|group| {
-        let fits = group.rows <= left;
-        left = left.saturating_sub(group.rows);
+        let fits = u64::from(group.rows) <= left;
+        left = left.saturating_sub(group.rows.into());
         fits
     });
     (whole.count() as u64 + CUT).min(groups.len() as u64)
@@ -136,7 +135,7 @@ fn parts_of(groups: &mut [Weight], rows: u64) -> u64 {
 
 /// The most bytes that the given number of rows take.
 fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
-    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / group.rows.max(1)));
+    groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.held / u64::from(group.rows.max(1))));
     let mut left = rows;
     let mut held = 0;
     for group in groups {
@@ -144,7 +143,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
             break;
         }
         held += group.held;
-        left = left.saturating_sub(group.rows);
+        left = left.saturating_sub(group.rows.into());
     }
     held
 }
@@ -152,7 +151,7 @@ fn held_by(groups: &mut [Weight], rows: u64) -> u64 {
 /// The most rows of `parts` parts, of `rows` together.
 fn listed(groups: &mut [Weight], parts: u64, rows: u64) -> u64 {
     groups.sort_unstable_by_key(|group| std::cmp::Reverse(group.most));
-    let all: u64 = groups.iter().take(parts as usize).map(|group| group.most).sum();
+    let all: u64 = groups.iter().take(parts as usize).map(|group| u64::from(group.most)).sum();
     all.min(rows)
 }
 
@@ -165,7 +164,7 @@ mod tests {
 
     /// Row groups of 100 rows and 100 KiB each.
     fn groups(number: usize) -> Vec<Weight> {
-        vec![Weight { rows: 100, most: 100, held: 100 * KIB, stored: 40 * KIB }; number]
+        vec![Weight { rows: 100, most: 100, held: 100 * KIB }; number]
     }
 
     fn split(rows: u64, lanes: u32, world: u32) -> Split {
@@ -179,7 +178,8 @@ mod tests {
     }
 
     fn need(groups: Vec<Weight>, mixing: Mixing, pool: u64, split: Split) -> Needed {
-        Needed::for_groups(groups, mixing, pool, (split, split.lanes_of_a_rank()), true)
+        let stored = if groups.iter().all(|group| group.held == 100 * KIB) { 40 * KIB } else { 15_000 * KIB };
+        Needed::for_groups(groups, stored, mixing, pool, (split, split.lanes_of_a_rank()), true)
     }
 
     #[test]
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn the_largest_row_groups_are_taken_to_meet() {
         let mut uneven = groups(16);
-        uneven[7] = Weight { rows: 100, most: 100, held: 15_000 * KIB, stored: 15_000 * KIB };
+        uneven[7] = Weight { rows: 100, most: 100, held: 15_000 * KIB };
         let needed = need(uneven, Mixing::Window, 3, split(1_600, 2, 2));
         assert_eq!(needed.row_groups, 15_300 * KIB + 15_000 * KIB);
     }

@@ -45,7 +45,7 @@ pub(super) fn note_keys<'a>(
     glob: Option<&Glob>,
     relative: impl IntoIterator<Item = &'a str>,
 ) {
-    let mut last: (&str, Arc<[PartitionKey]>) = ("", Arc::new([]));
+    let mut last: (&str, Arc<[PartitionKey]>) = ("", Arc::default());
     for (file, path) in files.iter_mut().zip(relative) {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
         // Files of one folder come one after the other.
