@@ -24,7 +24,7 @@ use crate::error::{Error, ErrorKind, Place, Result};
 use crate::monitor::Monitor;
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
-use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, SkippedRows, Split};
+use crate::shard::{Deals, EpochOrder, OrderId, OrderSpec, Position, SkippedRows, Split, kept_text};
 
 /// Feeds one process of a training run: a data set, an order, a share and a memory budget, with the threads that do the
 /// work. Made by [`LoaderBuilder::build`](super::LoaderBuilder::build).
@@ -402,7 +402,7 @@ impl Loader {
         let Inner { rows, filter, denied, spec, .. } = &*self.inner;
         let order = OrderId::new(&self.order(), *rows, filter.clone(), denied.clone());
         let stored = |name: &str| spec.stored_name(name).to_owned();
-        OrderId { samples: spec.samples.canonical(stored), ..order }
+        OrderId { samples: spec.samples.canonical(stored).map(kept_text), ..order }
     }
 
     pub(super) fn split(&self, order: &OrderSpec) -> Split {

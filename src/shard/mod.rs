@@ -15,7 +15,7 @@
 //!   [`cursor`] takes their rows, [`order`] makes the lanes of an epoch, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
 //! * [`apportion`] makes whole rows of weights, [`random_shares`] those by chance, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
-//! * [`position`] says how far an epoch got, [`mixing`] how well an order mixes.
+//! * [`position`] says how far an epoch got, with [texts](kept_text) that are not too long for it, [`mixing`] how well an order mixes.
 
 mod apportion;
 mod blocks;
@@ -25,6 +25,7 @@ mod cursor;
 mod deal;
 mod draw;
 mod exact;
+mod kept_text;
 mod lane;
 mod mix;
 mod mixing;
@@ -44,6 +45,7 @@ pub use deal::Deals;
 pub use draw::row_key;
 pub(crate) use draw::{Draws, Purpose, repeat_key};
 pub use lane::{Part, Pick};
+pub(crate) use kept_text::{kept_text, whole_text};
 pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};

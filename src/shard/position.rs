@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Map;
 
+use super::kept_text::kept_text;
 use super::order::OrderSpec;
 use super::skips::SkippedRows;
 use super::spec::Shuffle;
@@ -127,12 +128,12 @@ pub struct OrderId {
     pub lanes: u32,
     /// Rows that the filter selects.
     pub rows: u64,
-    /// The filter in canonical form.
+    /// The filter in canonical form, or a hash of it where it is long.
     pub filter: Option<String>,
     /// A hash of the rows that are denied, if some are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub denied: Option<String>,
-    /// What a sample is, in canonical form, if it is not a row; all rows are counted in samples then.
+    /// What a sample is, in canonical form or a hash of that, if it is not a row; all rows are counted in samples then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples: Option<String>,
     /// The most rows of a row group that is shuffled as a whole, if larger ones are in pieces.
@@ -151,7 +152,7 @@ impl OrderId {
             pool: spec.pool,
             lanes: spec.lanes,
             rows,
-            filter,
+            filter: filter.map(kept_text),
             denied,
             samples: None,
             piece_rows: spec.piece_rows,
@@ -168,6 +169,23 @@ impl OrderId {
         })?;
         let OrderId { seed, lanes, piece_rows, .. } = *self;
         Ok(Shuffle { mixing, seed, window_rows: None, lanes: Some(lanes), piece_rows })
+    }
+}
+
+impl OrderId {
+    /// Refuses an order in which other rows are denied than in this one, which was saved.
+    pub(crate) fn check_denied(&self, here: &OrderId) -> Result<()> {
+        if self.denied == here.denied {
+            return Ok(());
+        }
+        let words = |denied: &Option<String>| denied.clone().unwrap_or_else(|| "none".into());
+        let cause = format!(
+            "the state was saved with denied rows {}, and here they are {}",
+            words(&self.denied),
+            words(&here.denied)
+        );
+        Err(Error::new(ErrorKind::StateMismatch, cause)
+            .hint("give the lists that the run was given with `deny`"))
     }
 }
 
@@ -203,11 +221,13 @@ impl Position {
             let words = |rows: Option<u64>| rows.map_or_else(|| "none".into(), |rows| rows.to_string());
             return differs("piece_rows", &words(saved.piece_rows), &words(here.piece_rows));
         }
-        if saved.filter != here.filter {
+        // Positions of earlier releases have each text whole.
+        let is_other = |saved: &Option<String>, here: &Option<String>| saved.clone().map(kept_text) != *here;
+        if is_other(&saved.filter, &here.filter) {
             let words = |filter: &Option<String>| filter.clone().unwrap_or_else(|| "none".into());
             return differs("filter", &words(&saved.filter), &words(&here.filter));
         }
-        if saved.samples != here.samples {
+        if is_other(&saved.samples, &here.samples) {
             let words = |samples: &Option<String>| samples.clone().unwrap_or_else(|| "rows".into());
             return differs("samples", &words(&saved.samples), &words(&here.samples));
         }

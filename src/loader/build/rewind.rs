@@ -7,7 +7,7 @@ use crate::loader::deny::Deny;
 use crate::loader::rewind::Rewind;
 use crate::loader::spec::LoaderSpec;
 use crate::samples::Samples;
-use crate::shard::{OrderId, Position, Shard};
+use crate::shard::{OrderId, Position, Shard, whole_text};
 
 /// More than any window takes: a plan alone takes none of it.
 pub(in crate::loader) const ANY_MEMORY: u64 = 1 << 50;
@@ -45,6 +45,8 @@ impl Dataset {
         };
         let loader = LoaderBuilder::new(self.clone()).spec(spec).plan_only().build()?;
         loader.restore(position)?;
+        // Between epochs a run may deny others from there on; what is asked is the run that was.
+        position.order.check_denied(&loader.order_id())?;
         Ok(loader.rewind())
     }
 
@@ -55,11 +57,14 @@ impl Dataset {
         let names = self.catalog().schema.fields().iter().map(|field| field.name().clone());
         // Nothing is read of it, so that any will do.
         let column = names.into_iter().find(|name| !refused.contains(&Some(name.as_str().into())));
-        let filter = order.filter.as_deref().map(serde_json::from_str).transpose();
+        let whole = |text: &Option<String>, what| -> Result<Option<String>> {
+            text.as_deref().map(|text| whole_text(text, what).map(str::to_owned)).transpose()
+        };
+        let filter = whole(&order.filter, "filter")?.as_deref().map(serde_json::from_str).transpose();
         let samples: Option<Samples> =
-            order.samples.as_deref().map(serde_json::from_str).transpose().map_err(|error| {
-                Error::new(ErrorKind::StateMismatch, format!("the state has odd samples: {error}"))
-            })?;
+            whole(&order.samples, "samples")?.as_deref().map(serde_json::from_str).transpose().map_err(
+                |error| Error::new(ErrorKind::StateMismatch, format!("the state has odd samples: {error}")),
+            )?;
         Ok(LoaderSpec {
             columns: Some(Vec::from_iter(column)),
             samples: samples.unwrap_or_default(),

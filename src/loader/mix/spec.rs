@@ -9,6 +9,9 @@ use crate::loader::spec::LoaderSpec;
 use crate::shard::{Shard, Stop, Weights};
 use crate::sizes;
 
+/// The most weights of a schedule, over all sources: a position has them all, in less than 64 KiB.
+const MOST_WEIGHTS: usize = 4_000;
+
 /// Options of a [`Mix`](crate::Mix), with the names that they have in Python: those that belong to all sources together.
 ///
 /// ```
@@ -84,6 +87,16 @@ impl MixSpec {
     /// # Errors
     /// A weight can never work, there are not as many as sources, or a step does not follow the one before.
     pub(super) fn weights(&self, first: &[f64]) -> Result<Vec<(u64, Weights)>> {
+        let weights = first.len().saturating_mul(self.schedule.len());
+        if weights > MOST_WEIGHTS {
+            let cause = format!(
+                "the schedule has {weights} weights: {} changes of {} sources",
+                self.schedule.len(),
+                first.len()
+            );
+            return Err(Error::invalid(cause)
+                .hint(format!("a position holds up to {MOST_WEIGHTS}; change the weights less often")));
+        }
         let mut all = vec![(0, Weights::new(first)?)];
         for (step, weights) in &self.schedule {
             if weights.len() != first.len() {
