@@ -46,13 +46,16 @@ class Dataset:
         Types of the keys of ``key=value`` folders: ``"string"``, ``"int8"`` to ``"uint64"``, ``"float32"``, ``"float64"``,
         ``"bool"``, ``"date"`` or ``"timestamp"`` (microseconds, without a zone); types of numpy and pyarrow as well. Default:
         ``int64`` if all values of a key are whole numbers, else text.
+    index : bytes, optional
+        The footers that another process of the run found: what :meth:`index` returned there. The files are listed, and no
+        footer is read that is in it; those of files that are others here are.
 
     Raises
     ------
     NotFoundError
         A location matches no Parquet file.
     CorruptError
-        A file is not Parquet, or is damaged.
+        A file is not Parquet, or is damaged; or the ``index`` is.
     UnsupportedError
         A file is encrypted, or belongs to a table format that is not supported.
     InvalidError
@@ -63,7 +66,7 @@ class Dataset:
     Warns
     -----
     RuntimeWarning
-        The folder's index (:meth:`write_index`) cannot be used: footers are read without it.
+        The folder's index (:meth:`write_index`) cannot be used, or ``index`` is of other files: footers are read without it.
 
     Examples
     --------
@@ -86,8 +89,11 @@ class Dataset:
         storage_options: Mapping[str, Any] | None = None,
         merge_schema: bool = False,
         partition_types: Mapping[str, Any] | None = None,
+        index: bytes | None = None,
     ) -> None:
-        self._open(urls, storage_options, merge_schema, partition_types, None)
+        if not isinstance(index, (bytes, bytearray, memoryview, type(None))):
+            raise InvalidError(f"index must be bytes that index() returned, got {type(index).__qualname__}")
+        self._open(urls, storage_options, merge_schema, partition_types, None, None if index is None else bytes(index))
 
     def _open(
         self,
@@ -96,6 +102,8 @@ class Dataset:
         merge_schema: bool,
         partition_types: Mapping[str, Any] | None,
         filter: str | None,
+        index: bytes | None = None,
+        hand_on: bool = False,
     ) -> None:
         if not isinstance(merge_schema, bool):
             raise InvalidError(f"merge_schema must be True or False, got {merge_schema!r}")
@@ -109,6 +117,8 @@ class Dataset:
             filter,
             merge_schema,
             self._partition_types,
+            index,
+            hand_on,
         )
         warning = self._native.take_warning()
         if warning is not None:
@@ -235,6 +245,104 @@ class Dataset:
         """
         written: list[dict[str, Any]] = json.loads(self._native.write_index())
         return written
+
+    def index(self) -> bytes:
+        """The footers of its files, to be handed on to other processes that open the same files.
+
+        ``fb.Dataset(urls, index=...)`` opens them with a listing, and reads none of these footers. :meth:`together` sends the
+        bytes through the store of a launcher; any broadcast will do, such as ``comm.bcast`` of mpi4py.
+
+        Returns
+        -------
+        bytes
+            About 100 for a file, more where it has many columns or row groups.
+
+        Raises
+        ------
+        DatasetChangedError
+            A file has changed since the data set was opened, and its footer had to be read again.
+        IoError
+            A footer cannot be read again.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> index = fb.Dataset("data/train/").index()
+        >>> fb.Dataset("data/train/", index=index).num_rows
+        256
+        """
+        return self._native.index()
+
+    @classmethod
+    def together(
+        cls,
+        urls: Location | Iterable[Location],
+        store: Any,
+        *,
+        rank: int,
+        timeout: float = 600,
+        storage_options: Mapping[str, Any] | None = None,
+        merge_schema: bool = False,
+        partition_types: Mapping[str, Any] | None = None,
+    ) -> Dataset:
+        """Opens a data set in all processes of a run, of which one reads the footers.
+
+        Rank 0 opens it and puts its index into the store of the launcher. The others wait for that, list the files, and read
+        no footer. Each checks that it has found the same data set.
+
+        Parameters
+        ----------
+        urls : str, os.PathLike or iterable of them
+            The same text on all ranks: the place in the store is named by it.
+        store : object with ``set(key, value)`` and ``get(key)``
+            Takes and returns bytes: a ``torch.distributed.TCPStore``, a ``FileStore``, that of a process group, or another
+            object. ``get`` waits for the key, or returns ``None`` while there is none.
+        rank : int
+            The rank of this process, from 0.
+        timeout : float, default 600
+            Seconds that the others wait for rank 0.
+        storage_options, merge_schema, partition_types
+            As for :class:`Dataset`.
+
+        Returns
+        -------
+        Dataset
+            Pass it to :class:`Loader`, or use :meth:`loader`.
+
+        Raises
+        ------
+        IoError
+            Rank 0 could not open it (with its reason), or has not within ``timeout``; or the store cannot be reached.
+        DatasetChangedError
+            This rank found other files, or other content, than rank 0.
+        ForebayError
+            As :class:`Dataset`.
+
+        Examples
+        --------
+        >>> import forebay as fb
+        >>> import torch.distributed as dist
+        >>> store = dist.HashStore()
+        >>> first = fb.Dataset.together("data/train/", store, rank=0)
+        >>> second = fb.Dataset.together("data/train/", store, rank=1)
+        >>> first.fingerprint == second.fingerprint
+        True
+        """
+        from .together import opened_together
+
+        options = {
+            "storage_options": storage_options,
+            "merge_schema": merge_schema,
+            "partition_types": partition_types,
+        }
+        return opened_together(cls, urls, store, rank, timeout, options)
+
+    @classmethod
+    def _for_others(cls, urls: Any, options: dict[str, Any]) -> Dataset:
+        """Opens it with footers that are kept for :meth:`index`."""
+        dataset = cls.__new__(cls)
+        dataset._open(urls, **options, filter=None, hand_on=True)
+        return dataset
 
     def loader(self, **options: Any) -> Loader:
         """A loader over this data set.

@@ -6,6 +6,7 @@ use forebay::arrow::datatypes::{DataType, TimeUnit};
 use forebay::internals::source;
 use forebay::{Dataset as Inner, Error, OpenOptions, RowId};
 use pyo3::prelude::*;
+use pyo3::types::PyBytes;
 
 use crate::errors::IntoPython;
 use crate::interrupt::interruptible;
@@ -30,7 +31,9 @@ impl Dataset {
     /// Finds the files and reads their footers, so it waits without the interpreter. Those of folders in which a filter, given
     /// as JSON, matches no row are left out.
     #[new]
-    #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new()))]
+    #[pyo3(signature = (urls, storage_options, filter=None, merge_schema=false, partition_types=BTreeMap::new(),
+        index=None, hand_on=false))]
+    #[allow(clippy::too_many_arguments, reason = "keywords of Python")]
     fn new(
         py: Python<'_>,
         urls: Vec<String>,
@@ -38,6 +41,8 @@ impl Dataset {
         filter: Option<&str>,
         merge_schema: bool,
         partition_types: BTreeMap<String, String>,
+        index: Option<Vec<u8>>,
+        hand_on: bool,
     ) -> PyResult<Self> {
         let filter = filter.map(parse_filter).transpose().or_raise(py)?;
         let types = partition_types.into_iter().map(|(key, name)| Ok((key, partition_type(&name)?)));
@@ -45,6 +50,10 @@ impl Dataset {
         interruptible(py, move || {
             let locations = urls.iter().map(|url| source::absolute(url)).collect::<forebay::Result<_>>()?;
             let mut options = OpenOptions::new().storage_options(storage_options).merge_schema(merge_schema);
+            options = options.hand_on(hand_on);
+            if let Some(index) = index {
+                options = options.index(index);
+            }
             if let Some(filter) = filter {
                 options = options.folders(filter);
             }
@@ -70,6 +79,13 @@ impl Dataset {
         let dataset = self.dataset.clone();
         let written = interruptible(py, move || dataset.write_index())?;
         json(&written).or_raise(py)
+    }
+
+    /// The footers of its files, for other processes.
+    fn index<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let dataset = self.dataset.clone();
+        let bytes = interruptible(py, move || dataset.index())?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// A warning that was not returned yet.

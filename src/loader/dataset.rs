@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use object_store::ObjectStore;
 use parquet::file::metadata::ParquetMetaData;
@@ -149,6 +150,8 @@ pub struct OpenOptions {
     folders: Option<Filter>,
     differences: Differences,
     partition_types: BTreeMap<String, DataType>,
+    index: Option<Bytes>,
+    hands_on: bool,
 }
 
 impl OpenOptions {
@@ -187,23 +190,38 @@ impl OpenOptions {
         self
     }
 
+    /// The footers that another process of this run found: the bytes that [`Dataset::index`] returned there. The files are
+    /// listed, and no footer is read that is in them: files are told by address, size and version, as the index of a folder
+    /// tells them. Default: none.
+    pub fn index(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.index = Some(bytes.into().into());
+        self
+    }
+
+    /// Keeps the footers packed as they are read, so that [`Dataset::index`] reads none. Default: false; it then takes them
+    /// from where they are kept, and reads the others once more.
+    pub fn hand_on(mut self, hands_on: bool) -> Self {
+        self.hands_on = hands_on;
+        self
+    }
+
     /// Finds the files and reads their footers, as [`Dataset::open`].
     ///
     /// # Errors
     /// As [`Dataset::open`]; also `Invalid` for a storage option that the store does not know, if no folder is left, and for
-    /// keys that are not there or not of the type that was declared.
+    /// keys that are not there or not of the type that was declared; `Corrupt` for an [index](Self::index) that is damaged.
     pub fn open(self, locations: impl Locations) -> Result<Dataset> {
         let locations = locations.into_locations()?;
         if locations.is_empty() {
             return Err(Error::invalid("an empty list of locations").hint("give a path, a URL or a glob"));
         }
-        let OpenOptions { storage, folders, differences, partition_types } = self;
+        let OpenOptions { storage, folders, differences, partition_types, index, hands_on } = self;
         let key_types = KeyTypes::new(partition_types)?;
         let folders = folders.map(|filter| FolderFilter {
             columns: filter.columns(),
             keeps: Box::new(move |constants| filter.keeps(constants)),
         });
-        let opening = Opening { folders, differences, key_types };
+        let opening = Opening { folders, differences, key_types, index, is_packed: hands_on };
         Dataset::opened(async move { source::open_with(&locations, &storage, opening).await })
     }
 }
@@ -365,6 +383,29 @@ impl Dataset {
         let (io, store) = self.here()?;
         let catalog = self.catalog.clone();
         io.wait_for(async move { source::write_indexes(&store, &catalog).await })?
+    }
+
+    /// The footers of its files as bytes, for other processes that open the same files: they list them, and read none of these
+    /// footers. About 100 bytes for a file, more where it has many columns or row groups.
+    ///
+    /// ```no_run
+    /// use forebay::{Dataset, OpenOptions};
+    ///
+    /// // In one process, which sends the bytes to the others:
+    /// let bytes = OpenOptions::new().hand_on(true).open("s3://acme/train/")?.index()?;
+    /// // In each of them:
+    /// let dataset = OpenOptions::new().index(bytes).open("s3://acme/train/")?;
+    /// # Ok::<(), forebay::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A footer was not kept and cannot be read again; `DatasetChanged` where its file was changed; `TooLarge` for more than
+    /// 2 GiB.
+    pub fn index(&self) -> Result<Vec<u8>> {
+        let (io, store) = self.here()?;
+        let catalog = self.catalog.clone();
+        let bytes = io.wait_for(async move { source::pack(&store, &catalog).await })??;
+        Ok(bytes.into())
     }
 
     /// A warning that was not returned yet: why the index of a folder is not used. Loaders return it as well.

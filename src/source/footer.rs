@@ -18,6 +18,7 @@ use parquet::file::metadata::{
 use tokio::sync::SemaphorePermit;
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::index::Packing;
 use super::list::{FolderFilter, KeyTypes, settle};
 use super::metadata_cache;
 use super::store::Store;
@@ -87,7 +88,7 @@ pub(super) async fn kept_files(
     types: &KeyTypes,
 ) -> Result<Vec<DataFile>> {
     let first: Vec<DataFile> = files.first().cloned().into_iter().collect();
-    let first = read_all(store, kept, first, &Arc::new(KnownColumns::default())).await?;
+    let first = read_all(store, kept, first, &Arc::new(KnownColumns::default()), None).await?;
     let stored = first.iter().find_map(|first| Some(first.footer.as_ref()?.columns.schema.clone()));
     settle(files.iter_mut(), types, |key| {
         stored.as_ref().is_some_and(|stored| stored.column_with_name(key).is_some())
@@ -105,15 +106,18 @@ pub(crate) fn no_folder() -> Error {
 }
 
 /// Reads the footers of files; fails with the first file, of those that were asked for, that cannot be read. Not those of
-/// files whose rows and columns are declared, once there is one whose costs stand for theirs.
+/// files whose rows and columns are declared, once there is one whose costs stand for theirs. They are packed as well, if they are
+/// to be handed on.
 pub(super) async fn read_all(
     store: &Store,
     kept: &KeptFooters,
     files: Vec<DataFile>,
     known: &Arc<KnownColumns>,
+    mut packing: Option<&mut Packing>,
 ) -> Result<Vec<Opened>> {
     let is_late = are_late(&files);
     let read_now = || files.iter().zip(&is_late).filter(|(_, is_late)| !**is_late).map(|(file, _)| file);
+    let is_packed = packing.is_some();
     let mut renewal = kept.renew(read_now().map(|file| (&*file.whole, &file.pin)));
     let at_once = FOOTERS_AT_ONCE.max(store.row_groups_at_once());
     let mut opened: Vec<Option<Opened>> = files.iter().map(|_| None).collect();
@@ -124,11 +128,12 @@ pub(super) async fn read_all(
         let key = metadata_cache::key(&file.whole, &file.pin);
         let found = kept.get(&file.whole, &file.pin);
         let is_for_cache = Kept::is_for_cache(found.as_ref());
+        let is_wanted = is_packed || is_for_cache;
         let (known, tail) = (known.clone(), file.tail.take());
         async move {
             if is_late {
                 let bytes = found.filter(|_| is_for_cache).map(|kept| kept.bytes);
-                return Ok((Opened { file, footer: None, key_values: None }, key, bytes));
+                return Ok((Opened { file, footer: None, key_values: None }, key, is_for_cache, bytes));
             }
             let place = file.place();
             let read = async {
@@ -143,7 +148,8 @@ pub(super) async fn read_all(
                     Ok((Footer::new(hash, columns, &metadata)?, key_values.cloned()))
                 })
                 .await?;
-                Ok((Opened { file, footer: Some(footer), key_values }, key, is_for_cache.then_some(bytes)))
+                let opened = Opened { file, footer: Some(footer), key_values };
+                Ok((opened, key, is_for_cache, is_wanted.then_some(bytes)))
             };
             read.await.map_err(|error: Error| error.at(place))
         }
@@ -155,9 +161,14 @@ pub(super) async fn read_all(
     let mut failed: Option<(usize, Error)> = None;
     while let Some((at, read)) = reads.next().await {
         match read {
-            Ok((file, key, bytes)) => {
-                if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes) {
-                    renewal.add(key, &bytes);
+            Ok((file, key, is_for_cache, bytes)) => {
+                if let Some((renewal, bytes)) = renewal.as_mut().zip(bytes.as_ref().filter(|_| is_for_cache))
+                {
+                    renewal.add(key, bytes);
+                }
+                if let Some((packing, bytes)) = packing.as_mut().zip(bytes.filter(|_| file.footer.is_some()))
+                {
+                    packing.add(&file.file.whole, &file.file.pin, bytes)?;
                 }
                 opened[at] = Some(file);
             }

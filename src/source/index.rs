@@ -14,6 +14,7 @@
 //!                   for each block     compressed: the length of each footer, and the footers
 //! ```
 
+mod handed_on;
 mod place;
 
 use std::collections::HashMap;
@@ -25,6 +26,8 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::footer::LONGEST_FOOTER;
 use crate::snapshot::Pin;
 
+pub(crate) use handed_on::pack;
+pub(super) use handed_on::{Packing, unpack};
 pub use place::IndexReport;
 pub(super) use place::load;
 pub(crate) use place::write_indexes;

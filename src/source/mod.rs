@@ -31,6 +31,7 @@ mod wire;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use object_store::ObjectStore;
 
 use crate::catalog::{Catalog, Differences, KnownColumns};
@@ -38,6 +39,7 @@ use crate::error::Result;
 use crate::snapshot::Snapshot;
 use clouds::{Address, MetadataCache, Options};
 use footer::KeptFooters;
+use index::Packing;
 use remote::Remote;
 use store::Volume;
 use url::Target;
@@ -46,7 +48,7 @@ pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};
 pub use index::IndexReport;
-pub(crate) use index::write_indexes;
+pub(crate) use index::{pack, write_indexes};
 pub(crate) use kept_rows::KeptRows;
 pub(crate) use list::{FolderFilter, KeyTypes};
 pub(crate) use local::Reading;
@@ -87,6 +89,10 @@ pub(crate) struct Opening {
     pub(crate) differences: Differences,
     /// The types of folders' keys that are not to be inferred.
     pub(crate) key_types: KeyTypes,
+    /// The index that another process handed on.
+    pub(crate) index: Option<Bytes>,
+    /// Whether the footers are packed as they are read, to be handed on.
+    pub(crate) is_packed: bool,
 }
 
 /// As [`open`], in another way. The footers of folders that are left out are read only where all columns are merged.
@@ -97,7 +103,7 @@ pub(crate) async fn open_with(
     options: &BTreeMap<String, String>,
     opening: Opening,
 ) -> Result<(Store, Catalog)> {
-    let Opening { folders, differences, key_types } = opening;
+    let Opening { folders, differences, key_types, index, is_packed } = opening;
     let options = Options::new(options);
     options.check()?;
     let traffic = Arc::default();
@@ -129,6 +135,10 @@ pub(crate) async fn open_with(
     }
     let volumes = volumes.into_iter().map(|(_, volume)| volume).collect();
     let store = Store::new(volumes, traffic, options.metadata_cache()?);
+    let store = match index {
+        Some(bytes) => store.with_handed_on(index::unpack(bytes)?),
+        None => store,
+    };
     let mut snapshot = list::find(&store, targets).await?;
     if !options.index()? {
         snapshot.indexes.iter_mut().for_each(|place| place.found = None);
@@ -136,17 +146,18 @@ pub(crate) async fn open_with(
     let (store, kept) = prepared(store, &mut snapshot).await?;
     key_types.check(&snapshot.files)?;
     let Some(folders) = folders.filter(|folders| folders.concerns(&snapshot.files)) else {
-        return catalogue(store, &kept, snapshot, differences, &key_types).await;
+        return catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await;
     };
     match differences {
         Differences::Refused => {
             let files = snapshot.files;
             snapshot.files = footer::kept_files(&store, &kept, files, &folders, &key_types).await?;
-            catalogue(store, &kept, snapshot, differences, &key_types).await
+            catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await
         }
         // The columns are those of all files, whatever folders are kept.
         Differences::Merged => {
-            let (store, catalog) = catalogue(store, &kept, snapshot, differences, &key_types).await?;
+            let (store, catalog) =
+                catalogue(store, &kept, snapshot, differences, &key_types, is_packed).await?;
             match catalog.of_folders(&folders.keeps)? {
                 Some(kept) if kept.files.is_empty() => Err(no_folder()),
                 kept => Ok((store, kept.unwrap_or(catalog))),
@@ -163,7 +174,7 @@ pub async fn from_store(client: Arc<dyn ObjectStore>, prefix: &str) -> Result<(S
     let store = Store::new(vec![Volume::Remote(remote)], traffic, Some(MetadataCache::Off));
     let mut snapshot = list::find_in(&store, 0, prefix.trim_start_matches('/')).await?;
     let (store, kept) = prepared(store, &mut snapshot).await?;
-    catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default()).await
+    catalogue(store, &kept, snapshot, Differences::Refused, &KeyTypes::default(), false).await
 }
 
 /// The store with the indexes of the folders that were opened, and the footers that are kept of their files.
@@ -181,9 +192,15 @@ async fn catalogue(
     snapshot: Snapshot,
     differences: Differences,
     types: &KeyTypes,
+    is_packed: bool,
 ) -> Result<(Store, Catalog)> {
     let known = Arc::new(KnownColumns::default());
-    let files = footer::read_all(&store, kept, snapshot.files, &known).await?;
+    let mut packing = is_packed.then(Packing::default);
+    let files = footer::read_all(&store, kept, snapshot.files, &known, packing.as_mut()).await?;
     let catalog = footer::assemble(files, known, &snapshot.identities, differences, types)?;
+    let store = match packing {
+        Some(packing) => store.with_handed_on(packing.index()?),
+        None => store,
+    };
     Ok((store, catalog))
 }

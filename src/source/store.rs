@@ -9,6 +9,7 @@ use object_store::path::Path;
 
 use super::clouds::MetadataCache;
 use super::footer::FooterTurns;
+use super::index::Index;
 use super::local::{self, Local, Reading};
 use super::remote::{Pin, Remote};
 use super::traffic::{Ahead, Traffic, TrafficStats};
@@ -33,6 +34,8 @@ pub struct Store {
     pub(super) footer_turns: Arc<FooterTurns>,
     /// The indexes of the folders that were opened.
     pub(super) indexes: Arc<[IndexPlace]>,
+    /// The index that another process handed on, or that was packed for others.
+    pub(super) handed_on: Option<Arc<Index>>,
     /// A warning that was not returned yet.
     warning: Arc<Mutex<Option<String>>>,
 }
@@ -60,6 +63,7 @@ impl Store {
             metadata_cache,
             footer_turns: Arc::default(),
             indexes: Arc::new([]),
+            handed_on: None,
             warning: Arc::default(),
         }
     }
@@ -72,12 +76,17 @@ impl Store {
         });
         let volumes = volumes.collect::<Result<_>>()?;
         let store = Store::new(volumes, self.traffic.clone(), self.metadata_cache.clone());
-        Ok(Store { indexes: self.indexes.clone(), ..store })
+        Ok(Store { indexes: self.indexes.clone(), handed_on: self.handed_on.clone(), ..store })
     }
 
     /// The same stores, with the indexes of the folders that were opened.
     pub(super) fn with_indexes(self, indexes: Vec<IndexPlace>) -> Self {
         Store { indexes: indexes.into(), ..self }
+    }
+
+    /// The same stores, with an index that holds footers of their files.
+    pub(super) fn with_handed_on(self, index: Index) -> Self {
+        Store { handed_on: Some(Arc::new(index)), ..self }
     }
 
     /// Keeps a warning until someone takes it.

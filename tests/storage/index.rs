@@ -5,7 +5,7 @@ use std::path::Path;
 
 use fault_server::{Fault, FaultServer, Match, Operation};
 use forebay::filter::{Op, Term};
-use forebay::{Dataset, ErrorKind, Filter};
+use forebay::{Dataset, ErrorKind, Filter, OpenOptions};
 
 use crate::data::{BUCKET, FILES, GROUPS, PREFIX, copy, rewrite};
 use crate::kit::*;
@@ -55,6 +55,64 @@ fn a_folder_with_an_index_opens_with_one_read() {
     let refused = some.write_index().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid);
     assert!(refused.to_string().contains("open the folder itself"), "{refused}");
+}
+
+#[test]
+fn who_is_handed_an_index_reads_no_footer() {
+    let bucket = copy();
+    let server = server_of(bucket.path());
+    let (_, plain) = opened(&server, &[]);
+    let found = |open: OpenOptions| {
+        settled(&server);
+        server.reset();
+        let dataset = open.storage_options(options(&server, &[])).open(url()).unwrap();
+        assert_eq!(dataset.catalog().fingerprint, plain.catalog().fingerprint);
+        (reads(&server).len(), dataset)
+    };
+    let (gets, first) = found(OpenOptions::new().hand_on(true));
+    assert_eq!(gets, FILES);
+    let index = first.index().unwrap();
+    assert_eq!(reads(&server).len(), FILES, "the footers were kept as they were read");
+    let again = plain.index().unwrap();
+    assert_eq!(reads(&server).len(), 2 * FILES, "here they were not");
+    for bytes in [index.clone(), again] {
+        let (gets, other) = found(OpenOptions::new().index(bytes));
+        assert_eq!((gets, other.take_warning()), (0, None));
+        // Statistics are in the footers: those of the index are used again.
+        let none = Filter::all_of([Term::new("id", Op::Less, -1i64)]);
+        assert!(other.loader().columns(["id"]).filter(none).build().is_err(), "no row is selected");
+        assert_eq!(reads(&server).len(), 0);
+        assert_eq!(other.index().unwrap().len(), index.len());
+        let came = run(shuffled(&other).build().unwrap().epoch(0));
+        assert!(came.error.is_none() && came.batches == *ORACLE, "{:?}", came.error);
+    }
+
+    rewrite(bucket.path(), 3);
+    let (gets, plain) = opened(&server, &[]);
+    let changed = |bytes| {
+        settled(&server);
+        server.reset();
+        let open = OpenOptions::new().index(bytes).storage_options(options(&server, &[]));
+        open.open(url()).map(|dataset| (reads(&server).len(), dataset))
+    };
+    let (read, dataset) = changed(index.clone()).unwrap();
+    assert_eq!((gets, read), (FILES, 1), "a file that was written again is read");
+    assert_eq!(dataset.catalog().fingerprint, plain.catalog().fingerprint);
+
+    let mut flipped = index.clone();
+    flipped[index.len() / 2] ^= 1;
+    let cut = index[..index.len() - 1].to_vec();
+    for (bytes, why) in [(flipped, "damaged"), (cut, "damaged"), (b"PAR1".to_vec(), "something else")] {
+        let error = changed(bytes).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+        assert!(error.to_string().contains(why), "{error}");
+    }
+    let elsewhere = copy();
+    let far = Dataset::open(elsewhere.path().join(PREFIX)).unwrap();
+    let (read, dataset) = changed(far.index().unwrap()).unwrap();
+    let warning = dataset.take_warning().unwrap();
+    assert_eq!(read, FILES);
+    assert!(warning.contains("none of these files as they are now"), "{warning}");
 }
 
 #[test]

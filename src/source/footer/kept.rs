@@ -1,5 +1,7 @@
-//! Footers that need not be read from their files: those that this user keeps on local disk, and those in the indexes of the
-//! folders that were opened.
+//! Footers that need not be read from their files: those that this user keeps on local disk, those in the indexes of the
+//! folders that were opened, and those that another process handed on.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -13,7 +15,7 @@ use crate::snapshot::Pin;
 #[derive(Default)]
 pub(in crate::source) struct KeptFooters {
     cache: Option<MetadataCache>,
-    indexes: Vec<Index>,
+    indexes: Vec<Arc<Index>>,
 }
 
 /// A footer that was kept.
@@ -25,12 +27,26 @@ pub(super) struct Kept {
 
 impl KeptFooters {
     /// Reads what is kept of `files`, given by address and version, of which `first` is the first one's address and relative
-    /// path. An index is not read where the cache has all; nor does a cache have footers of local files.
+    /// path. The cache is not read where the index that was handed on has all, nor the index of a folder where the cache has;
+    /// nor does a cache have footers of local files.
     pub(in crate::source) async fn load(
         store: &Store,
         first: Option<(String, String)>,
         files: impl Iterator<Item = (String, Pin)> + Clone,
     ) -> Result<Self> {
+        let mut indexes = Vec::from_iter(store.handed_on.clone());
+        if let Some(index) = &store.handed_on {
+            if files.clone().all(|(whole, pin)| index.has(&whole, &pin)) {
+                return Ok(KeptFooters { cache: None, indexes });
+            }
+            if !files.clone().any(|(whole, pin)| index.has(&whole, &pin)) {
+                store.warn(
+                    "footers are read without the index that was handed on: it has none of these files as they are now \
+                     (hand it on between processes that read one copy of the data)"
+                        .to_owned(),
+                );
+            }
+        }
         let cache = match first.filter(|_| !store.is_local()) {
             Some((whole, relative)) => {
                 let choice = store.metadata_cache.clone();
@@ -42,7 +58,9 @@ impl KeptFooters {
             files.clone().all(|(whole, pin)| cache.get(metadata_cache::key(&whole, &pin)).is_some())
         });
         has_all |= files.clone().next().is_none();
-        let indexes = if has_all { Vec::new() } else { index::load(store, files).await? };
+        if !has_all {
+            indexes.extend(index::load(store, files).await?.into_iter().map(Arc::new));
+        }
         Ok(KeptFooters { cache, indexes })
     }
 

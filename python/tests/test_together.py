@@ -1,0 +1,180 @@
+"""A data set that the processes of a run open together: one reads the footers, and no other does."""
+
+from __future__ import annotations
+
+import multiprocessing as mp
+import shutil
+import threading
+import time
+import warnings
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROWS
+
+import forebay as fb
+from forebay import together
+
+dist = pytest.importorskip("torch.distributed")
+
+
+class Shelf:
+    """A store whose ``get`` does not wait."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+
+    def set(self, key: str, value: bytes) -> None:
+        self.values[key] = value
+
+    def get(self, key: str) -> bytes | None:
+        return self.values.get(key)
+
+
+def requests(dataset: fb.Dataset) -> int:
+    with dataset.loader(columns=["id"]) as loader:
+        return loader.stats().to_dict()["traffic"]["requests"]
+
+
+def rank_of_a_run(rank: int, port: int, urls: list[str], answers: Any) -> None:
+    """A process of a run, which opens each data set with the others."""
+    store = dist.TCPStore("127.0.0.1", port, is_master=False, timeout=timedelta(seconds=60))
+    found = []
+    for url in urls:
+        try:
+            dataset = fb.Dataset.together(url, store, rank=rank, timeout=30)
+            with dataset.loader(columns=["id"], shuffle=fb.Shuffle(seed=3), batch_size=64) as loader:
+                asked = loader.stats().to_dict()["traffic"]["requests"]
+                ids = [int(row) for batch in loader for row in batch["id"]]
+            found.append((dataset.fingerprint, asked, ids))
+        except fb.ForebayError as error:
+            found.append((type(error).__name__, 0, [str(error)]))
+    answers.put((rank, found))
+    # The last to leave ends the server.
+    store.add("left", 1)
+
+
+def test_processes_open_several_data_sets_through_torchs_store(plain: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    shutil.copy(min(plain.glob("*.parquet")), other)
+    urls = [str(plain), str(other), str(tmp_path / "missing")]
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    context = mp.get_context("spawn")
+    answers = context.Queue()
+    ranks = [context.Process(target=rank_of_a_run, args=(rank, server.port, urls, answers)) for rank in (1, 2)]
+    for process in ranks:
+        process.start()
+    rank_of_a_run(0, server.port, urls, answers)
+    said = dict(answers.get(timeout=120) for _ in range(3))
+    for process in ranks:
+        process.join(60)
+    assert [process.exitcode for process in ranks] == [0, 0]
+    (whole, asked, ids), (part, asked_of_part, _), missing = said[0]
+    assert (asked, asked_of_part) == (3, 1)
+    assert sorted(ids) == list(range(ROWS))
+    for rank in (1, 2):
+        assert said[rank][0] == (whole, 0, ids), "no footer was read, and the order is the same"
+        assert said[rank][1][:2] == (part, 0)
+        kind, _, (message,) = said[rank][2]
+        assert kind == "IoError"
+        assert "rank 0, which reads the footers, could not open it" in message
+        assert missing[2][0] in message, "the reason of rank 0"
+    assert missing[0] == "NotFoundError"
+
+
+def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # An index of several values.
+    monkeypatch.setattr(together, "_CHUNK", 100)
+    store = Shelf()
+    found: list[fb.Dataset] = []
+    other = threading.Thread(target=lambda: found.append(fb.Dataset.together(plain, store, rank=5, timeout=30)))
+    other.start()
+    time.sleep(0.3)
+    first = fb.Dataset.together(plain, store, rank=0)
+    other.join(30)
+    assert found[0].fingerprint == first.fingerprint
+    assert (requests(first), requests(found[0])) == (3, 0)
+    assert len(store.values) > 3
+
+
+def test_nobody_waits_without_end(plain: Path) -> None:
+    for store in (Shelf(), dist.HashStore()):
+        began = time.monotonic()
+        with pytest.raises(fb.IoError, match=r"rank 0 has put no index into the store for 1\.5 s .*raise timeout"):
+            fb.Dataset.together(plain, store, rank=1, timeout=1.5)
+        assert 1.4 < time.monotonic() - began < 8
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    client = dist.TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
+    del server
+    with pytest.raises(fb.IoError, match="the store has no index of rank 0: .*server runs"):
+        fb.Dataset.together(plain, client, rank=1, timeout=60)
+    with pytest.raises(fb.IoError, match="the store cannot be written to"):
+        fb.Dataset.together(plain, client, rank=0)
+
+
+def test_a_rank_that_finds_something_else_says_so(plain: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(plain, tmp_path / "copy"))
+    store = Shelf()
+    fb.Dataset.together(folder, store, rank=0)
+    last = max(folder.glob("*.parquet"))
+    last.rename(folder / "not-data")
+    with pytest.raises(fb.DatasetChangedError, match=rf"copy: rank 0 found .*: 3 files with {ROWS:,} rows there, 2 files"):
+        fb.Dataset.together(folder, store, rank=1)
+    # The same number of rows in the same number of files, in another order.
+    (folder / "not-data").rename(folder / "00-first.parquet")
+    with pytest.raises(fb.DatasetChangedError, match="with other content"):
+        fb.Dataset.together(folder, store, rank=1)
+    # Another look at it by rank 0 is what counts from then on.
+    fb.Dataset.together(folder, store, rank=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert requests(fb.Dataset.together(folder, store, rank=1)) == 0
+
+
+def test_what_is_in_the_store_is_not_believed(plain: Path) -> None:
+    store = Shelf()
+    fb.Dataset.together(plain, store, rank=0)
+    whole = dict(store.values)
+    (header,) = (key for key in whole if key.count("/") == 2)
+    (chunk,) = (key for key in whole if key.count("/") > 2)
+    store.values[chunk] = whole[chunk][:-1] + b"?"
+    with pytest.raises(fb.CorruptError, match="the index in the store is damaged"):
+        fb.Dataset.together(plain, store, rank=1)
+    store.values = {**whole, header: b"something"}
+    with pytest.raises(fb.CorruptError, match="something else than an index"):
+        fb.Dataset.together(plain, store, rank=1)
+    store.values = {**whole, header: whole[header].replace(b'"version": 1', b'"version": 9')}
+    with pytest.raises(fb.StateMismatchError, match="another version of forebay"):
+        fb.Dataset.together(plain, store, rank=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"store": {}}, "store must have set"),
+        ({"rank": -1}, "rank"),
+        ({"timeout": 0}, "timeout must be a number of seconds above 0, got 0"),
+        ({"timeout": "1h"}, "timeout must be a number of seconds"),
+    ],
+)
+def test_arguments_that_cannot_work_are_refused(plain: Path, options: dict[str, Any], message: str) -> None:
+    arguments = {"store": Shelf(), "rank": 1, **options}
+    with pytest.raises(fb.InvalidError, match=message):
+        fb.Dataset.together(plain, **arguments)
+    with pytest.raises(fb.InvalidError, match="index must be bytes"):
+        fb.Dataset(plain, index="text")  # type: ignore[arg-type]
+
+
+def test_an_index_goes_from_process_to_process_as_bytes(plain: Path) -> None:
+    first = fb.Dataset(plain)
+    index = first.index()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        second = fb.Dataset(plain, index=index)
+    assert second.fingerprint == first.fingerprint
+    assert requests(second) == 0
+    with pytest.raises(fb.CorruptError, match=r"cannot be used: it is damaged .*Dataset\.index\(\)"):
+        fb.Dataset(plain, index=index[:-1])
