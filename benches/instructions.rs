@@ -102,7 +102,7 @@ fn plan() -> Loop {
     Box::new(move |round| {
         // As a loader does it: a scout that sees the parts enter, their deals, and a walk over places in these.
         let (groups, spec) = (groups.clone(), spec.clone());
-        let deals = Deals::new(move || EpochOrder::new(&groups, &spec, round));
+        let deals = Deals::new(move || EpochOrder::new(groups.as_slice(), &spec, round));
         for part in deals.scout(split, 0).flat_map(|step| step.entering) {
             black_box(deals.take(&part));
         }

@@ -48,7 +48,7 @@ impl Random {
 /// The rows of the second epoch, in their order.
 fn planned(shuffle: Shuffle) -> Vec<u64> {
     let groups: Vec<u32> = (0..ROWS.div_ceil(GROUP)).map(|g| GROUP.min(ROWS - g * GROUP) as u32).collect();
-    let order = EpochOrder::new(&groups, &OrderSpec::new(&shuffle, &groups, 1, 64), 1);
+    let order = EpochOrder::new(groups.as_slice(), &OrderSpec::new(&shuffle, &groups, 1, 64), 1);
     let split =
         Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: BATCH, drop_last: false };
     let rows = |step: forebay::internals::shard::PlannedStep| {

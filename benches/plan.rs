@@ -2,6 +2,7 @@
 //! small row groups.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use forebay::internals::shard::{Deals, EpochOrder, OrderSpec, Shard, Shuffle, Split, Walk};
@@ -13,15 +14,17 @@ const BATCH: u64 = 256;
 const WINDOW: u64 = 65_536;
 
 fn plan(c: &mut Criterion) {
-    let groups = vec![ROWS_PER_GROUP; GROUPS];
+    let groups: Arc<[u32]> = vec![ROWS_PER_GROUP; GROUPS].into();
     let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, LANES, 0);
     let rows = GROUPS as u64 * u64::from(ROWS_PER_GROUP);
     let shard = Shard::new(3, LANES).expect("a rank of the world");
     let split =
         Split { rows, lanes: LANES, shard, global_batch: BATCH * u64::from(shard.world()), drop_last: false };
     let mut group = c.benchmark_group("plan");
-    group.bench_function("begin an epoch", |b| b.iter(|| EpochOrder::new(black_box(&groups), &spec, 1)));
-    let order = EpochOrder::new(&groups, &spec, 1);
+    group.bench_function("begin an epoch", |b| {
+        b.iter(|| EpochOrder::new(black_box(&groups).clone(), &spec, 1))
+    });
+    let order = EpochOrder::new(groups.clone(), &spec, 1);
     group.bench_function("first batch from the start", |b| b.iter(|| Walk::new(&order, split, 0).next()));
     group.bench_function("first batch from the middle", |b| {
         b.iter(|| Walk::new(&order, split, rows / 2).next())
@@ -44,7 +47,7 @@ fn small_row_groups(c: &mut Criterion) {
     for rows_per_group in [10, 1_000] {
         let groups = vec![rows_per_group; (ROWS / u64::from(rows_per_group)) as usize];
         let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, 1, 0);
-        let order = EpochOrder::new(&groups, &spec, 1);
+        let order = EpochOrder::new(groups.as_slice(), &spec, 1);
         let split =
             Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: BATCH, drop_last: false };
         let deals = || {
@@ -74,14 +77,14 @@ fn a_billion_rows(c: &mut Criterion) {
     const GROUPS: usize = 1_000_000;
     const ROWS: u64 = 1_000_000_000;
     const WORLD: u32 = 1_024;
-    let groups = vec![1_000; GROUPS];
+    let groups: Arc<[u32]> = vec![1_000; GROUPS].into();
     let shard = Shard::new(700, WORLD).expect("a rank of the world");
     let mut group = c.benchmark_group("plan, a billion rows");
     for lanes in [8, WORLD] {
         let spec = OrderSpec::new(&Shuffle::seeded(1).window_rows(WINDOW), &groups, lanes, 0);
         let global_batch = BATCH * u64::from(WORLD);
         let split = Split { rows: ROWS, lanes, shard, global_batch, drop_last: false };
-        let order = || EpochOrder::new(black_box(&groups), &spec, 1);
+        let order = || EpochOrder::new(black_box(&groups).clone(), &spec, 1);
         group.bench_function(format!("begin an epoch, {lanes} lanes"), |b| b.iter(order));
         group.bench_function(format!("rows of a step in the middle, {lanes} lanes"), |b| {
             b.iter(|| Walk::new(&order(), split, ROWS / 2).next())

@@ -27,7 +27,7 @@ struct Case {
 impl Case {
     fn order(&self) -> EpochOrder {
         EpochOrder::new(
-            &self.groups,
+            self.groups.as_slice(),
             &OrderSpec::new(&self.shuffle, &self.groups, self.lanes, 64),
             self.epoch,
         )

@@ -24,6 +24,7 @@ use super::handle::{Inner, Loader};
 use super::lengths::Lengths;
 use super::pipe::{Engine, Means};
 use super::plan::RankPlan;
+use super::rewind::LastAsked;
 use super::spec::LoaderSpec;
 use super::threads::{self, IoRuntime};
 use super::tiers::Tiers;
@@ -208,6 +209,7 @@ impl LoaderBuilder {
             opened: self.dataset.opened,
             progress: Arc::default(),
             sizing,
+            asked: LastAsked::default(),
             order: Mutex::new(order),
             open: settled.open,
             rows: settled.split.rows,
@@ -230,7 +232,7 @@ impl LoaderBuilder {
         let (io, store) = this.dataset.here()?;
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let samples = selected.of_epoch(epoch);
-        let rows = EpochOrder::new(&samples.counts, &order, epoch);
+        let rows = EpochOrder::new(samples.counts.clone(), &order, epoch);
         Ok(RankPlan::of(&rows, &samples.counts, split, &order, epoch, &fetcher, &sizing))
     }
 

@@ -12,7 +12,7 @@ use super::plan::RankPlan;
 use super::prefetch::PrefetchKey;
 use super::progress::Progress;
 use super::progress::Receipt;
-use super::rewind::Rewind;
+use super::rewind::{LastAsked, Rewind};
 use super::row_groups::Source;
 use super::sizing::Sizing;
 use super::slot::Pages;
@@ -65,6 +65,8 @@ pub(super) struct Inner {
     pub(super) opened: StageStats,
     pub(super) progress: Arc<Progress>,
     pub(super) sizing: Sizing,
+    /// The order that was asked last.
+    pub(super) asked: LastAsked,
     /// The order in force: a restored position brings its own lanes and window.
     pub(super) order: Mutex<OrderSpec>,
     /// Whether lanes and window were left to the loader, so that a restored position may bring its own.
@@ -196,8 +198,9 @@ impl Loader {
                     let PrefetchKey { epoch, start, order } = key.clone();
                     let samples = inner.selected.clone();
                     let steps = order.steps(epoch, &split, start);
-                    let deals =
-                        Deals::new(move || EpochOrder::new(&samples.of_epoch(epoch).counts, &order, epoch));
+                    let deals = Deals::new(move || {
+                        EpochOrder::new(samples.of_epoch(epoch).counts.clone(), &order, epoch)
+                    });
                     let (scouted, walked) = (deals.clone(), deals.clone());
                     Planned {
                         key,
@@ -244,7 +247,7 @@ impl Loader {
         let spec = self.order();
         let Inner { selected, fetcher, sizing, .. } = &*self.inner;
         let samples = selected.of_epoch(epoch);
-        let order = EpochOrder::new(&samples.counts, &spec, epoch);
+        let order = EpochOrder::new(samples.counts.clone(), &spec, epoch);
         Ok(RankPlan::of(&order, &samples.counts, self.split(&spec), &spec, epoch, fetcher, sizing))
     }
 
@@ -290,7 +293,7 @@ impl Loader {
             split: self.split(&order),
             order,
             at: inner.progress.get(),
-            last: Arc::default(),
+            last: inner.asked.clone(),
         }
     }
 

@@ -18,15 +18,19 @@ pub struct Rewind {
     pub(super) split: Split,
     /// Where the run stands: its epoch, and rows of it that were handed over.
     pub(super) at: (u64, u64),
-    /// The order that was asked last: to permute a million row groups takes longer than to find a step in them.
-    pub(super) last: Arc<Mutex<Option<Asked>>>,
+    pub(super) last: LastAsked,
 }
 
-/// The order of an epoch that was asked, and whether rows are passed over in it.
-#[derive(Clone, Debug)]
-pub(super) struct Asked {
+/// The order that was asked last, which a loader keeps: to permute a million row groups takes longer than to find a step in
+/// them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LastAsked(Arc<Mutex<Option<Asked>>>);
+
+/// The lanes of an epoch.
+#[derive(Debug)]
+struct Asked {
+    spec: OrderSpec,
     epoch: u64,
-    has_skips: bool,
     order: EpochOrder,
 }
 
@@ -99,24 +103,8 @@ impl Rewind {
         rank: u32,
     ) -> Result<Vec<RowPlace>> {
         let split = Split { lanes: order.lanes(), ..self.split };
-        // The order of a portion is no other's.
-        let step =
-            Rewind { split, last: Arc::default(), ..self.clone() }.walk(order, pass, row, rank)?.next();
+        let step = Rewind { split, ..self.clone() }.walk(order, pass, row, rank)?.next();
         step.ok_or_else(|| Error::new(ErrorKind::Internal, "a step of a mix without rows"))
-    }
-
-    /// The order of an epoch, of this run's rows alone.
-    fn order_of(&self, order: &OrderSpec, epoch: u64) -> EpochOrder {
-        let has_skips = !order.skipped.is_empty();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*last {
-            Some(asked) if (asked.epoch, asked.has_skips) == (epoch, has_skips) => asked.order.clone(),
-            _ => {
-                let order = EpochOrder::new(&self.selected.of_epoch(epoch).counts, order, epoch);
-                *last = Some(Asked { epoch, has_skips, order: order.clone() });
-                order
-            }
-        }
     }
 
     fn rows(&self, order: &OrderSpec, epoch: u64, row: u64, rank: u32) -> Result<Vec<RowPlace>> {
@@ -132,10 +120,28 @@ impl Rewind {
     ) -> Result<impl Iterator<Item = Vec<RowPlace>> + use<>> {
         let shard = Shard::new(rank, self.world())?;
         let samples = self.selected.of_epoch(epoch);
-        let order = self.order_of(order, epoch);
+        let order = self.last.order(order, epoch, &samples.counts);
         let mut places = Places { catalog: self.catalog.clone(), samples, parts: HashMap::new() };
         let walk = Walk::new(&order, Split { shard, ..self.split }, row);
         Ok(walk.map(move |step| places.of_step(&step)))
+    }
+}
+
+impl LastAsked {
+    /// The order of an epoch over row groups that have so many samples each.
+    fn order(&self, order: &OrderSpec, epoch: u64, counts: &Arc<[u32]>) -> EpochOrder {
+        let spec = order.of_lanes();
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_kept = last.as_ref().is_some_and(|asked| asked.epoch == epoch && asked.spec == spec);
+        if !is_kept {
+            // Two of them would take twice the memory.
+            *last = None;
+        }
+        let asked = last.get_or_insert_with(|| {
+            let order = EpochOrder::new(counts.clone(), &spec, epoch);
+            Asked { spec, epoch, order }
+        });
+        asked.order.with_lanes_of(order, epoch)
     }
 }
 

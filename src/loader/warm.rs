@@ -70,7 +70,7 @@ impl Loader {
             global_batch: inner.spec.batch_size,
             drop_last: false,
         };
-        let scout = move || Walk::scout(&EpochOrder::new(&counts, &spec, 0), split, 0);
+        let scout = move || Walk::scout(&EpochOrder::new(counts.clone(), &spec, 0), split, 0);
         let watch = Watch::new(&inner.monitor);
         let mut source = inner.source(true)?;
         // No samples are made.
@@ -99,7 +99,7 @@ impl Loader {
     fn share(&self) -> HashSet<usize> {
         let (epoch, _) = self.inner.progress.get();
         let spec = self.order();
-        let order = EpochOrder::new(&self.inner.selected.of_epoch(epoch).counts, &spec, epoch);
+        let order = EpochOrder::new(self.inner.selected.of_epoch(epoch).counts.clone(), &spec, epoch);
         let entering = Walk::scout(&order, self.split(&spec), 0).flat_map(|step| step.entering);
         entering.map(|part| part.group as usize).collect()
     }

@@ -102,7 +102,7 @@ impl Case {
     /// repeated. All ranks have as many steps, and each a sample in each.
     fn steps(&self, index: &SampleIndex, spec: &OrderSpec, world: u32, start: u64) -> Vec<Vec<Found>> {
         let samples = index.of_epoch(self.epoch);
-        let order = EpochOrder::new(&samples.counts, spec, self.epoch);
+        let order = EpochOrder::new(samples.counts.clone(), spec, self.epoch);
         let mut kinds = BTreeMap::new();
         let mut together: Vec<Vec<Found>> = Vec::new();
         for rank in 0..world {

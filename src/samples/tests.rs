@@ -52,7 +52,7 @@ fn decoded(part: &PartRows, group_rows: u32) -> Vec<u32> {
 fn delivered(index: &SampleIndex, groups: &[Vec<bool>], world: u32, epoch: u64) -> Vec<Vec<(u32, u32)>> {
     let spec = OrderSpec::new(&Shuffle::seeded(5), index.most(), world, 64);
     let of_epoch = index.of_epoch(epoch);
-    let order = EpochOrder::new(&of_epoch.counts, &spec, epoch);
+    let order = EpochOrder::new(of_epoch.counts.clone(), &spec, epoch);
     let mut samples = Vec::new();
     for rank in 0..world {
         let shard = Shard::new(rank, world).unwrap();

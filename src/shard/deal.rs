@@ -29,12 +29,21 @@ use super::walk::Walk;
 pub struct Deals {
     plan: Box<dyn Fn() -> EpochOrder + Send + Sync>,
     order: OnceLock<EpochOrder>,
-    /// The slot at which the epoch is begun, for each lane.
-    starts: OnceLock<Vec<usize>>,
+    /// Where the epoch is begun.
+    start: OnceLock<Start>,
     /// Parts that entered and were not read yet: their lane, and their ordinal in it.
     entered: Mutex<HashMap<Part, (u32, u32)>>,
     /// Slots that several parts share and whose order is known ahead, by lane and number.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
+}
+
+/// Where an epoch is begun: at its beginning, or where a position was restored.
+struct Start {
+    split: Split,
+    /// The global row.
+    row: u64,
+    /// The slot of each lane, once it is asked for.
+    slots: Box<[OnceLock<usize>]>,
 }
 
 /// The order of a slot, made by who needs it first while others wait.
@@ -63,7 +72,7 @@ impl Deals {
         Arc::new(Deals {
             plan: Box::new(plan),
             order: OnceLock::new(),
-            starts: OnceLock::new(),
+            start: OnceLock::new(),
             entered: Mutex::default(),
             merged: Mutex::default(),
         })
@@ -76,11 +85,9 @@ impl Deals {
 
     /// A walk that draws no rows, and takes note of the parts that enter.
     pub fn scout(self: &Arc<Self>, split: Split, start: u64) -> Walk {
-        self.starts.get_or_init(|| {
-            let lanes = (0..).zip(self.order().lanes());
-            // A row that is repeated to keep steps equal may be the one before the start.
-            let row = |lane| split.lane_position(lane, start).saturating_sub(1);
-            lanes.map(|(number, lane)| lane.slot_of(row(number))).collect()
+        self.start.get_or_init(|| {
+            let slots = (0..self.order().lanes()).map(|_| OnceLock::new()).collect();
+            Start { split, row: start, slots }
         });
         Walk::noting(self.clone(), split, start)
     }
@@ -103,13 +110,13 @@ impl Deals {
     /// The deal of the part with this ordinal in its lane.
     pub(super) fn deal(&self, lane: u32, ordinal: u32) -> Option<Box<[u32]>> {
         let number = lane;
-        let lane = &*self.order().lanes()[number as usize];
+        let lane = &**self.order().lane(number);
         let Rule::Pool { seed, epoch, lane: key, .. } = lane.rule else { return None };
         let keys = [epoch, key, u64::from(ordinal)];
         let part = ordinal as usize;
         let mut rows: Box<[u32]> = (0..lane.parts()[part].rows).collect();
         Draws::keyed(seed, Purpose::Rows, &keys).shuffle(&mut rows);
-        let start = self.starts.get().map_or(0, |starts| starts[number as usize]);
+        let start = self.start.get().map_or(0, |start| start.slot(number, lane));
         for slot in lane.ordered_slots(part).filter(|slot| *slot >= start) {
             let (residents, share) = (lane.residents(slot), lane.share(part, slot));
             if share.is_empty() {
@@ -157,6 +164,17 @@ pub(super) fn slot_draws(lane: &Lane, slot: usize) -> Draws {
             Draws::keyed(seed, Purpose::Slot, &[epoch, lane, slot as u64])
         }
         Rule::Stored | Rule::Exact { .. } => Draws::keyed(0, Purpose::Slot, &[]),
+    }
+}
+
+impl Start {
+    /// The slot of a lane at which it is begun.
+    fn slot(&self, number: u32, lane: &Lane) -> usize {
+        *self.slots[number as usize].get_or_init(|| {
+            // A row that is repeated to keep steps equal may be the one before the start.
+            let row = self.split.lane_position(number.into(), self.row).saturating_sub(1);
+            lane.slot_of(row)
+        })
     }
 }
 

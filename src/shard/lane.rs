@@ -73,7 +73,7 @@ pub(super) enum Opening {
 
 /// The order of one lane of one epoch.
 #[derive(Debug)]
-pub struct Lane {
+pub(super) struct Lane {
     parts: Arc<[Part]>,
     /// Rows in the parts before each, and after the last: one longer than `parts`.
     pub(super) before: Arc<[u64]>,
@@ -112,12 +112,12 @@ impl Lane {
     }
 
     /// The parts that the lane draws from.
-    pub fn parts(&self) -> &[Part] {
+    pub(super) fn parts(&self) -> &[Part] {
         &self.parts
     }
 
     /// Rows in the lane.
-    pub fn rows(&self) -> u64 {
+    pub(super) fn rows(&self) -> u64 {
         match self.rule {
             Rule::Exact { rows, .. } => rows,
             _ => self.before[self.parts.len()],
@@ -311,6 +311,7 @@ impl Opening {
 }
 
 /// All groups as parts, shared by the lanes of an exact shuffle.
+#[derive(Debug)]
 pub(super) struct ExactParts {
     parts: Arc<[Part]>,
     before: Arc<[u64]>,

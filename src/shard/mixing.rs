@@ -48,7 +48,7 @@ mod tests {
 
     fn of_a_batch(shuffle: Shuffle, epoch: u64) -> f64 {
         let counts = [GROUP; GROUPS as usize];
-        let order = EpochOrder::new(&counts, &OrderSpec::new(&shuffle, &counts, 1, 1), epoch);
+        let order = EpochOrder::new(counts, &OrderSpec::new(&shuffle, &counts, 1, 1), epoch);
         let split =
             Split { rows: ROWS, lanes: 1, shard: Shard::default(), global_batch: 60, drop_last: false };
         row_groups_of_a_batch(&order, split)

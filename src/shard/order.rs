@@ -1,11 +1,10 @@
-//! The lanes of an epoch: row groups permuted, laid end to end, cut by rows.
+//! The order of an epoch: row groups permuted, laid end to end, cut by rows into lanes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::draw::{Draws, Purpose};
-use super::exact::Permutation;
-use super::lane::{ExactParts, Lane, Part};
+use super::lane::{Lane, Part};
+use super::lanes::Lanes;
 use super::mix::Portion;
 use super::skips::{SkippedRows, Skips};
 use super::spec::{Mixing, Shuffle};
@@ -87,6 +86,12 @@ impl OrderSpec {
         OrderSpec { portion: None, ..self }
     }
 
+    /// What the lanes of an epoch depend on, beside its number.
+    #[must_use]
+    pub(crate) fn of_lanes(&self) -> Self {
+        OrderSpec { portion: None, skipped: Arc::default(), ..self.clone() }
+    }
+
     /// The most lanes that a rank reads.
     pub(crate) fn lanes_of_a_rank(&self, split: &Split) -> u64 {
         self.portion.as_ref().map_or(split.lanes_of_a_rank(), |portion| portion.lanes_of_a_rank(split))
@@ -127,7 +132,7 @@ impl OrderSpec {
     }
 
     /// Parts, each cut where a piece of its row group begins.
-    fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
+    pub(super) fn in_pieces(&self, parts: Vec<Part>) -> Vec<Part> {
         if self.cuts.is_empty() {
             return parts;
         }
@@ -147,7 +152,7 @@ impl OrderSpec {
 /// The order of one epoch: global row `i` is row `i / lanes` of lane `i mod lanes`.
 #[derive(Clone, Debug)]
 pub struct EpochOrder {
-    lanes: Vec<Arc<Lane>>,
+    lanes: Arc<Lanes>,
     rows: u64,
     pub(super) skips: Skips,
     /// The pass over one of the sources of a mix that it is.
@@ -156,46 +161,29 @@ pub struct EpochOrder {
 
 impl EpochOrder {
     /// The order of `epoch` over row groups that have `selected[g]` rows each.
-    pub fn new(selected: &[u32], spec: &OrderSpec, epoch: u64) -> Self {
+    pub fn new(selected: impl Into<Arc<[u32]>>, spec: &OrderSpec, epoch: u64) -> Self {
+        let selected = selected.into();
         let rows: u64 = selected.iter().map(|&rows| u64::from(rows)).sum();
-        let lanes = u64::from(spec.lanes);
         let portion = spec.portion.clone().map(|portion| (portion, epoch));
-        let mut groups: Vec<Part> = selected
-            .iter()
-            .enumerate()
-            .filter(|(_, rows)| **rows > 0)
-            .map(|(group, &rows)| Part { group: group as u32, start: 0, rows })
-            .collect();
-        if spec.mixing == Mixing::Exact {
-            let permutation = Permutation::new(rows, spec.seed, epoch);
-            let all = ExactParts::new(groups);
-            let lanes = (0..lanes).map(|lane| Lane::exact(&all, permutation.clone(), lane, lanes));
-            return EpochOrder {
-                lanes: lanes.map(Arc::new).collect(),
-                rows,
-                skips: spec.skips(epoch),
-                portion,
-            };
-        }
-        if spec.mixing == Mixing::Window {
-            groups = spec.in_pieces(groups);
-            Draws::keyed(spec.seed, Purpose::Groups, &[epoch]).shuffle(&mut groups);
-        }
-        let mut groups = groups.into_iter();
-        let mut rest = groups.next();
-        let lanes = (0..lanes).map(|lane| {
-            let parts = cut(&mut rest, &mut groups, (rows + lanes - 1 - lane) / lanes);
-            Arc::new(match spec.mixing {
-                Mixing::Window => Lane::pooled(parts, spec.pool, spec.seed, epoch, lane),
-                _ => Lane::stored(spec.in_pieces(parts)),
-            })
-        });
-        EpochOrder { lanes: lanes.collect(), rows, skips: spec.skips(epoch), portion }
+        let lanes = Arc::new(Lanes::new(&selected, rows, spec, epoch));
+        EpochOrder { lanes, rows, skips: spec.skips(epoch), portion }
     }
 
-    /// The lanes. Their lengths differ by at most one row.
-    pub fn lanes(&self) -> &[Arc<Lane>] {
-        &self.lanes
+    /// The same lanes in an order that has [them](OrderSpec::of_lanes), of the same epoch.
+    #[must_use]
+    pub(crate) fn with_lanes_of(&self, spec: &OrderSpec, epoch: u64) -> Self {
+        let portion = spec.portion.clone().map(|portion| (portion, epoch));
+        EpochOrder { skips: spec.skips(epoch), portion, ..self.clone() }
+    }
+
+    /// How many lanes there are.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// A lane, by its number. Their lengths differ by at most one row.
+    pub(super) fn lane(&self, number: u32) -> &Arc<Lane> {
+        self.lanes.lane(number)
     }
 
     /// Selected rows of the data set.
@@ -215,23 +203,6 @@ fn even_cuts(selected: &[u32], most: u64) -> HashMap<u32, Vec<u32>> {
     cuts.collect()
 }
 
-/// Takes the next `rows` rows off a sequence of groups, splitting the last one.
-fn cut(rest: &mut Option<Part>, groups: &mut impl Iterator<Item = Part>, mut rows: u64) -> Vec<Part> {
-    let mut parts = Vec::new();
-    while rows > 0 {
-        let Some(next) = *rest else { break };
-        let taken = rows.min(u64::from(next.rows)) as u32;
-        parts.push(Part { rows: taken, ..next });
-        rows -= u64::from(taken);
-        *rest = if taken < next.rows {
-            Some(Part { start: next.start + taken, rows: next.rows - taken, ..next })
-        } else {
-            groups.next()
-        };
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
@@ -246,15 +217,15 @@ mod tests {
         let spec = OrderSpec::new(&shuffle, &rows, 1, 1);
         assert_eq!(spec.cuts(), &HashMap::from([(0, vec![83, 166])]));
         assert_eq!(spec.pool(), 2, "of 5 pieces, with 71 rows on average");
-        let order = EpochOrder::new(&rows, &spec, 1);
-        let parts: HashSet<Part> = order.lanes()[0].parts().iter().copied().collect();
+        let order = EpochOrder::new(rows, &spec, 1);
+        let parts: HashSet<Part> = order.lane(0).parts().iter().copied().collect();
         let part = |group, start, rows| Part { group, start, rows };
         let wanted = [part(0, 0, 83), part(0, 83, 83), part(0, 166, 84), part(2, 0, 100), part(3, 0, 7)];
         assert_eq!(parts, HashSet::from(wanted));
         // Without row groups that are larger, it is the order that it is without the option.
         let whole = OrderSpec::new(&Shuffle::seeded(5).window_rows(160), &rows, 1, 1);
         let same = OrderSpec::new(&shuffle.piece_rows(250), &rows, 1, 1);
-        let parts = |spec| EpochOrder::new(&rows, spec, 1).lanes()[0].parts().to_vec();
+        let parts = |spec| EpochOrder::new(rows, spec, 1).lane(0).parts().to_vec();
         assert_eq!((parts(&whole), whole.pool()), (parts(&same), same.pool()));
     }
 
@@ -282,13 +253,13 @@ mod tests {
                     };
                     step.picks.iter().map(place).collect::<Vec<_>>()
                 };
-                Walk::new(&EpochOrder::new(&rows, spec, 3), split(rank), 0).map(places).collect::<Vec<_>>()
+                Walk::new(&EpochOrder::new(rows, spec, 3), split(rank), 0).map(places).collect::<Vec<_>>()
             };
             for rank in 0..world {
                 assert_eq!(delivered(&whole, rank), delivered(&cut, rank));
             }
-            let order = EpochOrder::new(&rows, &cut, 0);
-            let parts = order.lanes().iter().flat_map(|lane| lane.parts());
+            let order = EpochOrder::new(rows, &cut, 0);
+            let parts = (0..world).flat_map(|lane| order.lane(lane).parts());
             let starts: Vec<u32> = parts.filter(|part| part.group == 2).map(|part| part.start).collect();
             assert!([1, 30, 31, 99].iter().all(|cut| starts.contains(cut)), "{starts:?}");
         }

@@ -102,9 +102,9 @@ mod tests {
         let windows = [1, 2, 7, 40, 200].map(|parts| Shuffle::seeded(3).window_rows(parts * most / 2 + 1));
         let orders = windows.into_iter().chain([Shuffle::stored(), Shuffle::exact(3)]).flat_map(|shuffle| {
             let spec = OrderSpec::new(&shuffle, &groups, 2, 0);
-            [0, 1].map(|epoch| EpochOrder::new(&groups, &spec, epoch))
+            [0, 1].map(|epoch| EpochOrder::new(groups.as_slice(), &spec, epoch))
         });
-        orders.flat_map(|order| order.lanes().to_vec()).collect()
+        orders.flat_map(|order| [0, 1].map(|lane| order.lane(lane).clone())).collect()
     }
 
     /// That the present slot is what is computed for it alone.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::cursor::Cursor;
 use super::deal::Deals;
-use super::lane::{Lane, Part, Pick};
+use super::lane::{Part, Pick};
 use super::mix::PortionShares;
 use super::order::EpochOrder;
 use super::skips::Skips;
@@ -41,7 +41,8 @@ pub struct PlannedStep {
 #[derive(Debug)]
 pub struct Walk {
     shares: Peekable<Shares>,
-    lanes: Vec<LaneState>,
+    /// Of each lane, once it is read.
+    lanes: Vec<Option<LaneState>>,
     /// Whether a lane has begun.
     has_begun: bool,
     deals: Arc<Deals>,
@@ -115,10 +116,6 @@ impl Walk {
     }
 
     fn over(deals: Arc<Deals>, split: Split, start: u64, draw: Draw) -> Self {
-        let state = |(number, lane): (usize, &Arc<Lane>)| LaneState {
-            slots: Slots::new(lane.clone()),
-            cursor: Cursor::new(number as u32),
-        };
         let order = deals.order();
         let shares = match &order.portion {
             Some((portion, pass)) => Shares::Portion(portion.shares(*pass, start)),
@@ -126,7 +123,7 @@ impl Walk {
         };
         Walk {
             shares: shares.peekable(),
-            lanes: deals.order().lanes().iter().enumerate().map(state).collect(),
+            lanes: (0..order.lanes()).map(|_| None).collect(),
             has_begun: false,
             deals,
             draw,
@@ -137,7 +134,8 @@ impl Walk {
 
     /// The parts that are at hand.
     fn held(&self) -> impl Iterator<Item = Part> {
-        let begun = self.lanes.iter().map(|state| &state.slots).filter(|slots| !slots.residents().is_empty());
+        let begun = self.lanes.iter().flatten().map(|state| &state.slots);
+        let begun = begun.filter(|slots| !slots.residents().is_empty());
         let are_shared = begun.clone().any(|slots| slots.lane().shares_parts());
         let lanes = begun.take(if are_shared { 1 } else { self.lanes.len() });
         lanes.flat_map(|slots| slots.lane().parts()[slots.residents()].iter().copied())
@@ -152,7 +150,11 @@ impl Iterator for Walk {
         let rows = share.spans.iter().map(|span| span.to - span.from).sum();
         let mut step = PlannedStep { rows, padded: share.padded, end: share.end, ..PlannedStep::default() };
         for span in &share.spans {
-            let LaneState { slots, cursor } = &mut self.lanes[span.lane as usize];
+            let state = &mut self.lanes[span.lane as usize];
+            let LaneState { slots, cursor } = state.get_or_insert_with(|| LaneState {
+                slots: Slots::new(self.deals.order().lane(span.lane).clone()),
+                cursor: Cursor::new(span.lane),
+            });
             let lane = slots.lane().clone();
             let parts = lane.parts();
             self.scratch.clear();

@@ -147,7 +147,7 @@ fn plans_never_change() {
     ] {
         for lanes in [1, 4] {
             let spec = OrderSpec::new(&shuffle, &groups, lanes, 0);
-            let order = EpochOrder::new(&groups, &spec, 5);
+            let order = EpochOrder::new(groups.as_slice(), &spec, 5);
             let shard = Shard::new(1, 4).unwrap();
             let split = Split {
                 rows: order.rows(),

@@ -214,7 +214,7 @@ proptest! {
                     let portion = Portion { epoch: epoch.clone(), source, split };
                     let order = OrderSpec::new(&shuffle, &counts, case.lanes, 64).with_portion(portion);
                     let number = epoch.passes[source] + pass;
-                    let order = EpochOrder::new(&counts, &order, number);
+                    let order = EpochOrder::new(counts.as_slice(), &order, number);
                     let (shard, global_batch) = (split.shard, split.global_batch);
                     let of_rank = Split { rows: size, lanes: case.lanes, shard, global_batch, drop_last: false };
                     let mut held: BTreeSet<(u32, u32)> = BTreeSet::new();

@@ -1,0 +1,149 @@
+//! The lanes of an epoch, each made when it is first asked for.
+//!
+//! Whoever asks for a step needs a few lanes of it. To make all of them takes longer than to permute the row groups, and several
+//! times the memory: a lane keeps its parts, with the rows before each and the phase of each.
+
+use std::sync::{Arc, OnceLock};
+
+use super::draw::{Draws, Purpose};
+use super::exact::Permutation;
+use super::lane::{ExactParts, Lane, Part};
+use super::order::OrderSpec;
+use super::spec::Mixing;
+
+/// The lanes of one epoch. Their lengths differ by at most one row.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    made: Box<[OnceLock<Arc<Lane>>]>,
+    rule: Rule,
+}
+
+/// How a lane is made.
+#[derive(Debug)]
+enum Rule {
+    /// A run of the sequence.
+    Cut { sequence: Sequence, begins: Box<[Begin]>, spec: OrderSpec, epoch: u64 },
+    /// Every `lanes`-th row of a permutation of all rows.
+    Exact { all: ExactParts, permutation: Permutation },
+}
+
+/// Row groups, or pieces of them, in the order in which the lanes have them.
+#[derive(Debug)]
+enum Sequence {
+    /// Whole row groups, and the rows of each row group of the data set.
+    Groups(Box<[u32]>, Arc<[u32]>),
+    Parts(Box<[Part]>),
+}
+
+/// Where a lane begins: in which item of the sequence, and after how many rows of it.
+#[derive(Clone, Copy, Debug)]
+struct Begin {
+    item: u32,
+    row: u32,
+}
+
+impl Lanes {
+    /// Those of `epoch` over row groups that have `selected[g]` rows each.
+    pub(super) fn new(selected: &Arc<[u32]>, rows: u64, spec: &OrderSpec, epoch: u64) -> Self {
+        let groups = || (0..).zip(&**selected).filter(|(_, rows)| **rows > 0);
+        let whole = |(group, &rows): (u32, &u32)| Part { group, start: 0, rows };
+        let made = (0..spec.lanes).map(|_| OnceLock::new()).collect();
+        if spec.mixing == Mixing::Exact {
+            let all = ExactParts::new(groups().map(whole).collect());
+            return Lanes {
+                made,
+                rule: Rule::Exact { all, permutation: Permutation::new(rows, spec.seed, epoch) },
+            };
+        }
+        let mut draws = Draws::keyed(spec.seed, Purpose::Groups, &[epoch]);
+        let is_mixed = spec.mixing == Mixing::Window;
+        let sequence = if is_mixed && !spec.cuts().is_empty() {
+            let mut parts = spec.in_pieces(groups().map(whole).collect());
+            draws.shuffle(&mut parts);
+            Sequence::Parts(parts.into())
+        } else {
+            let mut order: Box<[u32]> = groups().map(|(group, _)| group).collect();
+            if is_mixed {
+                draws.shuffle(&mut order);
+            }
+            Sequence::Groups(order, selected.clone())
+        };
+        let begins = sequence.begins(rows, spec.lanes.into());
+        Lanes { made, rule: Rule::Cut { sequence, begins, spec: spec.clone(), epoch } }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.made.len()
+    }
+
+    /// The lane of a number below [`len`](Self::len).
+    pub(super) fn lane(&self, number: u32) -> &Arc<Lane> {
+        self.made[number as usize].get_or_init(|| Arc::new(self.make(number)))
+    }
+
+    fn make(&self, number: u32) -> Lane {
+        match &self.rule {
+            Rule::Exact { all, permutation } => {
+                Lane::exact(all, permutation.clone(), number.into(), self.made.len() as u64)
+            }
+            Rule::Cut { sequence, begins, spec, epoch } => {
+                let parts = sequence.between(begins[number as usize], begins[number as usize + 1]);
+                match spec.mixing {
+                    Mixing::Window => Lane::pooled(parts, spec.pool, spec.seed, *epoch, number.into()),
+                    _ => Lane::stored(spec.in_pieces(parts)),
+                }
+            }
+        }
+    }
+}
+
+impl Sequence {
+    fn len(&self) -> usize {
+        match self {
+            Sequence::Groups(order, _) => order.len(),
+            Sequence::Parts(parts) => parts.len(),
+        }
+    }
+
+    fn at(&self, item: usize) -> Part {
+        match self {
+            Sequence::Groups(order, rows) => {
+                Part { group: order[item], start: 0, rows: rows[order[item] as usize] }
+            }
+            Sequence::Parts(parts) => parts[item],
+        }
+    }
+
+    /// Where each lane begins, and where the last ends.
+    fn begins(&self, rows: u64, lanes: u64) -> Box<[Begin]> {
+        let (mut item, mut before, mut end) = (0, 0, 0);
+        let mut begins = Vec::with_capacity(lanes as usize + 1);
+        begins.push(Begin { item: 0, row: 0 });
+        for lane in 0..lanes {
+            end += (rows + lanes - 1 - lane) / lanes;
+            while item < self.len() {
+                let of_item = u64::from(self.at(item).rows);
+                if before + of_item > end {
+                    break;
+                }
+                before += of_item;
+                item += 1;
+            }
+            begins.push(Begin { item: item as u32, row: (end - before) as u32 });
+        }
+        begins.into()
+    }
+
+    /// What lies between the beginnings of two lanes.
+    fn between(&self, from: Begin, to: Begin) -> Vec<Part> {
+        let last = to.item as usize + usize::from(to.row > 0);
+        let part = |item: usize| {
+            let part = self.at(item);
+            let start = if item == from.item as usize { from.row } else { 0 };
+            let end = if item == to.item as usize { to.row } else { part.rows };
+            Part { start: part.start + start, rows: end - start, ..part }
+        };
+        (from.item as usize..last).map(part).collect()
+    }
+}
