@@ -77,7 +77,7 @@
 //! | resume | [`Position`] |
 //! | bad rows | [`OnBadRow`], [`BadRow`] |
 //! | cache | [`DiskCache`], [`Tier`] |
-//! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`] |
+//! | measure | [`Stats`], with its parts in [`stats`]; [`RankPlan`], with [`BetterMixing`] and [`MixingOption`] |
 //! | fail | [`Error`], [`ErrorKind`], [`Place`], [`Result`] |
 //!
 //! Types of other crates that appear in signatures are here as well: [`arrow`] has the parts of Arrow that are used, and
@@ -174,9 +174,9 @@ pub use column::{
 pub use decode::{Image, Interpolation, Layout, MaskType, PixelType, RowKey, Size};
 pub use error::{Error, ErrorKind, Place, Result};
 pub use loader::{
-    BadRow, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec, Locations, Mix,
-    MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, OnBadRow, OpenOptions, RankPlan, Receipt, Rewind,
-    SavedSource, SourcePlan, Stats, Step, Wait,
+    BadRow, BetterMixing, CacheSpec, Dataset, Deny, Epoch, Flatten, Loader, LoaderBuilder, LoaderSpec,
+    Locations, Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, MixingOption, OnBadRow, OpenOptions,
+    RankPlan, Receipt, Rewind, SavedSource, SourcePlan, Stats, Step, Wait,
 };
 pub use reader::Filter;
 pub use samples::{Across, Bucket, Class, Gap, Pack, Sample, Samples, Window};

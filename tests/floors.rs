@@ -25,7 +25,17 @@ const FLOORS: [&[&str]; 11] = [
 const LOADER: [&[&str]; 16] = [
     // Values, and state that threads share: each by itself.
     &["slot"],
-    &["admission", "bad_rows", "batch_group", "buffer_pool", "consumer", "deny", "lifecycle", "machine"],
+    &[
+        "admission",
+        "advice",
+        "bad_rows",
+        "batch_group",
+        "buffer_pool",
+        "consumer",
+        "deny",
+        "lifecycle",
+        "machine",
+    ],
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Across",
+    "BetterMixingDict",
     "BoxFormat",
     "CacheDict",
     "CacheTier",
@@ -303,6 +304,16 @@ class SpecDict(_SpecDict):
     trace: str | None
 
 
+class BetterMixingDict(TypedDict):
+    """An option of :class:`forebay.Shuffle` in a :class:`PlanDict`."""
+
+    option: Literal["piece_rows", "window_rows"]
+    rows: int
+    """Its value."""
+    row_groups_of_a_batch: float
+    """Row groups of which the rows of a batch would be, about."""
+
+
 class PlanDict(TypedDict):
     """The result of :meth:`forebay.Plan.to_dict`. Sizes are in bytes."""
 
@@ -330,6 +341,8 @@ class PlanDict(TypedDict):
     """Row groups of which the rows of a batch are, on average: the more, the better they are mixed."""
     row_groups_if_uniform: float
     """The same for a batch drawn uniformly from all rows."""
+    better_mixing: list[BetterMixingDict]
+    """Where that is far less, because few row groups fit the window: what would mix better."""
     batch_bytes: int
     memory: int
 

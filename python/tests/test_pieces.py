@@ -231,3 +231,32 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert int(ran.stdout) << 10 <= (64 + 150) << 20
+
+
+def test_a_plan_says_what_would_mix_better(tmp_path: Path) -> None:
+    labels = np.repeat(np.arange(100), 250).astype(np.int32)
+    pq.write_table(pa.table({"label": labels}), tmp_path / "sorted.parquet", row_group_size=500)
+
+    def made(**options: Any) -> fb.Loader:
+        shuffle = fb.Shuffle(seed=1, **{"window_rows": 4_000, **options})
+        return fb.Loader(tmp_path, shuffle=shuffle, batch_size=64, epochs=2)
+
+    def classes(loader: fb.Loader) -> float:
+        return float(np.mean([len(set(batch["label"].tolist())) for batch in loader.epoch(1)]))
+
+    with made() as loader:
+        plan = loader.plan(1)
+        said = plan.to_dict()["better_mixing"]
+        few = classes(loader)
+    assert [better["option"] for better in said] == ["piece_rows", "window_rows"]
+    assert f"with piece_rows={said[0]['rows']}" in repr(plan)
+    for better in said:
+        with made(**{better["option"]: better["rows"]}) as loader:
+            found = loader.plan(1).to_dict()
+            assert found["row_groups_of_a_batch"] == pytest.approx(better["row_groups_of_a_batch"], rel=0.1)
+            assert classes(loader) > 1.7 * few
+    # Nothing of it where there is no window, or where rows cannot be cut.
+    with fb.Loader(tmp_path, batch_size=64) as stored:
+        assert stored.plan().to_dict()["better_mixing"] == []
+    with fb.Loader(tmp_path, samples=fb.Window(2), batch_size=64, shuffle=fb.Shuffle(seed=1, window_rows=2_000)) as windows:
+        assert {better["option"] for better in windows.plan(1).to_dict()["better_mixing"]} <= {"window_rows"}

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use crate::{RankPlan, Result, Shard};
+use crate::{BetterMixing, MixingOption, RankPlan, Result, Shard};
 use serde::Serialize;
 
 use super::console::Console;
@@ -122,6 +122,22 @@ fn describe(report: &Report) -> String {
     text + &summary(report)
 }
 
+/// What would mix better, where few row groups fit the window.
+fn better(plan: &RankPlan) -> String {
+    let one = |better: &BetterMixing| {
+        let flag = match better.option {
+            MixingOption::PieceRows => "--piece-rows",
+            MixingOption::WindowRows => "--window-rows",
+        };
+        format!("of about {:.1} with {flag} {}", better.row_groups_of_a_batch, better.rows)
+    };
+    let found: Vec<String> = plan.better_mixing.iter().map(one).collect();
+    match found.is_empty() {
+        true => String::new(),
+        false => format!("        few row groups fit the window: {}\n", found.join(", ")),
+    }
+}
+
 fn summary(report: &Report) -> String {
     let rows = |number: u64, what: &str| match number {
         0 => format!("no row is {what}"),
@@ -133,12 +149,13 @@ fn summary(report: &Report) -> String {
         format!(
             "order: {}, from --order; {}, each mixing {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
-             memory: most is held at step {}\n",
+             {}memory: most is held at step {}\n",
             report.order,
             counted(lanes, "lane"),
             counted(pool, "row group"),
             plan.row_groups_of_a_batch,
             plan.row_groups_if_uniform,
+            better(plan),
             count(plan.peak_step),
         )
     });

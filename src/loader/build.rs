@@ -233,7 +233,7 @@ impl LoaderBuilder {
         let Settled { fetcher, selected, order, split, sizing, .. } = this.settle(&io, store)?;
         let samples = selected.of_epoch(epoch);
         let rows = EpochOrder::new(samples.counts.clone(), &order, epoch);
-        Ok(RankPlan::of(&rows, &samples.counts, split, &order, epoch, &fetcher, &sizing))
+        Ok(RankPlan::of(&rows, &samples.counts, split, &order, epoch, &fetcher, &sizing, selected.are_rows()))
     }
 
     /// Over the folders alone that the filter does not leave out.

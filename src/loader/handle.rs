@@ -248,7 +248,8 @@ impl Loader {
         let Inner { selected, fetcher, sizing, .. } = &*self.inner;
         let samples = selected.of_epoch(epoch);
         let order = EpochOrder::new(samples.counts.clone(), &spec, epoch);
-        Ok(RankPlan::of(&order, &samples.counts, self.split(&spec), &spec, epoch, fetcher, sizing))
+        let (split, may_cut) = (self.split(&spec), selected.are_rows());
+        Ok(RankPlan::of(&order, &samples.counts, split, &spec, epoch, fetcher, sizing, may_cut))
     }
 
     /// The statistics of all stages since the loader was built.

@@ -15,6 +15,7 @@
 //!   batches that were handed over, [`stats`](Stats) reports which stages worked and which were waited for.
 
 mod admission;
+mod advice;
 mod arrivals;
 mod assembly;
 mod bad_rows;
@@ -50,6 +51,7 @@ mod tiers;
 mod warm;
 
 pub use crate::monitor::Stage;
+pub use advice::{BetterMixing, MixingOption};
 pub use bad_rows::{BadRow, OnBadRow};
 pub use build::LoaderBuilder;
 #[cfg(feature = "cli")]

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::advice::{BetterMixing, better_mixing};
 use super::sizing::{Sizing, words};
 use crate::reader::fetch::Fetcher;
 use crate::reader::pieces::Cost;
@@ -52,6 +53,8 @@ pub struct RankPlan {
     pub row_groups_of_a_batch: f64,
     /// The same for a batch that is drawn uniformly from all rows, as an exact shuffle does.
     pub row_groups_if_uniform: f64,
+    /// Where that is far less, because few row groups fit the window: what would mix better.
+    pub better_mixing: Vec<BetterMixing>,
     /// Bytes of the budget that are kept for batches.
     pub batch_bytes: u64,
     /// The memory budget, in bytes.
@@ -59,6 +62,7 @@ pub struct RankPlan {
 }
 
 impl RankPlan {
+    #[allow(clippy::too_many_arguments, reason = "an order, what it is over, and what it takes")]
     pub(super) fn of(
         order: &EpochOrder,
         counts: &[u32],
@@ -67,7 +71,11 @@ impl RankPlan {
         epoch: u64,
         fetcher: &Fetcher,
         sizing: &Sizing,
+        may_cut: bool,
     ) -> Self {
+        let now = row_groups_of_a_batch(order, split);
+        let each = counts.iter().map(|&rows| rows.into());
+        let uniform = expected_distinct(each, split.rows, split.batch().min(split.rows));
         let mut plan = RankPlan {
             epoch,
             rank: split.shard.rank(),
@@ -82,12 +90,9 @@ impl RankPlan {
             stored_bytes: 0,
             peak_row_group_bytes: 0,
             peak_step: 0,
-            row_groups_of_a_batch: row_groups_of_a_batch(order, split),
-            row_groups_if_uniform: expected_distinct(
-                counts.iter().map(|&rows| rows.into()),
-                split.rows,
-                split.batch().min(split.rows),
-            ),
+            row_groups_of_a_batch: now,
+            row_groups_if_uniform: uniform,
+            better_mixing: better_mixing(spec, counts, split, (now, uniform), may_cut),
             batch_bytes: sizing.batches,
             memory: sizing.memory,
         };
@@ -118,10 +123,14 @@ impl RankPlan {
 
 impl fmt::Display for RankPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let better = self.better_mixing.iter().map(|better| {
+            format!("; about {:.0} with {}={}", better.row_groups_of_a_batch, better.option, better.rows)
+        });
+        let better: String = better.collect();
         write!(
             f,
             "epoch {}, rank {} of {}: {} steps, {} rows ({} repeated, {} dropped), {} row groups of {}, \
-             {} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly), peak memory {} \
+             {} lanes with a window of {} row groups, {:.0} in a batch ({:.0} if drawn uniformly{}), peak memory {} \
              at step {}",
             self.epoch,
             self.rank,
@@ -136,6 +145,7 @@ impl fmt::Display for RankPlan {
             self.pool,
             self.row_groups_of_a_batch,
             self.row_groups_if_uniform,
+            better,
             words(self.peak_row_group_bytes + self.batch_bytes),
             self.peak_step,
         )

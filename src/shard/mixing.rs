@@ -1,13 +1,19 @@
 //! How well an order mixes: of how many row groups the rows of a batch are, beside those of a batch drawn uniformly.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use super::order::EpochOrder;
+use super::order::{EpochOrder, OrderSpec};
+use super::spec::{Shard, Shuffle};
 use super::split::Split;
 use super::walk::Walk;
 
 /// Steps that stand for an epoch.
 const SAMPLES: u64 = 16;
+
+/// Pools after each other that stand for an order: as many as there are steps that stand for it, so that few of these are where
+/// the order begins or ends, and mixes otherwise.
+const POOLS: u64 = SAMPLES;
 
 /// The row groups of which the rows of a rank's batch are, on average over some steps of an epoch.
 pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
@@ -20,6 +26,19 @@ pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
         batch.parts.iter().map(|part| part.group).collect::<HashSet<_>>().len()
     };
     (0..samples).map(groups).sum::<usize>() as f64 / samples as f64
+}
+
+/// The parts of which the rows of a rank's batch are, on average, where all parts have so many rows: a rank reads so many
+/// lanes, each with a pool of so many parts.
+pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64) -> f64 {
+    let parts = POOLS * lanes * pool.max(batch.div_ceil(rows * lanes)).max(1);
+    let counts: Arc<[u32]> = (0..parts).map(|_| rows as u32).collect();
+    let window = Shuffle::seeded(0).window_rows(rows * pool);
+    let spec = OrderSpec::new(&window, &counts, lanes as u32, 0);
+    let rows = rows * parts;
+    let (shard, lanes) = (Shard::default(), spec.lanes());
+    let split = Split { rows, lanes, shard, global_batch: batch.min(rows), drop_last: false };
+    row_groups_of_a_batch(&EpochOrder::new(counts, &spec, 1), split)
 }
 
 /// How many classes `drawn` of `rows` rows would show on average, drawn uniformly without putting any back, given the
@@ -38,8 +57,6 @@ pub fn expected_distinct(classes: impl IntoIterator<Item = u64>, rows: u64, draw
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::OrderSpec;
-    use super::super::spec::{Shard, Shuffle};
     use super::*;
 
     const GROUPS: u64 = 50;

@@ -126,6 +126,11 @@ impl OrderSpec {
         self.mixing == Mixing::Exact
     }
 
+    /// Whether rows are mixed in a window.
+    pub(crate) fn is_windowed(&self) -> bool {
+        self.mixing == Mixing::Window
+    }
+
     /// Row groups that a lane's pool holds.
     pub fn pool(&self) -> u32 {
         self.pool

@@ -1,0 +1,202 @@
+//! What would mix rows better, where few row groups fit the window: pieces of row groups, or a larger window.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::shard::{OrderSpec, Split, expected_distinct, parts_of_a_batch};
+
+/// Batches are worth mixing better that are of less than this share of the row groups of a uniform draw.
+const FEW: f64 = 0.7;
+
+/// The share that is enough: more takes far smaller pieces, or a far larger window.
+const ENOUGH: f64 = 0.8;
+
+/// The smallest piece that is advised: a piece is read by itself.
+const LEAST_PIECE: u64 = 32;
+
+/// The most parts of all windows together that are tried.
+const MOST_PARTS: u64 = 1 << 14;
+
+/// A value of an option of the shuffle with which batches are mixed better: see [`RankPlan`](super::RankPlan).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct BetterMixing {
+    /// The option.
+    pub option: MixingOption,
+    /// Its value.
+    pub rows: u64,
+    /// Row groups of which the rows of a batch would be, about.
+    pub row_groups_of_a_batch: f64,
+}
+
+/// An option of the [shuffle](crate::Shuffle) on which it depends how well rows are mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum MixingOption {
+    /// [`Shuffle::piece_rows`](crate::Shuffle::piece_rows).
+    PieceRows,
+    /// [`Shuffle::window_rows`](crate::Shuffle::window_rows).
+    WindowRows,
+}
+
+impl fmt::Display for MixingOption {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            MixingOption::PieceRows => "piece_rows",
+            MixingOption::WindowRows => "window_rows",
+        })
+    }
+}
+
+/// What would mix better than `order` does, in which a batch is of `now` row groups, and of `uniform` if it were drawn
+/// uniformly. `counts` are the rows of each row group; `may_cut` says whether it can be shuffled in pieces.
+pub(super) fn better_mixing(
+    order: &OrderSpec,
+    counts: &[u32],
+    split: Split,
+    (now, uniform): (f64, f64),
+    may_cut: bool,
+) -> Vec<BetterMixing> {
+    let groups = counts.iter().filter(|rows| **rows > 0).count() as u64;
+    if !order.is_windowed() || groups == 0 || now >= FEW * uniform {
+        return Vec::new();
+    }
+    let pieces: u64 = order.cuts().values().map(|cuts| cuts.len() as u64).sum();
+    let part = (split.rows / (groups + pieces)).max(1);
+    let lanes = order.lanes_of_a_rank(&split);
+    let tried = Tried {
+        counts,
+        rows: split.rows,
+        part,
+        window: u64::from(order.pool()) * part,
+        lanes,
+        batch: split.batch(),
+    };
+    let best = |candidates: Vec<BetterMixing>| {
+        let enough = candidates.iter().find(|one| one.row_groups_of_a_batch >= ENOUGH * uniform);
+        let best = enough.or_else(|| candidates.last()).copied();
+        // Less than halfway is not worth a change.
+        best.filter(|best| best.row_groups_of_a_batch >= f64::midpoint(now, ENOUGH * uniform))
+    };
+    let in_pieces = if may_cut { best(tried.in_pieces(ENOUGH * uniform)) } else { None };
+    in_pieces.into_iter().chain(best(tried.in_windows(ENOUGH * uniform))).collect()
+}
+
+/// What is tried.
+struct Tried<'a> {
+    counts: &'a [u32],
+    rows: u64,
+    /// Rows of a part on average, and of a lane's window.
+    part: u64,
+    window: u64,
+    /// Lanes that the rank reads.
+    lanes: u64,
+    batch: u64,
+}
+
+impl Tried<'_> {
+    /// Ever smaller pieces, until one gives `enough` row groups.
+    fn in_pieces(&self, enough: f64) -> Vec<BetterMixing> {
+        let sizes = (1..).map(|halvings: u32| self.part.checked_shr(halvings).unwrap_or(0));
+        let sizes = sizes.take_while(|rows| *rows >= LEAST_PIECE && self.fits(self.window / rows));
+        let of_pieces = |rows: u64| {
+            let parts = parts_of_a_batch(rows, self.window / rows, self.lanes, self.batch);
+            let in_pieces = || self.counts.iter().map(|count| u64::from(*count).div_ceil(rows));
+            BetterMixing {
+                option: MixingOption::PieceRows,
+                rows,
+                // Two of them may be of one row group.
+                row_groups_of_a_batch: expected_distinct(
+                    in_pieces(),
+                    in_pieces().sum(),
+                    parts.round() as u64,
+                ),
+            }
+        };
+        until(sizes.map(of_pieces), enough)
+    }
+
+    /// Ever larger windows.
+    fn in_windows(&self, enough: f64) -> Vec<BetterMixing> {
+        let windows = (1..).map(|doublings: u32| self.window.checked_shl(doublings).unwrap_or(u64::MAX));
+        let windows = windows
+            .take_while(|rows| rows.saturating_mul(self.lanes) <= self.rows && self.fits(rows / self.part));
+        let of_window = |rows: u64| BetterMixing {
+            option: MixingOption::WindowRows,
+            rows,
+            row_groups_of_a_batch: parts_of_a_batch(self.part, rows / self.part, self.lanes, self.batch),
+        };
+        until(windows.map(of_window), enough)
+    }
+
+    /// Whether so many parts of a lane's window are tried.
+    fn fits(&self, pool: u64) -> bool {
+        pool.saturating_mul(self.lanes) <= MOST_PARTS
+    }
+}
+
+/// The first of them, to one that is enough.
+fn until(candidates: impl Iterator<Item = BetterMixing>, enough: f64) -> Vec<BetterMixing> {
+    let mut found = Vec::new();
+    for candidate in candidates {
+        found.push(candidate);
+        if candidate.row_groups_of_a_batch >= enough {
+            break;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shard::{EpochOrder, Shard, Shuffle, row_groups_of_a_batch};
+
+    const GROUP: u32 = 1_000;
+    const GROUPS: usize = 1_281;
+
+    fn split() -> Split {
+        let rows = u64::from(GROUP) * GROUPS as u64;
+        Split { rows, lanes: 1, shard: Shard::default(), global_batch: 256, drop_last: false }
+    }
+
+    /// Row groups of a batch of an order, and if it were drawn uniformly.
+    fn measured(shuffle: &Shuffle) -> (OrderSpec, f64, f64) {
+        let counts = vec![GROUP; GROUPS];
+        let spec = OrderSpec::new(shuffle, &counts, 1, 65_536);
+        let now = row_groups_of_a_batch(&EpochOrder::new(counts, &spec, 1), split());
+        (spec, now, expected_distinct((0..GROUPS).map(|_| GROUP.into()), split().rows, 256))
+    }
+
+    #[test]
+    fn what_is_advised_mixes_as_well_as_was_said() {
+        let (spec, now, uniform) = measured(&Shuffle::seeded(1));
+        assert!(now < 66.0, "{now}");
+        let counts = vec![GROUP; GROUPS];
+        let advice = better_mixing(&spec, &counts, split(), (now, uniform), true);
+        let options: Vec<MixingOption> = advice.iter().map(|one| one.option).collect();
+        assert_eq!(options, [MixingOption::PieceRows, MixingOption::WindowRows]);
+        for BetterMixing { option, rows, row_groups_of_a_batch: said } in advice {
+            let shuffle = match option {
+                MixingOption::PieceRows => Shuffle::seeded(1).piece_rows(rows),
+                MixingOption::WindowRows => Shuffle::seeded(1).window_rows(rows),
+            };
+            let (_, found, _) = measured(&shuffle);
+            assert!((found - said).abs() < 0.05 * found, "{option}={rows}: {said} were said, {found} found");
+            assert!(found >= 0.76 * uniform, "{option}={rows}: {found} of {uniform}");
+        }
+        let windows = better_mixing(&spec, &counts, split(), (now, uniform), false);
+        assert_eq!(windows.len(), 1, "no pieces where samples are not rows");
+    }
+
+    #[test]
+    fn nothing_is_advised_where_rows_are_mixed_or_not_to_be() {
+        let counts = vec![GROUP; GROUPS];
+        for shuffle in [Shuffle::seeded(1).window_rows(500_000), Shuffle::stored(), Shuffle::exact(1)] {
+            let (spec, now, uniform) = measured(&shuffle);
+            assert_eq!(better_mixing(&spec, &counts, split(), (now, uniform), true), []);
+        }
+    }
+}
