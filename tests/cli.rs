@@ -1032,7 +1032,7 @@ fn each_row_is_proved_to_come_once_and_what_is_planted_is_found() {
     assert_eq!(report["order"]["steps"], 3 * ROWS.div_ceil(9));
 
     for (fault, said) in [
-        ("duplicate", "1 instead of 0 twice or more"),
+        ("duplicate", "1 instead of 0 twice or more, 0 never: NOT as planned for 1 row"),
         ("loss", "1 instead of 0 never"),
         ("swap", "order           NOT as planned in 1 batch"),
     ] {
@@ -1114,6 +1114,12 @@ fn samples_and_mixes_are_proved_as_rows_are() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("NOT as planned in 1 batch"), "{}", text(&output.stdout));
 
+    // A row that is drawn several times may come once more: that it does is seen in the rows too.
+    let line =
+        format!("verify {dir} --balance label --draws 400 --columns label --epochs 1 --plant duplicate");
+    let output = forebay(&line.split_whitespace().collect::<Vec<_>>());
+    assert!(text(&output.stdout).contains("NOT as planned for 1 row\n"), "{}", text(&output.stdout));
+
     assert!(refused(&format!("verify {dir} --mix 1,2")).contains("give one weight for each location"));
     assert!(refused(&format!("verify {dir} --balance label --window 3")).contains("--window"));
     assert!(refused(&format!("verify {dir} --draws 3")).contains("--balance"));
@@ -1159,5 +1165,56 @@ fn a_mix_is_rewound_with_its_sources() {
     assert!(text.starts_with("epoch 0, the next step, rank 0 of 1: 9 rows\nsource 0  "), "{text}");
     let one = format!("which {} --state {}", dir.display(), state.display());
     assert!(refused(&one).contains("a mix of 2 sources, and 1 were given"));
-    assert!(refused(&format!("{which} --deny x.txt")).contains("x.txt"));
+    assert!(refused(&format!("{which} --deny x.txt")).contains("--deny 0:x.txt"));
+}
+
+/// Each source of a mix has lists of its own, which `verify` and `which` take.
+#[test]
+fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
+    use forebay::{Dataset, Deny, Mix};
+
+    let (temp, dir) = pictures();
+    let other = temp.path().join("other");
+    synth(&other, "--seed 5");
+    let first = Dataset::open(&dir).unwrap().loader().columns(["label"]).row_id(true).build().unwrap();
+    let denied: Vec<_> = first.which(0, 0, 0).unwrap().iter().take(3).map(|row| row.id).collect();
+    let lines: Vec<String> = denied.iter().map(ToString::to_string).collect();
+    let list = temp.path().join("bad.txt");
+    std::fs::write(&list, lines.join("\n")).unwrap();
+    let values = temp.path().join("labels.txt");
+    std::fs::write(&values, "2\n").unwrap();
+    let (dir, other, list, values) = (dir.display(), other.display(), list.display(), values.display());
+
+    let alone = json(&format!("verify {dir} --columns label --batch-size 4 --kill=1 --deny {list}"));
+    assert_eq!((&alone["is_right"], &alone["denied"]["rows"]), (&true.into(), &3.into()), "{alone}");
+    assert_eq!(alone["rows"]["once"], 2 * (ROWS - 3), "{alone}");
+
+    let mixed = format!("{dir} {other} --mix 2,1 --columns label --batch-size 6 --world 2");
+    let lists = format!("--deny 0:{list} --deny 1:label={values}");
+    let report = json(&format!("verify {mixed} {lists} --kill=2"));
+    assert_eq!(report["is_right"], true, "{report}");
+    assert!(report["denied"]["rows"].as_u64().unwrap() > 3 && report["denied"]["came"] == 0, "{report}");
+    let said = succeed(&format!("verify {mixed} {lists} --epochs 1"));
+    assert!(said.contains("none of which came") && said.contains(": as planned"), "{said}");
+
+    let source = |dir: String| Dataset::open(dir).unwrap();
+    let deny = Deny::rows(denied.iter().copied());
+    let of_first = source(dir.to_string()).loader().columns(["label"]).deny(deny);
+    let of_other = source(other.to_string()).loader().columns(["label"]);
+    let mix = Mix::of([(of_first, 2.0), (of_other, 1.0)]).batch_size(6).build().unwrap();
+    let state = temp.path().join("state.json");
+    std::fs::write(&state, serde_json::to_string(&mix.position()).unwrap()).unwrap();
+    let which = format!("which {dir} {other} --state {} --step 3", state.display());
+    let rows = json(&format!("{which} --deny 0:{list}"));
+    let planned = mix.which(0, 3, 0).unwrap();
+    let places: Vec<(usize, u64)> = planned.iter().map(|(source, row)| (*source, row.row)).collect();
+    let found = rows.as_array().unwrap().iter();
+    let found: Vec<(usize, u64)> =
+        found.map(|row| (row["source"].as_u64().unwrap() as usize, row["row"].as_u64().unwrap())).collect();
+    assert_eq!(found, places);
+
+    assert!(refused(&which).contains("denied rows"));
+    assert!(refused(&format!("verify {mixed} --deny {list}")).contains("--deny 0:"));
+    assert!(refused(&format!("verify {mixed} --deny 2:{list}")).contains("is of source 2, and there are 2"));
+    assert!(refused(&format!("verify {dir} {other} --mix a,1")).contains("such as 0.7,0.3"));
 }

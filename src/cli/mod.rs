@@ -10,6 +10,7 @@ mod allocator;
 mod bench;
 mod cache;
 mod console;
+mod deny;
 mod doctor;
 mod index;
 mod inspect;

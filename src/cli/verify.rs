@@ -13,10 +13,12 @@ mod trainer;
 
 use std::path::PathBuf;
 
+use self::feed::Source;
 use self::judgement::Judgement;
 use self::lives::{Life, Run};
 pub(super) use self::rank::run as run_rank;
 use super::console::Console;
+use super::deny;
 use super::machine;
 use super::options::LoaderOptions;
 use super::random::Random;
@@ -40,8 +42,12 @@ pub(crate) struct Args {
         default_missing_value = "5", hide_default_value = true, value_parser = units::whole::<u32, 0>)]
     kill: u32,
     /// Mix the locations by these weights, one for each: each is then a data set of its own
-    #[arg(long, value_name = "WEIGHT,...", value_delimiter = ',')]
+    #[arg(long, value_name = "WEIGHT,...", value_delimiter = ',', value_parser = parse_weight)]
     mix: Vec<f64>,
+    /// Leave out rows: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated. With --mix
+    /// SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
+    #[arg(long, value_name = "FILE")]
+    deny: Vec<String>,
     /// Alter what a rank delivered, to see that this is found
     #[arg(long, value_enum, value_name = "FAULT")]
     plant: Option<Fault>,
@@ -54,8 +60,9 @@ pub(crate) struct Args {
 }
 
 /// Options that a trainer's run has not: each of them would be passed over.
-const NOT_IN_A_TRAINER: [&str; 15] = [
+const NOT_IN_A_TRAINER: [&str; 16] = [
     "plant",
+    "deny",
     "kill",
     "mix",
     "image",
@@ -77,6 +84,7 @@ Examples:
   forebay verify /data/train --world 8 --kill
   forebay verify s3://acme/train --columns id,label --world 4 --batch-size 64 --kill=20
   forebay verify /data/web /data/books --mix 0.7,0.3 --world 8 --kill
+  forebay verify /data/web /data/books --mix 0.7,0.3 --deny 0:bad.txt --deny 1:url=gone.txt
   forebay verify /data/train --balance label --world 8 --kill
   forebay verify /data/train --world 8 --plant swap         exit status 1: two rows came in the wrong order
   forebay verify /data/train --world 2 --trainer lightning  needs Python, with forebay and lightning
@@ -99,13 +107,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return trainer::run(args, trainer);
     }
     let console = Console::new(args.json.as_deref())?;
-    let run = Run {
-        location: args.loader.location.clone(),
-        datasets: datasets(args)?,
-        weights: args.mix.clone(),
-        spec: spec(args),
-        epochs: args.epochs,
+    let datasets = datasets(args)?;
+    let mut spec = spec(args);
+    let mix = match args.mix.is_empty() {
+        true => {
+            spec.deny = deny::read_all(&args.deny)?;
+            Vec::new()
+        }
+        false => {
+            let denied = deny::read_of_sources(&args.deny, datasets.len())?;
+            args.mix.iter().zip(denied).map(|(&weight, deny)| Source { weight, deny }).collect()
+        }
     };
+    let location = args.loader.location.clone();
+    let run = Run { location, datasets, mix, spec, epochs: args.epochs };
     let mut lives = run.lives(args.world, args.kill, &mut Random::new(args.loader.seed, 0), &console)?;
     if let Some(fault) = args.plant {
         plant(fault, &mut lives)?;
@@ -123,6 +138,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Err(Error::new(ErrorKind::Internal, "what came is not what was planned").hint(next))
         }
     }
+}
+
+/// A weight of a mix.
+fn parse_weight(text: &str) -> Result<f64, String> {
+    let weight = text.trim().parse::<f64>().ok().filter(|weight| weight.is_finite() && *weight >= 0.0);
+    weight.ok_or_else(|| {
+        "weights are numbers of at least 0 with commas between them, such as 0.7,0.3".to_owned()
+    })
 }
 
 /// The data set; or those of a mix.
@@ -180,13 +203,13 @@ fn describe(args: &Args, lives: &[Life], judgement: &Judgement) -> String {
             format!(", killed {} and resumed on {}", counted(times as u64, "time"), worlds[1..].join(", "))
         }
     };
-    let Judgement { rows, order, contents, .. } = judgement;
+    let Judgement { rows, denied, order, contents, .. } = judgement;
     let mut text = format!(
-        "{} of {} in {} of {} rows, on {}{killed}\n",
+        "{} of {} in {} of {}, on {}{killed}\n",
         counted(args.epochs, "epoch"),
         counted(rows.stored, "row"),
         counted(order.steps, "step"),
-        count(args.loader.batch_size * u64::from(args.world)),
+        counted(args.loader.batch_size * u64::from(args.world), "row"),
         counted(args.world.into(), "rank"),
     );
     let as_planned = |found: u64, planned: u64| match found == planned {
@@ -198,8 +221,23 @@ fn describe(args: &Args, lives: &[Life], judgement: &Judgement) -> String {
         count(rows.once),
         as_planned(rows.more, rows.planned_more),
         as_planned(rows.never, rows.planned_never),
-        if rows.are_planned() { "as planned" } else { "NOT as planned" },
+        match rows.differing {
+            0 => "as planned".to_owned(),
+            more => format!("NOT as planned for {}", counted(more, "row")),
+        },
     );
+    if denied.rows > 0 || !args.deny.is_empty() {
+        text += &match denied.came {
+            0 => format!("denied          {}, none of which came\n", counted(denied.rows, "row")),
+            came => {
+                format!(
+                    "denied          {}, which CAME {}\n",
+                    counted(denied.rows, "row"),
+                    counted(came, "time")
+                )
+            }
+        };
+    }
     text += &match &order.first_difference {
         None => "order           as planned, in each step of each rank\n".to_owned(),
         Some(first) => format!(

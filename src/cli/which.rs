@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Dataset, Deny, Error, Result, RowId, RowPlace, source};
+use crate::{Dataset, Result, RowId, RowPlace, source};
 
 use self::rewound::{Found, Run};
 use super::console::Console;
@@ -39,7 +39,8 @@ pub(crate) struct Args {
     /// Also read these columns of the rows: numbers, booleans and text
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     columns: Vec<String>,
-    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated
+    /// What the run denied: a list of row ids, or COLUMN=FILE for a list of the column's values; may be repeated. For a mix
+    /// SOURCE:FILE, or SOURCE:COLUMN=FILE: sources count from 0
     #[arg(long, value_name = "FILE")]
     deny: Vec<String>,
     /// Report as one JSON array, to a file or to standard output (-)
@@ -72,9 +73,7 @@ struct Row {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let console = Console::new(args.json.as_deref())?;
-    let mut lists = args.deny.iter().map(|list| read_list(list));
-    let deny = lists.try_fold(Deny::default(), |all, list| Ok::<_, Error>(all.and(list?)))?;
-    let (datasets, run) = Run::open(&args.location, &args.state, deny)?;
+    let (datasets, run) = Run::open(&args.location, &args.state, &args.deny)?;
     let ranks = args.rank.map_or(0..run.world(), |rank| rank..rank.saturating_add(1));
     let (title, places) = step(args, &run, ranks.collect())?;
     let values = match args.columns.as_slice() {
@@ -125,14 +124,6 @@ fn values_of(
         found.extend(values.into_iter().map(|(id, values)| ((source, id), values)));
     }
     Ok(found)
-}
-
-/// A list of rows that are denied.
-fn read_list(list: &str) -> Result<Deny> {
-    match list.split_once('=') {
-        Some((column, file)) if !column.contains('/') => Deny::read_values(column, file),
-        _ => Deny::read(list),
-    }
 }
 
 fn describe(title: &str, rows: &[Row], columns: &[String]) -> String {

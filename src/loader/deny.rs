@@ -59,6 +59,11 @@ impl Deny {
         self.rows.is_empty() && self.values.values().all(Vec::is_empty)
     }
 
+    /// The numbers of rows that are denied, ascending.
+    pub(crate) fn row_ids(&self) -> &[RowId] {
+        &self.rows
+    }
+
     fn settled(mut self) -> Self {
         self.rows.sort_unstable();
         self.rows.dedup();

@@ -62,14 +62,17 @@ def verify(told: dict[str, Any]) -> dict[str, Any]:
         fits = len(ids) // (FEWEST_STEPS * world)
         move = f"--batch-size {fits} fits" if fits else "use more rows, or fewer ranks"
         raise InvalidError(
-            f"{len(ids)} rows are {steps} steps of {global_batch}; a run that is killed needs {FEWEST_STEPS} ({move})"
+            f"{_counted(len(ids), 'row')} in steps of {global_batch} make {_counted(steps, 'step')}; a run that is killed "
+            f"needs {FEWEST_STEPS} ({move})"
         )
     every = max(round(steps * CHECKPOINT_AFTER), KILLED_AFTER + 1)
     counts: dict[str, Any] = {}
     with tempfile.TemporaryDirectory(prefix="forebay-verify-") as folder:
         rows = ids[: steps * global_batch]
         np.save(Path(folder, ROWS), rows)
-        for source in ("forebay", "own"):
+        for source, with_what in (("forebay", "forebay"), ("own", trainer.own)):
+            # A cluster takes minutes to start and end where the machine is busy.
+            print(f"{trainer.title} with {with_what}: run, killed and resumed", file=sys.stderr, flush=True)
             job = Job(
                 trainer=told["trainer"],
                 source=source,
@@ -121,6 +124,10 @@ def row_ids(urls: list[str], options: dict[str, Any]) -> Any:
         epochs=1,
     ) as loader:
         return np.concatenate([batch["row_id"].copy() for batch in loader])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 if __name__ == "__main__":

@@ -4,14 +4,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::loader::Receipt;
 use crate::{
-    Dataset, Epoch, Error, ErrorKind, Loader, LoaderSpec, Mix, MixEpoch, MixPosition, MixSpec, Position,
-    Result, RowPlace, Wait,
+    Dataset, Deny, Epoch, Error, ErrorKind, Loader, LoaderSpec, Mix, MixEpoch, MixPosition, MixSpec,
+    Position, Result, RowPlace, Wait,
 };
 
 /// A loader, or a mix of several.
 pub(super) enum Feed {
     Loader(Loader),
     Mix(Mix),
+}
+
+/// A source of a mix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Source {
+    pub(super) weight: f64,
+    pub(super) deny: Deny,
 }
 
 /// Its position.
@@ -32,9 +39,9 @@ pub(super) enum FeedEpoch {
 pub(super) type RowName = (u32, i64);
 
 impl Feed {
-    /// A loader of these options; or with weights a mix of the data sets, which have these options together.
-    pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, weights: &[f64]) -> Result<Feed> {
-        if let ([dataset], []) = (datasets, weights) {
+    /// A loader of these options; or a mix of the data sets as its sources, which have these options together.
+    pub(super) fn build(datasets: &[Dataset], spec: &LoaderSpec, mix: &[Source]) -> Result<Feed> {
+        if let ([dataset], []) = (datasets, mix) {
             return Ok(Feed::Loader(dataset.loader().spec(spec.clone()).build()?));
         }
         let LoaderSpec { shard, global_batch_size, drop_last, epochs, memory, threads, .. } = *spec;
@@ -49,7 +56,9 @@ impl Feed {
             threads: None,
             ..spec.clone()
         };
-        let sources = datasets.iter().map(|dataset| dataset.loader().spec(of_source.clone()));
+        let sources = datasets.iter().zip(mix).map(|(dataset, Source { weight, deny })| {
+            (dataset.loader().spec(of_source.clone()).deny(deny.clone()), *weight)
+        });
         let options = MixSpec {
             shard,
             global_batch_size,
@@ -60,7 +69,7 @@ impl Feed {
             source: true,
             ..MixSpec::default()
         };
-        let mix = Mix::of(sources.zip(weights.iter().copied())).spec(options).build()?;
+        let mix = Mix::of(sources).spec(options).build()?;
         Ok(Feed::Mix(mix))
     }
 

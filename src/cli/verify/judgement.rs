@@ -1,6 +1,6 @@
 //! What came, held against the plan and against the rows as they are stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use super::feed::{Feed, RowName};
 use super::lives::{Life, Run};
 use super::rank::{self, Row};
 use crate::cli::console::Console;
-use crate::{LoaderSpec, Result, RowId, Shard, Shuffle};
+use crate::{Deny, LoaderSpec, Result, RowId, Shard, Shuffle};
 
 /// The verdict of `forebay verify`.
 #[derive(Serialize)]
@@ -18,6 +18,7 @@ pub(super) struct Judgement {
     /// Ranks of each life.
     pub(super) worlds: Vec<u32>,
     pub(super) rows: Rows,
+    pub(super) denied: Denied,
     pub(super) order: Order,
     pub(super) contents: Contents,
 }
@@ -34,6 +35,15 @@ pub(super) struct Rows {
     pub(super) planned_more: u64,
     /// Rows that the plan leaves out, with `--drop-last`.
     pub(super) planned_never: u64,
+    /// Rows that came another number of times than planned.
+    pub(super) differing: u64,
+}
+
+/// Rows that are denied, and how often one of them came nevertheless.
+#[derive(Default, Serialize)]
+pub(super) struct Denied {
+    pub(super) rows: u64,
+    pub(super) came: u64,
 }
 
 /// Whether each batch had the rows that were planned for it, in that order.
@@ -56,7 +66,7 @@ type Counts = HashMap<RowName, (u32, u32)>;
 
 impl Rows {
     pub(super) fn are_planned(&self) -> bool {
-        (self.more, self.never) == (self.planned_more, self.planned_never)
+        self.differing == 0
     }
 
     /// Counts the rows of an epoch.
@@ -69,6 +79,7 @@ impl Rows {
             }
             self.planned_more += u64::from(planned > 1);
             self.planned_never += u64::from(planned == 0);
+            self.differing += u64::from(came != planned);
         }
     }
 }
@@ -76,8 +87,12 @@ impl Rows {
 impl Judgement {
     pub(super) fn of(run: &Run, lives: &[Life], console: &Console) -> Result<Judgement> {
         let stored = stored(run, console)?;
+        let denied = denied(run, &stored)?;
         let (mut order, mut contents) = (Order::default(), Contents::default());
-        let of_epoch = || stored.keys().map(|id| (*id, (0, 0))).collect();
+        let of_epoch = || {
+            let given = stored.keys().filter(|name| !denied.contains(*name));
+            given.map(|name| (*name, (0, 0))).collect()
+        };
         let mut counts: Vec<Counts> = (0..run.epochs).map(|_| of_epoch()).collect();
         for life in lives {
             order.steps += life.steps.len() as u64;
@@ -92,12 +107,19 @@ impl Judgement {
             }
             order.follow(run, life, &mut counts)?;
         }
+        let came = lives.iter().flat_map(|life| &life.steps).flat_map(|step| &step.ranks).flatten();
+        let came = came.filter(|row| denied.contains(&row.name)).count() as u64;
+        let denied = Denied { rows: denied.len() as u64, came };
         let mut rows = Rows { stored: stored.len() as u64, ..Rows::default() };
         counts.iter().for_each(|of_epoch| rows.add(of_epoch));
         Ok(Judgement {
-            is_right: rows.are_planned() && order.differing_batches == 0 && contents.differing == 0,
+            is_right: rows.are_planned()
+                && denied.came == 0
+                && order.differing_batches == 0
+                && contents.differing == 0,
             worlds: lives.iter().map(|life| life.world).collect(),
             rows,
+            denied,
             order,
             contents,
         })
@@ -108,7 +130,7 @@ impl Order {
     /// Holds what came in a life against the plan, and counts in `counts` what was planned for its steps.
     fn follow(&mut self, run: &Run, life: &Life, counts: &mut [Counts]) -> Result<()> {
         let spec = LoaderSpec { threads: Some(1), cache: None, ..run.of_rank(0, life.world)? };
-        let feed = Feed::build(&run.datasets, &spec, &run.weights)?;
+        let feed = Feed::build(&run.datasets, &spec, &run.mix)?;
         life.from.as_ref().map_or(Ok(()), |position| feed.restore(position))?;
         let (mut planned, mut epoch, mut number) = (Vec::new(), None, 0);
         for step in &life.steps {
@@ -160,18 +182,47 @@ fn first_difference(run: &Run, came: &[Row], planned: &[RowName]) -> String {
     }
 }
 
-/// All rows of the run as they are stored: their numbers, and hashes of their values.
-fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
-    let LoaderSpec { columns, memory, .. } = run.spec.clone();
-    let spec = LoaderSpec {
-        columns,
-        memory,
+/// The rows that are denied: those of the lists of row ids, and all that a loader with the lists leaves out.
+fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>> {
+    let mut denied = HashSet::new();
+    let lists: Vec<&Deny> = match run.mix.is_empty() {
+        true => vec![&run.spec.deny],
+        false => run.mix.iter().map(|source| &source.deny).collect(),
+    };
+    for (source, (dataset, deny)) in (0..).zip(run.datasets.iter().zip(lists)) {
+        if deny.is_empty() {
+            continue;
+        }
+        let spec = LoaderSpec { columns: Some(Vec::new()), deny: deny.clone(), ..as_stored(run) };
+        let loader = dataset.loader().spec(spec).build()?;
+        let mut given = HashSet::new();
+        for batch in loader.epoch(0) {
+            given.extend(rank::rows(&batch?, &[Vec::new()])?.into_iter().map(|row| row.name.1));
+        }
+        let listed =
+            deny.row_ids().iter().map(|id| (source, id.get())).filter(|name| stored.contains_key(name));
+        let left_out = stored.keys().filter(|name| name.0 == source && !given.contains(&name.1));
+        denied.extend(listed.chain(left_out.copied()));
+    }
+    Ok(denied)
+}
+
+/// The options of a loader that gives all rows as they are stored, with their row ids.
+fn as_stored(run: &Run) -> LoaderSpec {
+    LoaderSpec {
+        columns: run.spec.columns.clone(),
+        memory: run.spec.memory,
         row_id: true,
         shuffle: Shuffle::stored(),
         shard: Shard::default(),
         epochs: Some(1),
         ..LoaderSpec::default()
-    };
+    }
+}
+
+/// All rows of the run as they are stored: their numbers, and hashes of their values.
+fn stored(run: &Run, console: &Console) -> Result<HashMap<RowName, u64>> {
+    let spec = as_stored(run);
     let mut stored = HashMap::new();
     for (source, dataset) in (0..).zip(&run.datasets) {
         let feed = Feed::build(std::slice::from_ref(dataset), &spec, &[])?;

@@ -7,7 +7,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::feed::{Feed, Saved};
+use super::feed::{Feed, Saved, Source};
 use super::rank::{Job, Report, Row};
 use crate::cli::HOST;
 use crate::cli::console::{Console, Progress};
@@ -24,8 +24,8 @@ pub(super) struct Run {
     pub(super) location: Location,
     /// One, or the sources of a mix.
     pub(super) datasets: Vec<Dataset>,
-    /// The weights of a mix; none where there is one data set.
-    pub(super) weights: Vec<f64>,
+    /// The sources of a mix; none where there is one data set.
+    pub(super) mix: Vec<Source>,
     /// The options of each rank, but for its shard.
     pub(super) spec: LoaderSpec,
     pub(super) epochs: u64,
@@ -62,7 +62,7 @@ impl Run {
         random: &mut Random,
         console: &Console,
     ) -> Result<Vec<Life>> {
-        let first = Feed::build(&self.datasets, &self.of_rank(0, world)?, &self.weights)?.steps()?;
+        let first = Feed::build(&self.datasets, &self.of_rank(0, world)?, &self.mix)?.steps()?;
         let mut left = first * self.epochs;
         let most_ranks = self.spec.global_batch_size.unwrap_or(1).min(u64::from(world) + 2) as u32;
         let mut progress = console.progress("running", "steps", left);
@@ -128,8 +128,8 @@ impl Run {
     fn start(&self, rank: u32, world: u32, position: Option<Saved>) -> Result<Rank> {
         let (locations, storage_options) = self.location.words();
         let spec = self.of_rank(rank, world)?;
-        let weights = self.weights.clone();
-        let job = Job { locations, storage_options, spec, weights, position, epochs: self.epochs };
+        let mix = self.mix.clone();
+        let job = Job { locations, storage_options, spec, mix, position, epochs: self.epochs };
         let told = serde_json::to_vec(&job)
             .map_err(|error| Error::new(ErrorKind::Internal, format!("a rank cannot be told: {error}")))?;
         let mut process = program()?

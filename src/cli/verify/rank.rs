@@ -7,7 +7,7 @@ use arrow_row::{RowConverter, SortField};
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::feed::{Feed, RowName, Saved};
+use super::feed::{Feed, RowName, Saved, Source};
 use crate::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use crate::arrow::datatypes::{DataType, Int64Type};
 use crate::cli::location::parse_options;
@@ -26,8 +26,8 @@ pub(super) struct Job {
     pub(super) locations: Vec<String>,
     pub(super) storage_options: Vec<String>,
     pub(super) spec: LoaderSpec,
-    /// Of a mix of the locations; none where they are one data set.
-    pub(super) weights: Vec<f64>,
+    /// The sources of a mix, one for each location; none where these are one data set.
+    pub(super) mix: Vec<Source>,
     pub(super) position: Option<Saved>,
     pub(super) epochs: u64,
 }
@@ -53,14 +53,14 @@ pub(crate) fn run() -> Result<()> {
     let job: Job = serde_json::from_str(&told)
         .map_err(|_| Error::invalid("verify-rank is a part of verify").hint("run `forebay verify`"))?;
     let options = parse_options(&job.storage_options)?;
-    let datasets = match job.weights.is_empty() {
+    let datasets = match job.mix.is_empty() {
         true => vec![Dataset::open_with_options(job.locations, &options)?],
         false => {
             let open = |location| Dataset::open_with_options([location], &options);
             job.locations.iter().map(open).collect::<Result<_>>()?
         }
     };
-    let loader = Feed::build(&datasets, &job.spec, &job.weights)?;
+    let loader = Feed::build(&datasets, &job.spec, &job.mix)?;
     let columns = loader.columns();
     if let Some(position) = &job.position {
         loader.restore(position)?;

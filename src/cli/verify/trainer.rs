@@ -215,19 +215,20 @@ fn unclear(error: &str) -> Error {
 fn describe(said: &Said) -> String {
     let Said { title, version, own_loader, rows, left_out, steps, step_rows, epochs, world, .. } = said;
     let mut text = format!(
-        "{title} {version}: {} of {} in {} of {} rows, on {}; killed after {} steps and resumed on one rank from the \
+        "{title} {version}: {} of {} in {} of {}, on {}; killed after {} and resumed on one rank from the \
          checkpoint after {}\n",
         counted(*epochs, "epoch"),
         counted(*rows, "row"),
         counted(*steps, "step"),
-        count(*step_rows),
+        counted(*step_rows, "row"),
         counted((*world).into(), "rank"),
-        count(said.killed),
+        counted(said.killed, "step"),
         count(said.checkpoint),
     );
     if *left_out > 0 {
-        let _ =
-            writeln!(text, "{} of each epoch do not fill a step and are left out", counted(*left_out, "row"));
+        let (does, is) = if *left_out == 1 { ("does", "is") } else { ("do", "are") };
+        let rows = counted(*left_out, "row");
+        let _ = writeln!(text, "{rows} of each epoch {does} not fill a step and {is} left out");
     }
     let _ = writeln!(text, "forebay         {}", said.forebay.shown());
     let _ = write!(text, "its own loader  {} ({own_loader})", said.own.shown());

@@ -3,10 +3,11 @@
 use std::fs;
 use std::path::Path;
 
+use crate::cli::deny;
 use crate::cli::location::Location;
 use crate::cli::units::count;
 use crate::error::Foreign;
-use crate::{Dataset, Deny, Error, ErrorKind, Mix, MixPosition, Place, Position, Result, Rewind, RowPlace};
+use crate::{Dataset, Error, ErrorKind, Mix, MixPosition, Place, Position, Result, Rewind, RowPlace};
 
 /// A saved position.
 enum State {
@@ -24,21 +25,18 @@ pub(super) enum Run {
 pub(super) type Found = (usize, RowPlace);
 
 impl Run {
-    /// The run of a state, over the locations. `deny` is what it denied.
-    pub(super) fn open(location: &Location, state: &Path, deny: Deny) -> Result<(Vec<Dataset>, Run)> {
+    /// The run of a state, over the locations. `denied` are the lists of what it denied.
+    pub(super) fn open(location: &Location, state: &Path, denied: &[String]) -> Result<(Vec<Dataset>, Run)> {
         match read_state(state)? {
             State::Loader(position) => {
                 let dataset = location.open()?;
-                let run = dataset.rewind(&position, deny)?;
+                let run = dataset.rewind(&position, deny::read_all(denied)?)?;
                 Ok((vec![dataset], Run::Loader(run)))
             }
-            State::Mix(_) if !deny.is_empty() => Err(Error::invalid("--deny is not for the state of a mix")
-                .hint(
-                    "a row id belongs to one of its sources; build the mix, and ask it with mix.which(...)",
-                )),
             State::Mix(position) => {
                 let datasets = location.open_each()?;
-                let mix = Mix::rewind(datasets.clone(), &position)?;
+                let denied = deny::read_of_sources(denied, datasets.len())?;
+                let mix = Mix::rewind_denied(datasets.iter().cloned().zip(denied), &position)?;
                 Ok((datasets, Run::Mix(mix, position)))
             }
         }

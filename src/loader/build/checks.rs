@@ -104,10 +104,9 @@ impl LoaderBuilder {
         }
         if rows < u64::from(order.lanes()) {
             let lanes = order.lanes();
-            return Err(Error::invalid(format!(
-                "{lanes} lanes need at least {lanes} {noun}; the selection has {rows}"
-            ))
-            .hint("use fewer `lanes` or fewer ranks"));
+            let need = if lanes == 1 { "1 lane needs".to_owned() } else { format!("{lanes} lanes need") };
+            return Err(Error::invalid(format!("{need} at least {lanes} {noun}; the selection has {rows}"))
+                .hint("use fewer `lanes` or fewer ranks"));
         }
         Ok(())
     }

@@ -4,6 +4,8 @@ use super::{Mix, MixPosition, MixSpec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::loader::build::rewind::ANY_MEMORY;
 use crate::loader::dataset::Dataset;
+use crate::loader::deny::Deny;
+use crate::loader::spec::LoaderSpec;
 use crate::shard::Shard;
 
 impl Mix {
@@ -24,7 +26,18 @@ impl Mix {
     /// # Errors
     /// The position is of other data sets, or of another number of them; or rows of a source were denied in the run.
     pub fn rewind(sources: impl IntoIterator<Item = Dataset>, position: &MixPosition) -> Result<Mix> {
-        let datasets: Vec<Dataset> = sources.into_iter().collect();
+        Mix::rewind_denied(sources.into_iter().map(|source| (source, Deny::default())), position)
+    }
+
+    /// As [`rewind`](Mix::rewind), with what was denied of each source in the run.
+    ///
+    /// # Errors
+    /// As [`rewind`](Mix::rewind); also if other rows were denied.
+    pub fn rewind_denied(
+        sources: impl IntoIterator<Item = (Dataset, Deny)>,
+        position: &MixPosition,
+    ) -> Result<Mix> {
+        let (datasets, denied): (Vec<Dataset>, Vec<Deny>) = sources.into_iter().unzip();
         if datasets.len() != position.sources.len() {
             let cause = format!(
                 "the state is of a mix of {} sources, and {} were given",
@@ -39,9 +52,9 @@ impl Mix {
             .iter()
             .map(|(step, parts)| (*step, parts.iter().map(|part| *part as f64).collect::<Vec<f64>>()));
         let (_, weights) = schedule.next().ok_or_else(super::position::damaged)?;
-        let builders = datasets.iter().zip(&position.sources).zip(weights).enumerate();
-        let sources = builders.map(|(number, ((dataset, saved), weight))| {
-            let mut spec = dataset.spec_of(&saved.order)?;
+        let builders = datasets.iter().zip(denied).zip(&position.sources).zip(weights).enumerate();
+        let sources = builders.map(|(number, (((dataset, deny), saved), weight))| {
+            let mut spec = LoaderSpec { deny, ..dataset.spec_of(&saved.order)? };
             // Columns of one name would have to have one type.
             for column in spec.columns.iter().flatten() {
                 spec.rename.insert(column.clone(), number.to_string());
@@ -63,6 +76,10 @@ impl Mix {
         };
         let mix = Mix::of(sources).spec(spec).build()?;
         mix.restore(position)?;
+        for (number, (saved, source)) in position.sources.iter().zip(mix.sources()).enumerate() {
+            let checked = saved.order.check_denied(&source.order_id());
+            checked.map_err(|error| error.hint_also(&format!("it is source {number} of the mix")))?;
+        }
         Ok(mix)
     }
 }
