@@ -121,6 +121,16 @@ def ids(batches: object) -> list[list[int]]:
     return [batch["id"].tolist() for batch in batches]  # type: ignore[attr-defined]
 
 
+def planned_batches(ranks: list[fb.Loader], epoch: int) -> Iterator[fb.Batch]:
+    """The batches of an epoch, of one rank after another; each has the rows that the plan names, in their order."""
+    assert len({len(loader) for loader in ranks}) == 1
+    for loader in ranks:
+        for step, batch in enumerate(loader.epoch(epoch)):
+            places = loader.which(step, epoch=epoch)
+            assert [place.row_id for place in places] == batch["row_id"].ravel().tolist()
+            yield batch
+
+
 def row_groups(root: Path) -> Iterator[list[dict[str, Any]]]:
     """The rows of each row group of the files of a folder, in the order of a data set."""
     for path in sorted(root.glob("*.parquet")):
