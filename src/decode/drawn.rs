@@ -8,7 +8,7 @@ use super::geometry::{Frame, Mirror};
 use super::header::seen_size;
 use super::rotation::Turn;
 use super::spec::{Image, Size};
-use super::{check_size, kept};
+use super::{check_size, kept, packed};
 use crate::error::Result;
 
 /// The geometry of one image: where each of its points is in the pixels that are delivered.
@@ -36,6 +36,7 @@ impl Drawn {
     /// # Errors
     /// It is not an image, or has more pixels than it may.
     pub(crate) fn of(image: &Image, encoded: &[u8], key: RowKey) -> Result<Drawn> {
+        let encoded = packed::unchecked(encoded);
         let (width, height) = match kept::is_kept(encoded) {
             true => kept::drawn_on(image, encoded)?,
             false => seen_size(image, encoded)?,

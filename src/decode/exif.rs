@@ -23,6 +23,22 @@ pub(super) fn orientation(mut exif: &[u8]) -> Orientation {
     number(exif).and_then(Orientation::from_exif).unwrap_or(Orientation::NoTransforms)
 }
 
+/// The content of a JPEG's segment that says this orientation; empty for that of an image that is not turned.
+pub(super) fn of_orientation(orientation: u8) -> Vec<u8> {
+    if orientation == Orientation::NoTransforms.to_exif() {
+        return Vec::new();
+    }
+    // A directory of one entry right behind the header, and no other.
+    let (first, entries, count, next) = (8u32, 1u16, 1u32, 0u32);
+    let value = [u16::from(orientation), 0].map(u16::to_be_bytes);
+    let mut segment = [PREFIX, b"MM\0*", &first.to_be_bytes(), &entries.to_be_bytes()].concat();
+    segment.extend([ORIENTATION, SHORT].map(u16::to_be_bytes).as_flattened());
+    segment.extend(count.to_be_bytes());
+    segment.extend(value.as_flattened());
+    segment.extend(next.to_be_bytes());
+    segment
+}
+
 fn number(tiff: &[u8]) -> Option<u8> {
     let big = match tiff.first_chunk()? {
         b"II*\0" => false,
@@ -84,5 +100,13 @@ pub(super) mod tests {
         for length in 0..whole.len() - 6 {
             assert_eq!(orientation(&whole[..length]), Orientation::NoTransforms, "cut at {length}");
         }
+    }
+
+    #[test]
+    fn an_orientation_that_is_written_is_read() {
+        for number in 2..=8 {
+            assert_eq!(orientation(&of_orientation(number)).to_exif(), number);
+        }
+        assert!(of_orientation(1).is_empty());
     }
 }

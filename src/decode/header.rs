@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::pixels::transposes;
 use super::spec::Image;
-use super::{bad_row, jpeg, raster};
+use super::{bad_row, jpeg, packed, raster};
 use crate::error::{Error, Result};
 
 /// Bytes of an unknown file that an error shows.
@@ -76,6 +76,9 @@ pub fn probe(encoded: &[u8]) -> Result<Header> {
 
 /// Width and height of an image as `image` shows it: turned if EXIF says so and `image` applies it.
 pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
+    if packed::is_packed(encoded) {
+        return jpeg::coefficients_seen_size(image, packed::unchecked(encoded));
+    }
     let Header { width, height, .. } = probe(encoded)?;
     if !image.exif_orientation {
         return Ok((width, height));

@@ -10,7 +10,7 @@
 //!
 //! The size is known before a pixel is decoded, so that the crop is drawn first and only its rows and columns are
 //! decoded, and an image bomb is refused from its header. [`kept`] is the form in which a cache holds images that need not
-//! be decoded again. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s.
+//! be decoded again, and [`packed`] that in which Parquet may hold JPEGs. [`drawn`] is the same crop and flips for what belongs to an image: boxes, points and [`mask`]s.
 //! Nothing here knows about Parquet, threads or batches: the caller owns the pool and the slots, and adds the place (file,
 //! row, column) to an error.
 
@@ -29,6 +29,7 @@ mod jpeg;
 mod kept;
 mod mask;
 mod output;
+mod packed;
 mod pixel_type;
 mod pixels;
 mod png;
@@ -46,6 +47,8 @@ pub use header::{Format, Header, probe};
 pub use jpeg::encode_jpeg;
 pub use kept::Form;
 pub use mask::MaskType;
+pub use packed::{is_packed, pack, unpack};
+pub(crate) use packed::{EXTENSION as PACKED_EXTENSION, VERSION as PACKED_VERSION, newer as newer_packed};
 pub(crate) use mask::decode_mask;
 pub use pixel_type::{Layout, PixelType};
 pub use rotation::Interpolation;
@@ -59,8 +62,8 @@ use scratch::Scratch;
 
 /// Decodes one encoded image into its slot, transformed as `image` says.
 ///
-/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, or the result of [`Image::keep`] for
-/// one with the same spec. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
+/// `encoded` is a whole JPEG, PNG, WebP, GIF (its first frame), BMP or TIFF file, the result of [`Image::keep`] for
+/// one with the same spec, or that of [`pack`]. `slot` takes exactly [`Image::bytes_per_image`] bytes, in [`Image::shape`]'s order and native
 /// byte order; it needs no alignment. `key` decides the random draws: equal arguments give equal pixels on every thread.
 ///
 /// Decoders and intermediate buffers belong to the calling thread and are reused for its next image.
@@ -88,6 +91,7 @@ pub(crate) fn decode_within(
             image.bytes_per_image()
         )));
     }
+    let encoded = packed::unframed(encoded)?;
     Scratch::with(workspace.own(), |scratch| {
         let frame_of = |width, height| Frame::draw(image, width, height, key);
         let memory = (scratch, workspace);

@@ -21,7 +21,7 @@ const DEFAULT_RATIO: (f64, f64) = (3.0 / 4.0, 4.0 / 3.0);
 const DEFAULT_SHORTER: u32 = 256;
 const DEFAULT_FLIP: f64 = 0.5;
 /// The limit at which Pillow refuses a "decompression bomb": twice the pixels of 256 MiB of RGB.
-const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
+pub(super) const DEFAULT_MAX_PIXELS: u64 = 178_956_970;
 
 /// Height and width in pixels. A single number is a square.
 ///

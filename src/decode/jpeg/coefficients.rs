@@ -10,8 +10,8 @@ use super::super::resample::Decoded;
 use super::super::scratch::Scratch;
 use super::super::spec::{Image, LUMA, RGB};
 use super::super::workspace::Workspace;
-use super::super::{bad_row, check_size, pixels};
-use super::entropy::{Facts, Request, is_packed};
+use super::super::{bad_row, check_size, exif, pixels};
+use super::entropy::{Facts, PackedImage, Request, is_packed};
 use super::ffi::{Info, Stored};
 use super::markers::Markers;
 use super::region::ReducedRegion;
@@ -36,25 +36,63 @@ pub(in crate::decode) fn coefficients_seen_size(image: &Image, kept: &[u8]) -> R
 }
 
 /// The coefficients of a JPEG; `None` where it has to be kept as a file: it is not sound, not in grey or in three colours, or of a
-/// kind that we do not decode ourselves.
+/// kind whose coefficients are not read.
 ///
 /// # Errors
 /// More memory than there is.
 pub(in crate::decode) fn keep_coefficients(
     image: &Image,
     encoded: &[u8],
-    (scratch, workspace): (&mut Scratch, &Workspace),
+    memory: (&mut Scratch, &Workspace),
 ) -> Result<Option<Vec<u8>>> {
+    Ok(coefficients_of(image.max_pixels, encoded, memory)?.map(|packed| packed.bytes))
+}
+
+/// The same of an image of at most so many pixels, if a baseline JPEG can have them.
+///
+/// # Errors
+/// As [`keep_coefficients`].
+pub(in crate::decode) fn pack(
+    max_pixels: u64,
+    encoded: &[u8],
+    memory: (&mut Scratch, &Workspace),
+) -> Result<Option<Vec<u8>>> {
+    let packed = coefficients_of(max_pixels, encoded, memory)?;
+    Ok(packed.filter(|packed| packed.fits_baseline).map(|packed| packed.bytes))
+}
+
+/// A baseline JPEG of packed coefficients, with the orientation of the image.
+///
+/// # Errors
+/// They are damaged, or have more pixels or take more memory than they may.
+pub(in crate::decode) fn unpack(
+    max_pixels: u64,
+    packed: &[u8],
+    (scratch, workspace): (&mut Scratch, &Workspace),
+) -> Result<Vec<u8>> {
+    let facts = facts(packed)?;
+    check_size(facts.width, facts.height, max_pixels)?;
+    let pixels = u64::from(facts.width) * u64::from(facts.height);
+    let _taken = workspace.take(pixels * DECODER_BYTES_PER_PIXEL, || named(&facts))?;
+    let request = Request { encoded: packed, memory: memory(max_pixels), reduction: 1, colours: facts.channels.into() };
+    let exif = exif::of_orientation(facts.orientation);
+    scratch.decoder.entropy.unpack(request, &exif).ok_or_else(damaged)
+}
+
+fn coefficients_of(
+    max_pixels: u64,
+    encoded: &[u8],
+    (scratch, workspace): (&mut Scratch, &Workspace),
+) -> Result<Option<PackedImage>> {
     let Some(markers) = Markers::read(encoded) else { return Ok(None) };
     let Some((width, height)) = markers.size else { return Ok(None) };
-    check_size(width, height, image.max_pixels)?;
+    check_size(width, height, max_pixels)?;
     check_structure(&markers, encoded)?;
     let decoder = &mut scratch.decoder;
-    let Ok(opened) = decoder.open(encoded, &markers, image.max_pixels) else { return Ok(None) };
+    let Ok(opened) = decoder.open(encoded, &markers, max_pixels) else { return Ok(None) };
     let info = opened.info();
     decoder.idle = Some(opened.close());
-    let own = has_its_tables(&markers) && (markers.progressive || info.sequential);
-    if info.stored == Stored::Cmyk || (info.width, info.height) != (width, height) || !own {
+    if info.stored == Stored::Cmyk || (info.width, info.height) != (width, height) {
         return Ok(None);
     }
     let croppable = info.mcu_width == Some(markers.mcu_width());
@@ -66,14 +104,26 @@ pub(in crate::decode) fn keep_coefficients(
         mcu_width: croppable.then_some(markers.mcu_width() as u8),
     };
     let scans = if markers.one_scan() { 0 } else { markers.coefficients() };
-    let most = scans + u64::from(width) * BYTES_PER_COLUMN + most_bytes(encoded);
-    let _taken = workspace.take(most, || named(&facts))?;
+    let beside = u64::from(width) * BYTES_PER_COLUMN + most_bytes(encoded);
     let memory = (decoder.memory_mib as usize) << MIB_SHIFT;
     let request = Request { encoded, memory, reduction: 1, colours: facts.channels.into() };
-    Ok(match markers.progressive {
-        true => decoder.entropy.pack_progressive(request, MAX_SCANS as usize, facts),
-        false => decoder.entropy.pack_baseline(request, facts),
-    })
+    let entropy = &mut decoder.entropy;
+    let taken = workspace.take(scans + beside, || named(&facts))?;
+    let own = match markers.progressive {
+        _ if !has_its_tables(&markers) => None,
+        true => entropy.pack_progressive(request, MAX_SCANS as usize, facts),
+        false if info.sequential => entropy.pack_baseline(request, facts),
+        false => None,
+    };
+    if own.is_some() || markers.redefines_quantization(encoded) {
+        return Ok(own);
+    }
+    drop(taken);
+    let _taken = workspace.take(markers.coefficients() + beside, || named(&facts))?;
+    // As the file is decoded: whole, unless it has all samples of a region in one place.
+    let in_part = markers.one_scan() && info.sequential;
+    let mcu_width = facts.mcu_width.filter(|_| in_part);
+    Ok(entropy.pack_other(request, Facts { mcu_width, ..facts }))
 }
 
 /// More bytes than the coefficients of a photograph take, packed.
@@ -121,8 +171,7 @@ fn read(image: &Image, kept: &[u8], info: &Info, part: &ReducedRegion, scratch: 
     let per_pixel = samples(info, channels).per_pixel();
     let count = part.rect.width as usize * part.rect.height as usize;
     let out = scratch.pixels.take(count * per_pixel);
-    let memory = image.max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL);
-    let memory = memory.clamp(1 << MIB_SHIFT, i64::MAX as u64) as usize;
+    let memory = memory(image.max_pixels);
     let request = Request { encoded: kept, memory, reduction: part.reduction, colours: per_pixel };
     if !scratch.decoder.entropy.packed(request, part.region(), out) {
         return Err(damaged());
@@ -133,12 +182,17 @@ fn read(image: &Image, kept: &[u8], info: &Info, part: &ReducedRegion, scratch: 
     Ok(())
 }
 
+/// Bytes that the library may take for an image of at most so many pixels.
+fn memory(max_pixels: u64) -> usize {
+    max_pixels.saturating_mul(DECODER_BYTES_PER_PIXEL).clamp(1 << MIB_SHIFT, i64::MAX as u64) as usize
+}
+
 fn facts(kept: &[u8]) -> Result<Facts> {
     Facts::read(kept).ok_or_else(damaged)
 }
 
 fn damaged() -> Error {
-    bad_row("damaged coefficients of a JPEG in the cache")
+    bad_row("damaged coefficients of a JPEG")
 }
 
 fn orientation(image: &Image, facts: &Facts) -> Orientation {

@@ -153,6 +153,11 @@ impl<'a> Markers<'a> {
         self.named.0 & ALL & !self.defined.0 == 0
     }
 
+    /// Whether a later scan may have other quantization tables than the first.
+    pub(super) fn redefines_quantization(&self, encoded: &[u8]) -> bool {
+        encoded[self.scan..].windows(2).any(|pair| pair == [PREFIX, DQT])
+    }
+
     /// Pixels across an iMCU, the unit of crops.
     pub(super) fn mcu_width(&self) -> u32 {
         const BLOCK: u32 = 8;

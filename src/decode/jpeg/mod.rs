@@ -28,7 +28,7 @@ use super::workspace::Workspace;
 use super::{bad_row, check_size, pixels};
 use crate::error::{Error, ErrorKind, Result};
 pub(super) use coefficients::{
-    coefficients_seen_size, decode_coefficients, is_coefficients, keep_coefficients, most_bytes,
+    coefficients_seen_size, decode_coefficients, is_coefficients, keep_coefficients, most_bytes, pack, unpack,
 };
 use entropy::{EntropyDecoder, Request};
 use ffi::{Decompressor, Opened, Samples, Stored};

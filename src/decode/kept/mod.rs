@@ -26,7 +26,7 @@ use super::resample::Decoded;
 use super::scratch::Scratch;
 use super::spec::{Framing, Image, Size};
 use super::workspace::Workspace;
-use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, raster, seen_size};
+use super::{bad_row, decode_within as decode, encode_jpeg, jpeg, packed, raster, seen_size};
 use crate::error::Result;
 
 /// The first bytes of kept pixels: unlike any image file, and unlike text.
@@ -216,7 +216,7 @@ impl Image {
     /// The depth in which a file is kept.
     fn kept_depth(&self, encoded: &[u8]) -> Result<Depth> {
         match self.depth() {
-            Depth::Sixteen if !is_jpeg(encoded) => raster::depth(encoded, Depth::Sixteen),
+            Depth::Sixteen if !is_jpeg(encoded) && !packed::is_packed(encoded) => raster::depth(encoded, Depth::Sixteen),
             _ => Ok(Depth::Eight),
         }
     }

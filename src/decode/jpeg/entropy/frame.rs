@@ -6,6 +6,7 @@
 use super::super::markers::{APP0, APP14, EOI, PREFIX, SOI, SOS};
 
 pub(super) const DHT: u8 = 0xC4;
+pub(super) const DAC: u8 = 0xCC;
 pub(super) const DRI: u8 = 0xDD;
 pub(super) const COMMENT: u8 = 0xFE;
 const DQT: u8 = 0xDB;

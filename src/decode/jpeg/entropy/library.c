@@ -4,12 +4,7 @@
  * said. The decompressor can be used again after that.
  */
 
-#include <setjmp.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <jpeglib.h>
+#include "library.h"
 
 /* The library's private structure begins with these two in every version so far. */
 #if LIBJPEG_TURBO_VERSION_NUMBER < 3000000 || LIBJPEG_TURBO_VERSION_NUMBER >= 4000000
@@ -20,36 +15,7 @@ struct jpeg_entropy_decoder {
   boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
 };
 
-#define COMPONENTS 4
 #define ROWS_AT_ONCE 16
-
-/* Decodes the blocks of the next MCU, which are zeros, or passes over it where there are none. */
-typedef void (*forebay_decode)(void *state, JBLOCKROW *blocks);
-
-/* What Huffman decoding has to know of a scan. The tables live until the scan is read or given up. */
-struct forebay_scan {
-  size_t begin;
-  unsigned width, height;
-  unsigned mcus_per_row, mcu_rows;
-  unsigned restart_interval;
-  unsigned components, blocks_in_mcu;
-  unsigned component_of_block[D_MAX_BLOCKS_IN_MCU];
-  const JHUFF_TBL *dc[COMPONENTS];
-  const JHUFF_TBL *ac[COMPONENTS];
-};
-
-struct forebay_region {
-  unsigned x, y, width, height;
-};
-
-struct forebay_library {
-  struct jpeg_decompress_struct info;
-  struct jpeg_error_mgr errors;
-  jmp_buf failed;
-  forebay_decode decode;
-  void *state;
-  JDIMENSION column, first_column, last_column;
-};
 
 static void fail(j_common_ptr info)
 {

@@ -1,5 +1,7 @@
-//! The interface of `library.c`: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
+//! The interface of the C files in this folder: libjpeg-turbo without its Huffman decoder, as safe calls on slices.
 #![allow(unsafe_code)]
+
+mod whole;
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
@@ -16,13 +18,13 @@ pub(super) const COMPONENTS: usize = 4;
 /// Blocks of an MCU.
 pub(super) const BLOCKS: usize = 10;
 
-/// What `library.c` calls `forebay_library`.
+/// What `library.h` calls `forebay_library`.
 #[repr(C)]
 struct Raw {
     _private: [u8; 0],
 }
 
-/// What `library.c` calls `forebay_scan`.
+/// What `library.h` calls `forebay_scan`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct RawScan {

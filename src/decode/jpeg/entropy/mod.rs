@@ -5,7 +5,8 @@
 //! decoded by the library alone, which reports what is wrong: so pixels and errors are the same either way.
 //!
 //! Of a baseline JPEG, coefficients go to the library as they are decoded ([`sequential`]). Those of a progressive one are
-//! collected first, in [`planes`]. Those of either can be [packed], and are read from there with less work.
+//! collected first, in [`planes`]. Those of either can be [packed], and are read from there with less work. For that the library
+//! reads those of all other kinds.
 
 mod bits;
 mod frame;
@@ -21,13 +22,13 @@ mod tests;
 use super::ffi::Region;
 use super::markers::{PREFIX, SOI, SOS};
 use bits::BitBuffer;
-use frame::{BaselineHeader, Frame, Segments};
-use library::{BLOCKS, Library};
-pub(super) use packed::{Facts, is_packed};
+use frame::{BaselineHeader, DAC, Frame, Segments};
+use library::{BLOCKS, Block, Library};
+pub(super) use packed::{Facts, PackedImage, is_packed};
 use packed::{Reader, Writer};
 use planes::{Planes, PlanesMcus};
 use progressive::Progressive;
-use sequential::{Mcus, Tables};
+use sequential::{Mcus, NATURAL, Tables};
 use tables::{AcTable, DcTable, Known};
 
 /// A JPEG, and how to decode it.
@@ -84,7 +85,7 @@ impl EntropyDecoder {
     }
 
     /// Packs all coefficients of a baseline JPEG; `None` if it is declined.
-    pub(super) fn pack_baseline(&mut self, request: Request<'_>, facts: Facts) -> Option<Vec<u8>> {
+    pub(super) fn pack_baseline(&mut self, request: Request<'_>, facts: Facts) -> Option<PackedImage> {
         let EntropyDecoder { library, dc, ac, window, .. } = self;
         let (header, frame) = header(request.encoded)?;
         let scan = ready(library)?.start(request)?;
@@ -111,7 +112,7 @@ impl EntropyDecoder {
         request: Request<'_>,
         most_scans: usize,
         facts: Facts,
-    ) -> Option<Vec<u8>> {
+    ) -> Option<PackedImage> {
         let EntropyDecoder { library, window, progressive, planes, .. } = self;
         let (header, frame) =
             progressive.decode(request.encoded, (request.memory, most_scans), window, planes)?;
@@ -126,6 +127,25 @@ impl EntropyDecoder {
         writer.finish(facts, &header)
     }
 
+    /// Packs all coefficients of a JPEG of any kind, as the library alone decodes it; `None` if it is declined.
+    pub(super) fn pack_other(&mut self, request: Request<'_>, facts: Facts) -> Option<PackedImage> {
+        let (header, frame) = header(request.encoded)?;
+        let mut writer = Writer::new(&frame);
+        let in_mcu = writer.in_mcu();
+        // What the library refuses stays a file.
+        let scan = ready(&mut self.library)?.start(Request { encoded: &header, ..request })?;
+        if (scan.blocks().1, scan.mcus()) != (in_mcu, writer.mcus()) {
+            return None;
+        }
+        drop(scan);
+        // A new one: later scans may refer to tables of earlier images, which a decompressor keeps.
+        let read = Library::new()?.coefficients(request, in_mcu, |blocks| {
+            let blocks = blocks.unwrap_or_default().iter();
+            writer.add(blocks.map(|block| (&**block, nonzero(block))));
+        });
+        read.then(|| writer.finish(facts, &header)).flatten()
+    }
+
     /// As [`baseline`](Self::baseline), of packed coefficients.
     pub(super) fn packed(&mut self, request: Request<'_>, region: Option<Region>, out: &mut [u8]) -> bool {
         let Some(header) = packed::header(request.encoded) else { return false };
@@ -136,6 +156,16 @@ impl EntropyDecoder {
         let (blocks, in_mcu) = scan.blocks();
         let Some(mut reader) = Reader::new(request.encoded, &scan, &blocks[..in_mcu]) else { return false };
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
+    }
+
+    /// A JPEG of packed coefficients, with `exif` as its segment APP1 if it has any bytes; `None` if they are damaged.
+    pub(super) fn unpack(&mut self, request: Request<'_>, exif: &[u8]) -> Option<Vec<u8>> {
+        let header = packed::header(request.encoded)?;
+        let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
+        let (blocks, in_mcu) = scan.blocks();
+        let mut reader = Reader::new(request.encoded, &scan, &blocks[..in_mcu])?;
+        let jpeg = scan.write(|blocks| reader.next(blocks), exif)?;
+        reader.sound().then_some(jpeg)
     }
 
     /// Bytes of the coefficients that it holds.
@@ -156,7 +186,13 @@ fn ready(library: &mut Option<Library>) -> Option<&mut Library> {
     library.as_mut()
 }
 
-/// The header of a baseline JPEG as a new one of the same coefficients, and its frame.
+/// The AC coefficients of a block that are not zero: a bit for each, in zigzag order from the highest.
+fn nonzero(block: &Block) -> u64 {
+    let bit = |k: usize| (u64::from(block[usize::from(NATURAL[k])] != 0) << 63) >> k;
+    (1..block.len()).fold(0, |mask, k| mask | bit(k))
+}
+
+/// The header of a JPEG as that of a baseline one of the same coefficients, and its frame.
 fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
     let mut segments = Segments { rest: encoded.strip_prefix(&[PREFIX, SOI])? };
     let (mut header, mut frame) = (BaselineHeader::new(), None);
@@ -164,7 +200,9 @@ fn header(encoded: &[u8]) -> Option<(Vec<u8>, Frame)> {
         let (marker, content, segment) = segments.next()?;
         match marker {
             SOS => break,
-            0xC0 | 0xC1 if frame.is_none() => frame = Some(Frame::read(content)?),
+            0xC0 | 0xC1 | 0xC2 | 0xC9 | 0xCA if frame.is_none() => frame = Some(Frame::read(content)?),
+            // Of arithmetic coding alone.
+            DAC => continue,
             _ => {}
         }
         header.add((marker, content, segment)).then_some(())?;

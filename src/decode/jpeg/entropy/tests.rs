@@ -34,10 +34,16 @@ fn picture(width: u32, height: u32, draws: &mut Draws) -> Vec<u8> {
 /// A JPEG of some size, quality and sampling, baseline or progressive, with or without restart markers and tables of its
 /// own.
 fn jpeg(progressive: bool, draws: &mut Draws) -> Vec<u8> {
+    coded(progressive, false, draws)
+}
+
+/// The same with Huffman codes or with arithmetic ones.
+fn coded(progressive: bool, arithmetic: bool, draws: &mut Draws) -> Vec<u8> {
     let [width, height] = [(); 2].map(|()| 1 + draws.below(150));
     let restarts = [tj::TJPARAM_TJPARAM_RESTARTBLOCKS, tj::TJPARAM_TJPARAM_RESTARTROWS];
-    let settings: [Setting; 5] = [
+    let settings: [Setting; 6] = [
         (tj::TJPARAM_TJPARAM_PROGRESSIVE, progressive.into()),
+        (tj::TJPARAM_TJPARAM_ARITHMETIC, arithmetic.into()),
         ffi::quality(1 + draws.below(100) as u8),
         ffi::chroma_sampling(draws.below(6) as i32),
         (tj::TJPARAM_TJPARAM_OPTIMIZE, draws.below(2) as i32),
@@ -89,8 +95,8 @@ fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Opti
         true => decoder.pack_progressive(request, scans, FACTS),
         false => decoder.pack_baseline(request, FACTS),
     };
-    let unpacked =
-        packed.map(|encoded| decoder.packed(Request { encoded: &encoded, ..request }, region, &mut kept));
+    let unpacked = packed
+        .map(|packed| decoder.packed(Request { encoded: &packed.bytes, ..request }, region, &mut kept));
     assert_ne!(unpacked, Some(false), "what was packed is sound");
     let library = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let library = library.and_then(|opened| opened.decompress(reduction, region, samples, &mut theirs));
@@ -122,19 +128,7 @@ fn what_the_library_refuses_is_declined() {
     let [mut decoded, mut declined] = [0; 2];
     for round in 0..rounds(12_000, 2_000_000) {
         let mut encoded = jpeg(is_progressive(round), &mut draws);
-        for _ in 0..=draws.below(3) {
-            let at = draws.below(encoded.len() as u32) as usize;
-            match draws.below(5) {
-                0 => encoded.truncate(at + 1),
-                1 => encoded.insert(at, draws.below(256) as u8),
-                2 => encoded[at] = 0xFF,
-                3 => drop(encoded.remove(at)),
-                _ => encoded[at] ^= 1 << draws.below(8),
-            }
-            if encoded.is_empty() {
-                break;
-            }
-        }
+        damage(&mut encoded, &mut draws);
         let [ours, kept, theirs] = all(&mut decoder, &encoded, &mut draws);
         match (&ours, &theirs) {
             (Some(_), _) => decoded += 1,
@@ -183,8 +177,8 @@ fn damaged_coefficients_are_read_or_declined() {
         let memory = (MEMORY as usize) << 20;
         let request = Request { encoded: &encoded, memory, reduction, colours: samples.per_pixel() };
         let mut packed = match is_progressive(round) {
-            true => decoder.pack_progressive(request, SCANS as usize, FACTS).unwrap(),
-            false => decoder.pack_baseline(request, FACTS).unwrap(),
+            true => decoder.pack_progressive(request, SCANS as usize, FACTS).unwrap().bytes,
+            false => decoder.pack_baseline(request, FACTS).unwrap().bytes,
         };
         for _ in 0..=draws.below(3) {
             // As often at the head as anywhere.
@@ -203,4 +197,95 @@ fn damaged_coefficients_are_read_or_declined() {
         }
     }
     assert!(read > 0 && declined > 0, "{read} read, {declined} declined");
+}
+
+/// Bits flipped, bytes inserted, removed or cut off.
+fn damage(encoded: &mut Vec<u8>, draws: &mut Draws) {
+    for _ in 0..=draws.below(3) {
+        let at = draws.below(encoded.len() as u32) as usize;
+        match draws.below(5) {
+            0 => encoded.truncate(at + 1),
+            1 => encoded.insert(at, draws.below(256) as u8),
+            2 => encoded[at] = 0xFF,
+            3 => drop(encoded.remove(at)),
+            _ => encoded[at] ^= 1 << draws.below(8),
+        }
+        if encoded.is_empty() {
+            break;
+        }
+    }
+}
+
+/// Of the whole image: by way of packed coefficients that the library has read, and by the library; `None` where one declines.
+fn others(decoder: &mut EntropyDecoder, encoded: &[u8]) -> [Option<Vec<u8>>; 2] {
+    let open = || Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
+    let own_tables = Markers::read(encoded)
+        .is_some_and(|markers| markers.has_its_quantization() && !markers.redefines_quantization(encoded));
+    let Some(info) = open().ok().map(|opened| opened.info()).filter(|_| own_tables) else {
+        return [None, None];
+    };
+    let samples = if info.stored == ffi::Stored::Luma { Samples::Luma } else { Samples::Rgb };
+    let bytes = info.width as usize * info.height as usize * samples.per_pixel();
+    let [mut kept, mut theirs] = [1, 2].map(|byte| vec![byte; bytes]);
+    let request =
+        Request { encoded, memory: (MEMORY as usize) << 20, reduction: 1, colours: samples.per_pixel() };
+    let packed = decoder.pack_other(request, FACTS);
+    let unpacked =
+        packed.map(|packed| decoder.packed(Request { encoded: &packed.bytes, ..request }, None, &mut kept));
+    assert_ne!(unpacked, Some(false), "what was packed is sound");
+    let library = open().and_then(|opened| opened.decompress(1, None, samples, &mut theirs));
+    [unpacked.map(|_| kept), library.is_ok().then_some(theirs)]
+}
+
+#[test]
+fn arithmetic_images_are_packed_with_the_pixels_of_the_library() {
+    let mut draws = Draws::new(RowKey(7));
+    let mut decoder = EntropyDecoder::default();
+    for round in 0..rounds(600, 40_000) {
+        let encoded = coded(is_progressive(round), round % 5 != 4, &mut draws);
+        let [kept, theirs] = others(&mut decoder, &encoded);
+        assert!(kept.is_some(), "declined in round {round}");
+        assert!(kept == theirs, "other pixels in round {round}");
+    }
+}
+
+#[test]
+fn what_the_library_refuses_of_other_kinds_is_not_packed() {
+    let mut draws = Draws::new(RowKey(8));
+    let mut decoder = EntropyDecoder::default();
+    let [mut packed, mut declined] = [0; 2];
+    for round in 0..rounds(3_000, 400_000) {
+        let mut encoded = coded(is_progressive(round), round % 5 != 4, &mut draws);
+        damage(&mut encoded, &mut draws);
+        let [kept, theirs] = others(&mut decoder, &encoded);
+        match (&kept, &theirs) {
+            (Some(_), _) => packed += 1,
+            (None, None) => declined += 1,
+            (None, Some(_)) => {}
+        }
+        assert!(kept.is_none() || kept == theirs, "round {round}");
+    }
+    assert!(packed > 0 && declined > 0, "{packed} packed, {declined} declined by both");
+}
+
+#[test]
+fn a_jpeg_that_is_written_has_the_same_coefficients() {
+    let mut draws = Draws::new(RowKey(9));
+    let mut decoder = EntropyDecoder::default();
+    for round in 0..rounds(1_000, 100_000) {
+        let encoded = jpeg(is_progressive(round), &mut draws);
+        let memory = (MEMORY as usize) << 20;
+        let request = Request { encoded: &encoded, memory, reduction: 1, colours: 3 };
+        let packed = match is_progressive(round) {
+            true => decoder.pack_progressive(request, SCANS as usize, FACTS).unwrap(),
+            false => decoder.pack_baseline(request, FACTS).unwrap(),
+        };
+        assert!(packed.fits_baseline, "round {round}");
+        let written = decoder.unpack(Request { encoded: &packed.bytes, ..request }, &[]).unwrap();
+        let again = decoder.pack_baseline(Request { encoded: &written, ..request }, FACTS).unwrap();
+        // Coefficients, tables, sampling, size and colour space.
+        assert!(again.bytes == packed.bytes, "round {round}");
+        let [ours, _, theirs] = all(&mut decoder, &written, &mut draws);
+        assert!(ours.is_some() && ours == theirs, "round {round}");
+    }
 }

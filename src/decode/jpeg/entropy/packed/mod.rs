@@ -29,6 +29,7 @@ mod tests;
 mod write;
 
 pub(super) use read::{Reader, header};
+pub(in crate::decode::jpeg) use write::PackedImage;
 pub(super) use write::Writer;
 
 /// The first bytes: unlike any image file, and unlike text.

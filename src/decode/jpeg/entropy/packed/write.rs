@@ -8,6 +8,17 @@ use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 /// The largest and the smallest value of a nibble.
 const NIBBLE: std::ops::RangeInclusive<i16> = -8..=7;
 
+/// The values of AC and of DC that a baseline JPEG has codes for.
+const BASELINE_AC: std::ops::RangeInclusive<i16> = -1023..=1023;
+const BASELINE_DC: std::ops::RangeInclusive<i16> = -1024..=1023;
+
+/// Packed coefficients.
+pub(in crate::decode::jpeg) struct PackedImage {
+    pub(in crate::decode::jpeg) bytes: Vec<u8>,
+    /// Whether a baseline JPEG can have them.
+    pub(in crate::decode::jpeg) fits_baseline: bool,
+}
+
 /// Parts of packed coefficients, as they grow.
 pub(in super::super) struct Writer {
     mcus_per_row: usize,
@@ -23,6 +34,7 @@ pub(in super::super) struct Writer {
     nibbles: Vec<u8>,
     bytes: Vec<u8>,
     words: Vec<u8>,
+    fits_baseline: bool,
 }
 
 impl Writer {
@@ -43,6 +55,7 @@ impl Writer {
             nibbles: Vec::new(),
             bytes: Vec::new(),
             words: Vec::new(),
+            fits_baseline: true,
         }
     }
 
@@ -77,6 +90,7 @@ impl Writer {
     fn add_dc(&mut self, component: usize, value: i16) -> u8 {
         let difference = value.wrapping_sub(self.before[component]);
         self.before[component] = value;
+        self.fits_baseline &= BASELINE_DC.contains(&value);
         match i8::try_from(difference) {
             Ok(byte) if byte > BYTE_DC && byte < -BYTE_DC => return byte as u8 & 15,
             Ok(byte) if byte != WORD_DC => self.bytes.push(byte as u8),
@@ -114,6 +128,7 @@ impl Writer {
                 Err(_) => {
                     self.bytes.push(0);
                     self.words.extend(value.to_le_bytes());
+                    self.fits_baseline &= BASELINE_AC.contains(value);
                 }
             }
         }
@@ -121,7 +136,7 @@ impl Writer {
     }
 
     /// All of it; `None` if it is too large for the numbers of the format.
-    pub(in super::super) fn finish(self, facts: Facts, header: &[u8]) -> Option<Vec<u8>> {
+    pub(in super::super) fn finish(self, facts: Facts, header: &[u8]) -> Option<PackedImage> {
         let streams = [&self.bitmaps, &self.nibbles, &self.bytes, &self.words];
         let sizes = [header.len(), self.mcus_per_row, self.mcu_rows];
         let numbers = sizes.into_iter().chain(streams.map(Vec::len));
@@ -139,7 +154,7 @@ impl Writer {
         packed.extend(self.index.as_flattened().iter().flat_map(|number| number.to_le_bytes()));
         all.for_each(|part| packed.extend(part));
         packed.extend([0; PADDING]);
-        Some(packed)
+        Some(PackedImage { bytes: packed, fits_baseline: self.fits_baseline })
     }
 }
 

@@ -1,0 +1,43 @@
+/* What the C files of this folder share: the decompressor, and how they hand blocks to the caller. */
+
+#ifndef FOREBAY_LIBRARY_H
+#define FOREBAY_LIBRARY_H
+
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <jpeglib.h>
+
+#define COMPONENTS 4
+
+/* Decodes the blocks of the next MCU, which are zeros, or passes over it where there are none. */
+typedef void (*forebay_decode)(void *state, JBLOCKROW *blocks);
+
+/* What Huffman decoding has to know of a scan. The tables live until the scan is read or given up. */
+struct forebay_scan {
+  size_t begin;
+  unsigned width, height;
+  unsigned mcus_per_row, mcu_rows;
+  unsigned restart_interval;
+  unsigned components, blocks_in_mcu;
+  unsigned component_of_block[D_MAX_BLOCKS_IN_MCU];
+  const JHUFF_TBL *dc[COMPONENTS];
+  const JHUFF_TBL *ac[COMPONENTS];
+};
+
+struct forebay_region {
+  unsigned x, y, width, height;
+};
+
+struct forebay_library {
+  struct jpeg_decompress_struct info;
+  struct jpeg_error_mgr errors;
+  jmp_buf failed;
+  forebay_decode decode;
+  void *state;
+  JDIMENSION column, first_column, last_column;
+};
+
+#endif

@@ -1,0 +1,100 @@
+//! Coefficients of whole images: as the library reads them, and as a JPEG that it writes.
+
+use std::ffi::{c_int, c_void};
+use std::ptr::NonNull;
+
+use super::{Block, Decode, Library, Raw, ReadState, Request, Scan, call};
+
+/// What `write.c` calls `forebay_bytes`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct RawBytes {
+    start: *mut u8,
+    length: usize,
+}
+
+unsafe extern "C" {
+    fn forebay_library_coefficients(
+        library: *mut Raw,
+        encoded: *const u8,
+        length: usize,
+        memory: usize,
+        blocks: c_int,
+        take: Decode,
+        state: *mut c_void,
+    ) -> c_int;
+    fn forebay_library_write(
+        library: *mut Raw,
+        decode: Decode,
+        state: *mut c_void,
+        exif: *const u8,
+        exif_length: usize,
+        out: *mut RawBytes,
+    ) -> c_int;
+    fn forebay_bytes_free(bytes: RawBytes);
+}
+
+impl Library {
+    /// Reads a JPEG of any kind that the library decodes, and calls `take` with the blocks of each MCU of all components, from
+    /// the first to the last. Returns whether it did: the file is sound, every coefficient was sent with all of its bits,
+    /// and an MCU has so many blocks.
+    pub(in super::super) fn coefficients<F>(
+        &mut self,
+        request: Request<'_>,
+        blocks_in_mcu: usize,
+        mut take: F,
+    ) -> bool
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        let mut state = ReadState { decode: &mut take, blocks_in_mcu };
+        // SAFETY: the decompressor is live and idle, and idle again afterwards. It reads the bytes during this call alone, and
+        // calls back only during it, with this state and with as many blocks.
+        let read = unsafe {
+            forebay_library_coefficients(
+                self.0.as_ptr(),
+                request.encoded.as_ptr(),
+                request.encoded.len(),
+                request.memory,
+                blocks_in_mcu as c_int,
+                call::<F>,
+                (&raw mut state).cast(),
+            )
+        };
+        read != 0
+    }
+}
+
+impl Scan<'_> {
+    /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is called for every
+    /// MCU, with zeros. `exif` becomes its segment APP1, unless it is empty. `None` where the library refuses a value.
+    pub(in super::super) fn write<F>(self, mut decode: F, exif: &[u8]) -> Option<Vec<u8>>
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        let mut state =
+            ReadState { decode: &mut decode, blocks_in_mcu: self.raw.blocks_in_mcu as usize };
+        let mut out = RawBytes { start: std::ptr::null_mut(), length: 0 };
+        // SAFETY: the scan has been started and not been read. The library calls back only during this call, with this state,
+        // and sets `out` where it returns 1.
+        let written = unsafe {
+            forebay_library_write(
+                self.library.0.as_ptr(),
+                call::<F>,
+                (&raw mut state).cast(),
+                exif.as_ptr(),
+                exif.len(),
+                &raw mut out,
+            )
+        };
+        if written == 0 {
+            return None;
+        }
+        // SAFETY: the library says that so many bytes are there, and they are freed only below.
+        let jpeg = NonNull::new(out.start)
+            .map(|start| unsafe { std::slice::from_raw_parts(start.as_ptr(), out.length) }.to_vec());
+        // SAFETY: they are ours, and not used after this.
+        unsafe { forebay_bytes_free(out) };
+        jpeg
+    }
+}
