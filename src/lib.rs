@@ -130,7 +130,7 @@
 //!
 //! * Not a query engine: a filter compares columns with constants; there are no joins, groups or expressions.
 //! * Not a writer: it reads data sets that others wrote, and never changes them. Only [`write_index`](Dataset::write_index)
-//!   adds a file, if you call it.
+//!   adds a file, if you call it. The program's `pack` and `unpack` write copies, elsewhere.
 //! * Not a format: there is nothing to convert to. The [row cache](DiskCache) can be deleted at any time.
 //! * Not asynchronous at its surface: [`Epoch`] is a blocking iterator, since a training loop is one.
 //!

@@ -39,7 +39,7 @@ const LOADER: [&[&str]; 16] = [
     &["progress", "queue", "semaphore", "stats", "threads"],
     // The data set, the options, and the division of memory.
     &["dataset", "sizing", "spec"],
-    &["lengths"],
+    &["lengths", "repack"],
     &["collate", "plan", "rewind", "tiers"],
     // From row groups to batches on their way.
     &["row_groups", "hand_over"],

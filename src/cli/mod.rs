@@ -19,6 +19,7 @@ mod location;
 mod machine;
 mod options;
 mod output;
+mod pack;
 mod plan;
 mod random;
 mod samples;
@@ -73,6 +74,8 @@ enum Verb {
     Doctor(Box<doctor::Args>),
     Cache(cache::Args),
     Index(index::Args),
+    Pack(pack::PackArgs),
+    Unpack(pack::UnpackArgs),
     Which(which::Args),
     Verify(Box<verify::Args>),
     /// One rank of `verify`.
@@ -136,6 +139,8 @@ fn perform(verb: Verb) -> Result<()> {
         Verb::Doctor(args) => doctor::run(&args),
         Verb::Cache(args) => cache::run(&args),
         Verb::Index(args) => index::run(&args),
+        Verb::Pack(args) => pack::pack(&args),
+        Verb::Unpack(args) => pack::unpack(&args),
         Verb::Which(args) => which::run(&args),
         Verb::Verify(args) => verify::run(&args),
         Verb::VerifyRank => verify::run_rank(),

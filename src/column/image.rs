@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::arrow::datatypes::{DataType, Field, FieldRef};
 
 use super::cell::holds_bytes;
+use super::extension::is_packed;
 use super::ragged::{SIZE_BYTES, images_field, pack, write_size};
 use super::tensor::tensor_field;
 use super::{Cell, ColumnCodec, Cost, KeptForm, Noun, Slot};
@@ -45,6 +46,8 @@ impl ColumnCodec for ImageCodec {
             ))
             .hint("images are binary values, or struct<bytes, path>"));
         }
+        // Those of a later version are refused at once, and not row by row.
+        is_packed(stored)?;
         let item = match self.image.pixel_type() {
             PixelType::U8 => DataType::UInt8,
             PixelType::U16 => DataType::UInt16,

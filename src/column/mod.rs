@@ -13,6 +13,7 @@ mod cast;
 mod cell;
 mod decoder;
 mod encoding;
+mod extension;
 mod follow;
 mod form;
 mod image;
@@ -35,6 +36,7 @@ pub(crate) use cell::{Cell, Cells};
 pub use decoder::Decoder;
 pub(crate) use decoder::DecoderCodec;
 pub use encoding::{Categories, CategoryCounts, Encoding, Hash, Vocabulary};
+pub(crate) use extension::{EXTENSION_METADATA, EXTENSION_NAME, is_packed, packed_metadata};
 pub(crate) use follow::{
     AlongCodec, BoxesCodec, Followed, GeometryCodec, KeypointsCodec, MaskCodec, SizeCodec,
 };

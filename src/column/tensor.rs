@@ -7,6 +7,7 @@ use crate::arrow::array::{ArrayData, ArrayRef, BooleanArray, FixedSizeListArray,
 use crate::arrow::buffer::{BooleanBuffer, Buffer};
 use crate::arrow::datatypes::{DataType, Field};
 
+use super::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
 /// The name of the extension type.
@@ -25,8 +26,8 @@ pub(crate) fn tensor_field(name: &str, shape: &[usize], item: DataType) -> Resul
     let list = DataType::FixedSizeList(Arc::new(Field::new("item", item, false)), values);
     let sides: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let metadata = HashMap::from([
-        ("ARROW:extension:name".to_string(), TENSOR.to_string()),
-        ("ARROW:extension:metadata".to_string(), format!(r#"{{"shape":[{}]}}"#, sides.join(","))),
+        (EXTENSION_NAME.to_string(), TENSOR.to_string()),
+        (EXTENSION_METADATA.to_string(), format!(r#"{{"shape":[{}]}}"#, sides.join(","))),
     ]);
     Ok(Field::new(name, list, false).with_metadata(metadata))
 }

@@ -89,7 +89,7 @@ pub(super) fn seen_size(image: &Image, encoded: &[u8]) -> Result<(u32, u32)> {
 }
 
 /// The start of every JPEG: SOI and the first byte of the next marker.
-pub(super) fn is_jpeg(encoded: &[u8]) -> bool {
+pub(crate) fn is_jpeg(encoded: &[u8]) -> bool {
     encoded.starts_with(&[0xFF, 0xD8, 0xFF])
 }
 

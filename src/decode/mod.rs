@@ -43,13 +43,14 @@ mod workspace;
 
 pub(crate) use drawn::Drawn;
 pub use draws::RowKey;
+pub(crate) use header::is_jpeg;
 pub use header::{Format, Header, probe};
 pub use jpeg::encode_jpeg;
 pub use kept::Form;
 pub use mask::MaskType;
-pub use packed::{is_packed, pack, unpack};
-pub(crate) use packed::{EXTENSION as PACKED_EXTENSION, VERSION as PACKED_VERSION, newer as newer_packed};
 pub(crate) use mask::decode_mask;
+pub(crate) use packed::{EXTENSION as PACKED_EXTENSION, VERSION as PACKED_VERSION, newer as newer_packed};
+pub use packed::{is_packed, pack, unpack};
 pub use pixel_type::{Layout, PixelType};
 pub use rotation::Interpolation;
 pub use spec::{Image, Size};
@@ -97,7 +98,7 @@ pub(crate) fn decode_within(
         let memory = (scratch, workspace);
         if kept::is_kept(encoded) {
             kept::decode_into(image, encoded, key, slot, memory)
-        } else if header::is_jpeg(encoded) {
+        } else if is_jpeg(encoded) {
             jpeg::decode_into(image, encoded, &frame_of, slot, memory)
         } else {
             raster::decode_into(image, encoded, &frame_of, slot, memory)

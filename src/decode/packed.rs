@@ -20,9 +20,9 @@ use super::{bad_row, header, jpeg};
 use crate::error::{Error, ErrorKind, Result};
 
 /// The name of the extension type.
-pub const EXTENSION: &str = "forebay.jpeg_coefficients";
+pub(crate) const EXTENSION: &str = "forebay.jpeg_coefficients";
 /// The version of the cells that are written, and the latest that is read.
-pub const VERSION: u8 = 1;
+pub(crate) const VERSION: u8 = 1;
 
 /// The mark of every version, which comes behind it.
 const MARK: [u8; 7] = *b"\xF4fbce\r\n";
@@ -97,7 +97,8 @@ pub(super) fn unchecked(cell: &[u8]) -> &[u8] {
 /// The refusal of a version that is not read.
 pub(crate) fn newer(version: u64) -> Error {
     let cause = format!("coefficients of a JPEG of version {version}; this forebay reads version {VERSION}");
-    Error::new(ErrorKind::Unsupported, cause).hint("upgrade forebay, or unpack them with the one that wrote them")
+    Error::new(ErrorKind::Unsupported, cause)
+        .hint("upgrade forebay, or unpack them with the one that wrote them")
 }
 
 fn framed(packed: Vec<u8>) -> Vec<u8> {

@@ -10,6 +10,7 @@
 //!   of its columns, `buffer_pool` keeps its buffers, each a `slot` that can be registered with a device,
 //! * [`mix`](Mix) runs several sources as one loader,
 //! * `rewind` says which rows a step holds, past or to come,
+//! * `repack` writes a data set again with its JPEGs in another form,
 //! * `warm` fills the cache, `tiers` chooses the form in which it keeps cells,
 //! * [`epoch`](Epoch) hands over, to a [`consumer`](Consumer) where there is a layer in between; `progress` counts the
 //!   batches that were handed over, [`stats`](Stats) reports which stages worked and which were waited for.
@@ -39,6 +40,7 @@ mod plan;
 mod prefetch;
 mod progress;
 mod queue;
+mod repack;
 mod rewind;
 mod row_groups;
 mod semaphore;
@@ -69,6 +71,8 @@ pub use machine::page_cache;
 pub use mix::{Mix, MixBuilder, MixEpoch, MixPlan, MixPosition, MixSpec, SavedSource, SourcePlan};
 pub use plan::RankPlan;
 pub use progress::Receipt;
+#[doc(hidden)]
+pub use repack::{Repack, RepackOptions, RepackReport, RepackedColumn};
 pub use rewind::Rewind;
 #[doc(hidden)]
 pub use slot::{Pages, Registration, SlotMemory};

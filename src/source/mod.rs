@@ -12,6 +12,7 @@
 
 mod buffers;
 mod clouds;
+mod destination;
 mod footer;
 mod glob;
 mod index;
@@ -44,6 +45,7 @@ use remote::Remote;
 use store::Volume;
 use url::Target;
 
+pub(crate) use destination::Destination;
 pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};

@@ -16,6 +16,7 @@ mod change;
 mod damage;
 mod index;
 mod lists;
+mod pack;
 mod panics;
 mod refusals;
 mod secrets;

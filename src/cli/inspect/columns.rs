@@ -7,6 +7,7 @@ use std::fmt;
 use crate::arrow::names::TypeName;
 use crate::catalog::Catalog;
 use crate::catalog::Group;
+use crate::column::is_packed;
 use crate::error::escaped;
 use parquet::basic::Encoding;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
@@ -18,6 +19,9 @@ use crate::cli::units::{bytes, percent};
 
 /// In place of a codec, for columns that are the keys of folders.
 const FOLDERS: &str = "folders";
+
+/// The type of a column that `pack` wrote.
+const COEFFICIENTS: &str = "JPEG coefficients";
 
 /// One leaf column.
 #[derive(Serialize)]
@@ -152,17 +156,24 @@ fn delivered(field: &Field, parts: &[String]) -> String {
     match field.data_type() {
         DataType::Struct(fields) if parts.len() > 1 => {
             let inner = fields.iter().find(|inner| inner.name() == &parts[1]);
-            inner.map_or_else(
-                || TypeName(field.data_type()).to_string(),
-                |inner| TypeName(inner.data_type()).to_string(),
-            )
+            inner.map_or_else(|| TypeName(field.data_type()).to_string(), |inner| named(inner))
         }
-        kind => TypeName(kind).to_string(),
+        _ => named(field),
+    }
+}
+
+/// The type of a field: what its extension type says that it holds, if it is one of ours.
+fn named(field: &Field) -> String {
+    match is_packed(field) {
+        Ok(false) => TypeName(field.data_type()).to_string(),
+        Ok(true) => COEFFICIENTS.into(),
+        Err(_) => format!("{COEFFICIENTS} of a later version"),
     }
 }
 
 fn is_binary(field: &Field, parts: &[String]) -> bool {
-    delivered(field, parts) == "binary"
+    let kind = delivered(field, parts);
+    kind == "binary" || kind.starts_with(COEFFICIENTS)
 }
 
 /// The columns, one a line.

@@ -15,14 +15,11 @@ use crate::arrow::buffer::NullBuffer;
 use crate::arrow::compute::{concat, take};
 use crate::arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use crate::batch::{Fill, Selection, gather};
+use crate::column::extension::{EXTENSION_METADATA, EXTENSION_NAME};
 use crate::column::tensor::{TENSOR, tensor_field};
 use crate::column::{ColumnCodec, GatheredRows, PlainCodec};
 use crate::error::{Error, ErrorKind, OrFail, Result};
 
-/// Field metadata: the name of an Arrow extension type.
-const EXTENSION_NAME: &str = "ARROW:extension:name";
-/// Field metadata: the parameters of an Arrow extension type.
-const EXTENSION_METADATA: &str = "ARROW:extension:metadata";
 /// Schema metadata: the features of a data set of Hugging Face.
 const HUGGINGFACE: &str = "huggingface";
 /// The features that are tensors.

@@ -74,7 +74,8 @@ pub(in crate::decode) fn unpack(
     check_size(facts.width, facts.height, max_pixels)?;
     let pixels = u64::from(facts.width) * u64::from(facts.height);
     let _taken = workspace.take(pixels * DECODER_BYTES_PER_PIXEL, || named(&facts))?;
-    let request = Request { encoded: packed, memory: memory(max_pixels), reduction: 1, colours: facts.channels.into() };
+    let request =
+        Request { encoded: packed, memory: memory(max_pixels), reduction: 1, colours: facts.channels.into() };
     let exif = exif::of_orientation(facts.orientation);
     scratch.decoder.entropy.unpack(request, &exif).ok_or_else(damaged)
 }

@@ -216,7 +216,9 @@ impl Image {
     /// The depth in which a file is kept.
     fn kept_depth(&self, encoded: &[u8]) -> Result<Depth> {
         match self.depth() {
-            Depth::Sixteen if !is_jpeg(encoded) && !packed::is_packed(encoded) => raster::depth(encoded, Depth::Sixteen),
+            Depth::Sixteen if !is_jpeg(encoded) && !packed::is_packed(encoded) => {
+                raster::depth(encoded, Depth::Sixteen)
+            }
             _ => Ok(Depth::Eight),
         }
     }

@@ -10,6 +10,7 @@
 mod leg;
 mod pace;
 mod ranges;
+mod send;
 mod transfer;
 mod trouble;
 

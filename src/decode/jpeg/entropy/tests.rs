@@ -95,8 +95,8 @@ fn all(decoder: &mut EntropyDecoder, encoded: &[u8], draws: &mut Draws) -> [Opti
         true => decoder.pack_progressive(request, scans, FACTS),
         false => decoder.pack_baseline(request, FACTS),
     };
-    let unpacked = packed
-        .map(|packed| decoder.packed(Request { encoded: &packed.bytes, ..request }, region, &mut kept));
+    let unpacked =
+        packed.map(|packed| decoder.packed(Request { encoded: &packed.bytes, ..request }, region, &mut kept));
     assert_ne!(unpacked, Some(false), "what was packed is sound");
     let library = Decompressor::new(SCANS, MEMORY).unwrap().open(encoded);
     let library = library.and_then(|opened| opened.decompress(reduction, region, samples, &mut theirs));

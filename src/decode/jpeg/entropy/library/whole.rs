@@ -72,8 +72,7 @@ impl Scan<'_> {
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
-        let mut state =
-            ReadState { decode: &mut decode, blocks_in_mcu: self.raw.blocks_in_mcu as usize };
+        let mut state = ReadState { decode: &mut decode, blocks_in_mcu: self.raw.blocks_in_mcu as usize };
         let mut out = RawBytes { start: std::ptr::null_mut(), length: 0 };
         // SAFETY: the scan has been started and not been read. The library calls back only during this call, with this state,
         // and sets `out` where it returns 1.

@@ -1,0 +1,218 @@
+//! Which columns hold images, and the schemas of files that hold them in another form.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parquet::arrow::{encode_arrow_schema, parquet_to_arrow_schema};
+use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
+use parquet::file::metadata::{FileMetaData, KeyValue, ParquetMetaData};
+use parquet::schema::types::{ColumnPath, SchemaDescriptor, Type, TypePtr};
+
+use super::chunk::Chunk;
+use super::stored::StoredFile;
+use super::{Repack, RepackOptions, RepackedColumn};
+use crate::arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema};
+use crate::catalog::ARROW_SCHEMA;
+use crate::column::{EXTENSION_METADATA, EXTENSION_NAME, packed_metadata};
+use crate::error::{Error, ErrorKind, OrFail, Place, Result, nearest};
+
+/// Cells that are looked at to see what a column holds.
+const CELLS_SEEN: usize = 64;
+
+/// The child of a structure that holds the bytes of an image.
+const BYTES: &str = "bytes";
+/// What the name of a column of coefficients beside images ends in.
+const BESIDE: &str = "_coefficients";
+
+/// The columns of images, by name.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Images {
+    names: Vec<String>,
+}
+
+/// A leaf column of a file that holds images.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ImageLeaf {
+    /// Among the leaf columns of the file.
+    pub(super) leaf: usize,
+    /// Among its columns.
+    root: usize,
+    /// Among the columns of images.
+    pub(super) image: usize,
+}
+
+impl Images {
+    /// The columns that the options name, or those that hold such images: judged by the first cells of the first row group.
+    pub(super) fn find(
+        options: &RepackOptions,
+        stored: &StoredFile,
+        metadata: &ParquetMetaData,
+    ) -> Result<Images> {
+        let schema = metadata.file_metadata().schema_descr();
+        if let Some(names) = &options.columns {
+            for name in names {
+                leaf_of(schema, name)?;
+            }
+            return Ok(Images { names: names.clone() });
+        }
+        let (group, about) = metadata
+            .row_groups()
+            .iter()
+            .enumerate()
+            .find(|(_, group)| group.num_rows() > 0)
+            .ok_or_else(|| Error::new(ErrorKind::Internal, "rows of no row group"))?;
+        let mut names = Vec::new();
+        for field in schema.root_schema().get_fields() {
+            let Ok((leaf, _)) = leaf_of(schema, field.name()) else { continue };
+            let place = || Place::default().row_group(group).column(field.name());
+            let cells = Chunk::open(stored, about.column(leaf), about.num_rows())
+                .and_then(|mut chunk| chunk.next(CELLS_SEEN))
+                .map_err(|error| error.at(place()))?;
+            if cells.values.iter().any(|cell| options.form.is_for(cell.data())) {
+                names.push(field.name().to_owned());
+            }
+        }
+        if names.is_empty() {
+            let (cause, hint) = match options.form {
+                Repack::Pack { .. } => (
+                    "no column holds JPEGs in the first row group",
+                    "name one that does with --columns, such as --columns image",
+                ),
+                Repack::Unpack => (
+                    "no column holds the coefficients of JPEGs in the first row group",
+                    "`forebay pack` writes them; name a column that has them with --columns",
+                ),
+            };
+            return Err(Error::invalid(cause).hint(hint));
+        }
+        Ok(Images { names })
+    }
+
+    /// What is reported of each, with nothing counted.
+    pub(super) fn reports(&self, form: Repack) -> Vec<RepackedColumn> {
+        let report = |name: &String| RepackedColumn {
+            column: name.clone(),
+            written_as: if is_beside(form) { beside(name) } else { name.clone() },
+            ..RepackedColumn::default()
+        };
+        self.names.iter().map(report).collect()
+    }
+
+    /// The leaf columns of a file that hold them.
+    pub(super) fn leaves(&self, schema: &SchemaDescriptor) -> Result<Vec<ImageLeaf>> {
+        let found = self.names.iter().enumerate().map(|(image, name)| {
+            let (leaf, root) = leaf_of(schema, name)?;
+            Ok(ImageLeaf { leaf, root, image })
+        });
+        found.collect()
+    }
+}
+
+/// The schema of a file that is written, and its metadata.
+pub(super) struct Written {
+    pub(super) schema: TypePtr,
+    pub(super) key_values: Vec<KeyValue>,
+    /// The paths of the columns that are written anew.
+    pub(super) paths: Vec<ColumnPath>,
+}
+
+/// The schema that a file gets.
+pub(super) fn written(form: Repack, file: &FileMetaData, leaves: &[ImageLeaf]) -> Result<Written> {
+    let schema = file.schema_descr();
+    let root = schema.root_schema();
+    let stored = parquet_to_arrow_schema(schema, file.key_value_metadata()).or_fail()?;
+    let mut fields: Vec<FieldRef> = stored.fields().iter().cloned().collect();
+    let mut types: Vec<TypePtr> = root.get_fields().to_vec();
+    let mut paths = Vec::new();
+    for image in leaves {
+        let name = types[image.root].name().to_owned();
+        match form {
+            Repack::Pack { beside: true } => {
+                let name = beside(&name);
+                if types.iter().any(|field| field.name() == name) {
+                    let error = Error::invalid("the file has a column of this name already");
+                    return Err(error
+                        .at(Place::default().column(name))
+                        .hint("rename it, or leave out --keep-images"));
+                }
+                let built = Type::primitive_type_builder(&name, PhysicalType::BYTE_ARRAY)
+                    .with_repetition(Repetition::OPTIONAL)
+                    .build();
+                types.push(Arc::new(built.or_fail()?));
+                fields.push(marked(&Field::new(&name, DataType::Binary, true), true));
+                paths.push(ColumnPath::from(name));
+            }
+            _ => {
+                let is_packed = form != Repack::Unpack;
+                fields[image.root] = marked_bytes(&fields[image.root], is_packed);
+                paths.push(schema.column(image.leaf).path().clone());
+            }
+        }
+    }
+    let message = Type::group_type_builder(root.name()).with_fields(types).build().or_fail()?;
+    let arrow = encode_arrow_schema(&Schema::new_with_metadata(fields, stored.metadata().clone()));
+    let others = file.key_value_metadata().into_iter().flatten().filter(|pair| pair.key != ARROW_SCHEMA);
+    let mut key_values: Vec<KeyValue> = others.cloned().collect();
+    key_values.push(KeyValue { key: ARROW_SCHEMA.to_owned(), value: Some(arrow) });
+    Ok(Written { schema: Arc::new(message), key_values, paths })
+}
+
+/// Whether coefficients are a column of their own.
+pub(super) fn is_beside(form: Repack) -> bool {
+    form == Repack::Pack { beside: true }
+}
+
+fn beside(name: &str) -> String {
+    format!("{name}{BESIDE}")
+}
+
+/// The leaf column and the column of a name, if it can hold images: binary values, or `struct<bytes, path>`.
+fn leaf_of(schema: &SchemaDescriptor, name: &str) -> Result<(usize, usize)> {
+    let fields = schema.root_schema().get_fields();
+    let Some(root) = fields.iter().position(|field| field.name() == name) else {
+        let error = Error::new(ErrorKind::UnknownColumn, format!("no column {name:?}"));
+        return Err(match nearest(name, fields.iter().map(|field| field.name())) {
+            Some(near) => error.hint(format!("did you mean {near:?}?")),
+            None => error,
+        });
+    };
+    let path: &[&str] = if fields[root].is_group() { &[name, BYTES] } else { &[name] };
+    let leaf = schema.columns().iter().position(|leaf| leaf.path().parts() == path);
+    leaf.filter(|leaf| {
+        let leaf = schema.column(*leaf);
+        let is_text = leaf.logical_type_ref().is_some_and(|logical| !matches!(logical, LogicalType::Bson))
+            || leaf.converted_type() != parquet::basic::ConvertedType::NONE;
+        leaf.physical_type() == PhysicalType::BYTE_ARRAY && leaf.max_rep_level() == 0 && !is_text
+    })
+    .map(|leaf| (leaf, root))
+    .ok_or_else(|| {
+        let error = Error::invalid("the column does not hold encoded images");
+        error
+            .at(Place::default().column(name))
+            .hint("images are binary values of any length, or struct<bytes, path>")
+    })
+}
+
+/// A column of images with or without the extension type of coefficients, on the field that holds the bytes.
+fn marked_bytes(field: &FieldRef, is_packed: bool) -> FieldRef {
+    let DataType::Struct(children) = field.data_type() else { return marked(field, is_packed) };
+    let child = |child: &FieldRef| match child.name() == BYTES {
+        true => marked(child, is_packed),
+        false => child.clone(),
+    };
+    let children: Fields = children.iter().map(child).collect();
+    Arc::new(field.as_ref().clone().with_data_type(DataType::Struct(children)))
+}
+
+fn marked(field: &Field, is_packed: bool) -> FieldRef {
+    let mut metadata: HashMap<String, String> = field
+        .metadata()
+        .iter()
+        .filter(|(key, _)| is_packed || ![EXTENSION_NAME, EXTENSION_METADATA].contains(&key.as_str()))
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect();
+    if is_packed {
+        metadata.extend(packed_metadata());
+    }
+    Arc::new(field.clone().with_metadata(metadata))
+}

@@ -1,0 +1,203 @@
+//! Data sets written again with their JPEGs in another form: as coefficients, or as files again.
+//!
+//! Only the column chunks of images are decoded and written anew. All others are copied byte for byte, with their statistics,
+//! page indexes and Bloom filters; row groups, their order and the metadata of the files stay as they are.
+//!
+//! ```text
+//! footer ─ columns ─► which leaf columns hold images, and the schema with their extension type
+//! file ───► for each row group: chunk ─► images in their other form ┐
+//!           bytes of all other chunks ──────────────────────────────┴─► a file, put in its place when it is whole
+//! ```
+
+mod chunk;
+mod columns;
+mod file;
+mod orders;
+mod stored;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use rayon::ThreadPool;
+use serde::Serialize;
+
+use super::dataset::Dataset;
+use super::machine;
+use super::threads;
+use crate::decode;
+use crate::error::{Error, ErrorKind, Place, Result};
+use crate::source::Destination;
+use columns::Images;
+use stored::StoredFile;
+
+/// The form in which images are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repack {
+    /// As coefficients.
+    Pack {
+        /// In a column of their own, and not in place of the images.
+        beside: bool,
+    },
+    /// As JPEGs again.
+    Unpack,
+}
+
+/// What is written again, and how.
+#[derive(Clone, Debug)]
+pub struct RepackOptions {
+    /// The form that images get.
+    pub form: Repack,
+    /// The columns of images; `None`: those that hold any.
+    pub columns: Option<Vec<String>>,
+    /// Threads that decode; `None`: one for each processor.
+    pub threads: Option<usize>,
+    /// Those of the store that is written to.
+    pub storage: BTreeMap<String, String>,
+}
+
+/// What was written.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RepackReport {
+    /// Files.
+    pub files: u64,
+    /// Rows of all of them.
+    pub rows: u64,
+    /// Bytes of all files that were read.
+    pub bytes_before: u64,
+    /// Bytes of all files that were written.
+    pub bytes_after: u64,
+    /// The columns of images.
+    pub columns: Vec<RepackedColumn>,
+}
+
+/// What became of a column.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RepackedColumn {
+    /// Its name.
+    pub column: String,
+    /// The column that has the images in their other form, where it is not the same one.
+    pub written_as: String,
+    /// Images that are in the other form now.
+    pub changed: u64,
+    /// Cells that stayed as they were: they do not have the other form.
+    pub kept: u64,
+    /// Cells that are null.
+    pub nulls: u64,
+    /// Bytes that the images that changed had.
+    pub bytes_before: u64,
+    /// Bytes that they have.
+    pub bytes_after: u64,
+}
+
+impl Repack {
+    /// An image in this form; `None` where it stays as it is.
+    fn apply(self, cell: &[u8]) -> Result<Option<Vec<u8>>> {
+        match self {
+            Repack::Pack { .. } => Ok(decode::pack(cell)),
+            Repack::Unpack if decode::is_packed(cell) => decode::unpack(cell).map(Some),
+            Repack::Unpack => Ok(None),
+        }
+    }
+
+    /// Whether a cell is of the kind that this form is for.
+    fn is_for(self, cell: &[u8]) -> bool {
+        match self {
+            Repack::Pack { .. } => decode::is_jpeg(cell),
+            Repack::Unpack => decode::is_packed(cell),
+        }
+    }
+}
+
+impl Dataset {
+    /// Writes all files of the data set again, with their images in another form, below `location`: a folder or a prefix of a
+    /// store that holds nothing. `done` is called with the rows of each row group. The data set itself is only read.
+    ///
+    /// # Errors
+    /// `Invalid` where no column holds such images, a named one cannot, or the place is not empty; `BadRow` with its place for a
+    /// damaged cell that is to be unpacked; as the store fails.
+    #[doc(hidden)]
+    pub fn repack(
+        &self,
+        location: &str,
+        options: &RepackOptions,
+        mut done: impl FnMut(u64),
+    ) -> Result<RepackReport> {
+        let destination = Destination::parse(location, &options.storage)?;
+        let (io, _) = self.here()?;
+        let empty = destination.clone();
+        io.wait_for(async move { empty.check_empty().await })??;
+        self.check_repacked(&destination)?;
+        let pool = threads::pool(options.threads.unwrap_or_else(machine::processors))?;
+        let mut job = Job { dataset: self, options, destination, pool: &pool, images: None };
+        let mut report = RepackReport::default();
+        for file in 0..self.catalog.files.len() {
+            job.write(file, &mut report, &mut done)?;
+        }
+        match job.images {
+            Some(_) => Ok(report),
+            None => Err(Error::invalid("the data set has no rows").hint("there is nothing to write")),
+        }
+    }
+
+    /// Refuses what would not be the same data set once it is written.
+    fn check_repacked(&self, destination: &Destination) -> Result<()> {
+        let is_local = self.here()?.1.is_local() && self.catalog.files.len() > 1;
+        for file in &self.catalog.files {
+            if file.deleted.is_some() || file.declared.is_some() {
+                let cause =
+                    "files of a table are not written again: its list says which of their rows are valid";
+                return Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(file.location.clone())));
+            }
+            let path = format!("/{}", file.path);
+            let folder = path.strip_suffix(&*file.relative).unwrap_or(&path);
+            if is_local && destination.is_within(Path::new(folder)) {
+                let error = Error::invalid("the folder is inside the data set, which would then hold both");
+                return Err(error.at(destination.place("")).hint("name a folder beside it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The work on one data set.
+struct Job<'a> {
+    dataset: &'a Dataset,
+    options: &'a RepackOptions,
+    destination: Destination,
+    pool: &'a ThreadPool,
+    /// The columns of images, once a file with rows was seen.
+    images: Option<Images>,
+}
+
+impl Job<'_> {
+    fn write(&mut self, file: usize, report: &mut RepackReport, done: &mut dyn FnMut(u64)) -> Result<()> {
+        let about = &self.dataset.catalog.files[file];
+        let place = || Place::file(about.location.clone());
+        let stored = StoredFile::new(self.dataset, file)?;
+        let metadata = stored.metadata().map_err(|error| error.at(place()))?;
+        if self.images.is_none() && metadata.file_metadata().num_rows() > 0 {
+            let images = Images::find(self.options, &stored, &metadata);
+            let images = images.map_err(|error| error.at(place()))?;
+            report.columns = images.reports(self.options.form);
+            self.images = Some(images);
+        }
+        let images = self.images.clone().unwrap_or_default();
+        let unfinished = self.destination.unfinished(&about.relative)?;
+        let written = file::write(self, &images, &stored, &metadata, &unfinished, report, done);
+        let put = written.map_err(|error| error.at(place())).and_then(|()| {
+            report.bytes_after += std::fs::metadata(&unfinished).map_or(0, |written| written.len());
+            let (destination, relative) = (self.destination.clone(), about.relative.clone());
+            let whole = unfinished.clone();
+            self.dataset.here()?.0.wait_for(async move { destination.put(&whole, &relative).await })?
+        });
+        if put.is_err() {
+            // What is not whole is of no use.
+            let _ = std::fs::remove_file(&unfinished);
+        }
+        put?;
+        report.files += 1;
+        report.rows += metadata.file_metadata().num_rows().max(0).cast_unsigned();
+        report.bytes_before += about.size;
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! The orders of columns, by which readers judge minima and maxima: those of the file that was copied.
+//!
+//! The Parquet crate gives all files that it writes its own ones, as that of IEEE 754 for floats. The statistics that are copied
+//! were made by another, and a reader that does not know the new one drops them. So the last field of the footer is put right
+//! once it is written: one byte for each column.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use parquet::basic::ColumnOrder;
+
+/// The length of the footer and the magic, which end a file.
+const ENDING: u64 = 8;
+/// An order in Thrift's compact form: the header of a field of an empty structure, its end, and that of the union.
+const ENTRY: usize = 3;
+/// The headers of the fields with the order that the type defines, and with those that came later.
+const TYPE_DEFINED: u8 = 0x1C;
+const IEEE_754: u8 = 0x2C;
+const INT96: u8 = 0x3C;
+/// That of a field which nobody knows, and so of no order.
+const UNDEFINED: u8 = 0xFC;
+
+/// Gives each column of a written file its order: that of `orders`, or where there is none the one that it has.
+pub(super) fn put_right(file: &File, orders: &[Option<ColumnOrder>]) -> io::Result<()> {
+    // The end of the footer's structure comes behind them.
+    let length = orders.len() * ENTRY + 1;
+    let at = file.metadata()?.len().checked_sub(ENDING + length as u64);
+    let at = at.ok_or_else(unknown)?;
+    let mut bytes = vec![0; length];
+    file.read_exact_at(&mut bytes, at)?;
+    let (entries, [0]) = bytes.as_chunks_mut::<ENTRY>() else { return Err(unknown()) };
+    for (entry, order) in entries.iter_mut().zip(orders) {
+        let [TYPE_DEFINED | IEEE_754 | INT96, 0, 0] = *entry else { return Err(unknown()) };
+        entry[0] = match order {
+            None => entry[0],
+            Some(ColumnOrder::TYPE_DEFINED_ORDER(_)) => TYPE_DEFINED,
+            Some(ColumnOrder::IEEE_754_TOTAL_ORDER) => IEEE_754,
+            Some(ColumnOrder::INT96_TIMESTAMP_ORDER) => INT96,
+            Some(_) => UNDEFINED,
+        };
+    }
+    file.write_all_at(&bytes, at)
+}
+
+fn unknown() -> io::Error {
+    io::Error::other("the footer that was written does not end in the orders of its columns")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use parquet::basic::SortOrder;
+    use parquet::file::properties::WriterProperties;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
+
+    use super::*;
+
+    #[test]
+    fn a_file_gets_the_orders_that_are_given() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("file.parquet");
+        for columns in [1usize, 14, 15, 300] {
+            let fields: String = (0..columns).map(|at| format!("required float c{at};")).collect();
+            let schema = Arc::new(parse_message_type(&format!("message m {{ {fields} }}")).unwrap());
+            let file =
+                File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
+            let properties = Arc::new(WriterProperties::builder().build());
+            let writer = SerializedFileWriter::new(file, schema, properties).unwrap();
+            let file = writer.into_inner().unwrap();
+            let given = |at: usize| match at % 3 {
+                0 => Some(ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::SIGNED)),
+                1 => None,
+                _ => Some(ColumnOrder::UNDEFINED),
+            };
+            put_right(&file, &(0..columns).map(given).collect::<Vec<_>>()).unwrap();
+            let read = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+            let orders = read.metadata().file_metadata().column_orders().unwrap().clone();
+            let expected = |at: usize| match at % 3 {
+                0 => ColumnOrder::TYPE_DEFINED_ORDER(SortOrder::SIGNED),
+                1 => ColumnOrder::IEEE_754_TOTAL_ORDER,
+                _ => ColumnOrder::UNKNOWN,
+            };
+            assert_eq!(orders, (0..columns).map(expected).collect::<Vec<_>>());
+            assert!(put_right(&file, &vec![None; columns + 1]).is_err(), "a column more");
+        }
+    }
+}

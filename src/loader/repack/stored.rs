@@ -1,0 +1,143 @@
+//! A file of a data set as the Parquet crate reads it: bytes anywhere in it, from wherever it is stored.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+use parquet::errors::{ParquetError, Result as ParquetResult};
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::reader::{ChunkReader, Length};
+
+use crate::catalog::Catalog;
+use crate::error::{Error, ErrorKind, Foreign, Result};
+use crate::loader::dataset::Dataset;
+use crate::loader::threads::IoRuntime;
+use crate::panics::caught;
+use crate::source::Store;
+
+/// Bytes that are read at once where many are read one after the other.
+const BLOCK: u64 = 8 << 20;
+
+/// A file of a data set, in the version that was opened.
+#[derive(Clone)]
+pub(super) struct StoredFile {
+    io: Arc<IoRuntime>,
+    store: Store,
+    catalog: Arc<Catalog>,
+    file: usize,
+}
+
+impl StoredFile {
+    pub(super) fn new(dataset: &Dataset, file: usize) -> Result<Self> {
+        let (io, store) = dataset.here()?;
+        Ok(StoredFile { io, store, catalog: dataset.catalog.clone(), file })
+    }
+
+    /// The footer, with page indexes as far as there are any.
+    pub(super) fn metadata(&self) -> Result<ParquetMetaData> {
+        let read = || {
+            let reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Optional);
+            reader.parse_and_finish(self).map_err(ours)
+        };
+        caught(read).unwrap_or_else(|_| Err(Error::new(ErrorKind::Corrupt, "the footer is malformed")))
+    }
+
+    /// Bytes of it, all of them.
+    pub(super) fn read(&self, start: u64, length: u64) -> Result<Bytes> {
+        let (store, catalog, file) = (self.store.clone(), self.catalog.clone(), self.file);
+        let range = start..start.saturating_add(length);
+        let read = async move { store.read_ranges(&catalog.files[file], &[range]).await };
+        let mut read = self.io.wait_for(read)??;
+        read.pop().ok_or_else(|| Error::new(ErrorKind::Internal, "a read gave nothing"))
+    }
+}
+
+impl Length for StoredFile {
+    fn len(&self) -> u64 {
+        self.catalog.files[self.file].size
+    }
+}
+
+impl ChunkReader for StoredFile {
+    type T = Blocks;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Blocks> {
+        Ok(Blocks { file: self.clone(), at: start, block: Bytes::new() })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        if start.saturating_add(length as u64) > self.len() {
+            return Err(ParquetError::EOF(format!("{length} bytes at {start} of {}", self.len())));
+        }
+        self.read(start, length as u64).map_err(|error| ParquetError::External(Box::new(error)))
+    }
+}
+
+/// The bytes of a file from somewhere on.
+pub(super) struct Blocks {
+    file: StoredFile,
+    /// Where the next block begins.
+    at: u64,
+    block: Bytes,
+}
+
+impl Read for Blocks {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.block.is_empty() {
+            let length = BLOCK.min(self.file.len().saturating_sub(self.at));
+            if length == 0 || to.is_empty() {
+                return Ok(0);
+            }
+            self.block = self.file.read(self.at, length).map_err(io::Error::other)?;
+            self.at += length;
+        }
+        let count = to.len().min(self.block.len());
+        self.block.copy_to_slice(&mut to[..count]);
+        Ok(count)
+    }
+}
+
+/// A part of a file that is in memory, at the place that it has in the file.
+pub(super) struct Held {
+    pub(super) start: u64,
+    pub(super) bytes: Bytes,
+}
+
+impl Length for Held {
+    fn len(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+}
+
+impl ChunkReader for Held {
+    type T = bytes::buf::Reader<Bytes>;
+
+    fn get_read(&self, start: u64) -> ParquetResult<Self::T> {
+        let length = self.len().saturating_sub(start) as usize;
+        self.get_bytes(start, length).map(Buf::reader)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> ParquetResult<Bytes> {
+        let from = start.checked_sub(self.start).and_then(|from| usize::try_from(from).ok());
+        let range = from.and_then(|from| Some(from..from.checked_add(length)?));
+        let range = range.filter(|range| range.end <= self.bytes.len());
+        let range = range.ok_or_else(|| ParquetError::EOF(format!("{length} bytes at {start}")))?;
+        Ok(self.bytes.slice(range))
+    }
+}
+
+/// An error of the Parquet crate, which may be one of ours or of a disk on its way through.
+pub(super) fn ours(error: ParquetError) -> Error {
+    let ParquetError::External(inner) = error else { return error.into_error() };
+    let inner = match inner.downcast::<Error>() {
+        Ok(ours) => return *ours,
+        Err(inner) => inner,
+    };
+    match inner.downcast::<io::Error>() {
+        Ok(disk) => match disk.downcast::<Error>() {
+            Ok(ours) => ours,
+            Err(disk) => Error::new(ErrorKind::Io, disk.to_string()),
+        },
+        Err(inner) => ParquetError::External(inner).into_error(),
+    }
+}

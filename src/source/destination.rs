@@ -1,0 +1,136 @@
+//! Where new files are written: a folder of this machine, or a prefix of a store. Nothing that is there is replaced.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::clouds::Options;
+use super::remote::Remote;
+use super::shown::shown;
+use super::url::{self, Target};
+use crate::error::{Error, ErrorKind, Foreign, OrFail, Place, Result};
+
+/// Files that this process began: two of them may be written at once.
+static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+
+/// The folder that gets files.
+#[derive(Clone)]
+pub(crate) struct Destination(Where);
+
+#[derive(Clone)]
+enum Where {
+    /// By its absolute path.
+    Local(PathBuf),
+    Remote {
+        remote: Remote,
+        prefix: String,
+    },
+}
+
+impl Destination {
+    /// Reads a location and the options of its store; nothing is sent yet.
+    ///
+    /// Fails with `Invalid` for a glob and for what no location is, with `Unsupported` for a store that is only read.
+    pub(crate) fn parse(location: &str, options: &BTreeMap<String, String>) -> Result<Destination> {
+        let options = Options::new(options);
+        options.check()?;
+        let place = || Place::file(shown(location));
+        match url::parse(location)? {
+            Target::Path(path) => Ok(Destination(Where::Local(std::path::absolute(path).or_fail()?))),
+            Target::Glob(_) => {
+                let error = Error::invalid("files are written into one folder, and this is a glob");
+                Err(error.at(place()).hint("name a folder that is empty or does not exist"))
+            }
+            Target::Remote(address) => {
+                if !address.lists() {
+                    let error = Error::new(ErrorKind::Unsupported, "plain HTTP servers are only read");
+                    return Err(error.at(place()).hint("write to a folder or a bucket"));
+                }
+                let prefix = address.key().trim_end_matches('/').to_owned();
+                let remote = Remote::connect(&address, &options, Arc::default())?;
+                Ok(Destination(Where::Remote { remote, prefix }))
+            }
+        }
+    }
+
+    /// Refuses a place that holds something.
+    pub(crate) async fn check_empty(&self) -> Result<()> {
+        let holds = match &self.0 {
+            Where::Local(folder) => match fs::read_dir(folder) {
+                Ok(mut entries) => entries.next().is_some(),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                Err(error) => return Err(error.into_error().at(self.place(""))),
+            },
+            Where::Remote { remote, prefix } => {
+                let prefix = object_path(prefix)?;
+                !remote.list(&prefix).await.map_err(|error| error.at(self.place("")))?.is_empty()
+            }
+        };
+        match holds {
+            true => {
+                let error = Error::invalid("the folder is not empty");
+                Err(error.at(self.place("")).hint("name one that does not exist yet"))
+            }
+            false => Ok(()),
+        }
+    }
+
+    /// Whether it is in a folder of this machine.
+    pub(crate) fn is_within(&self, folder: &Path) -> bool {
+        matches!(&self.0, Where::Local(path) if path.starts_with(folder))
+    }
+
+    /// The file of this machine in which a new one is written until it is whole: hidden beside it, or for a store in the folder
+    /// for temporary files. Makes its folder.
+    pub(crate) fn unfinished(&self, relative: &str) -> Result<PathBuf> {
+        let number = format!("{}-{}", std::process::id(), UNFINISHED.fetch_add(1, Ordering::Relaxed));
+        let path = match &self.0 {
+            Where::Local(folder) => {
+                let path = folder.join(relative);
+                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                path.with_file_name(format!(".{name}.{number}"))
+            }
+            Where::Remote { .. } => std::env::temp_dir().join(format!("forebay-{number}.parquet")),
+        };
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        fs::create_dir_all(parent).map_err(|error| {
+            Error::new(ErrorKind::Io, format!("the folder cannot be made: {error}"))
+                .at(Place::file(parent.display().to_string()))
+                .hint("name a folder on a disk that this user can write to")
+        })?;
+        Ok(path)
+    }
+
+    /// Puts a file that is whole in its place. It is gone from where it was.
+    pub(crate) async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
+        let put = match &self.0 {
+            Where::Local(folder) => fs::rename(whole, folder.join(relative)).or_fail(),
+            Where::Remote { remote, prefix } => {
+                let key =
+                    if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
+                let sent = remote.send(&object_path(&key)?, whole).await;
+                let _ = fs::remove_file(whole);
+                sent
+            }
+        };
+        put.map_err(|error| error.at(self.place(relative)))
+    }
+
+    /// A file in it, for messages; without a name the folder itself.
+    pub(crate) fn place(&self, relative: &str) -> Place {
+        Place::file(match &self.0 {
+            Where::Local(folder) if relative.is_empty() => folder.display().to_string(),
+            Where::Local(folder) => folder.join(relative).display().to_string(),
+            Where::Remote { remote, prefix } => {
+                let parts = [prefix.as_str(), relative].into_iter().filter(|part| !part.is_empty());
+                remote.shown(&parts.collect::<Vec<_>>().join("/"))
+            }
+        })
+    }
+}
+
+fn object_path(key: &str) -> Result<object_store::path::Path> {
+    object_store::path::Path::parse(key).map_err(|error| Error::invalid(error.to_string()))
+}

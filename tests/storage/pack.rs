@@ -1,0 +1,59 @@
+//! A data set that is written again from one store into another place of it.
+
+use std::fs;
+
+use fault_server::{Fault, FaultServer, Match, Operation};
+use forebay::internals::loader::{Repack, RepackOptions};
+use forebay::{Dataset, ErrorKind};
+
+use crate::data::{FILES, PREFIX, copy, name_of};
+use crate::kit::*;
+
+const OUT: &str = "s3://bucket/written";
+
+fn of_payload(server: &FaultServer) -> RepackOptions {
+    RepackOptions {
+        form: Repack::Pack { beside: false },
+        columns: Some(vec!["payload".into()]),
+        threads: Some(1),
+        storage: options(server, &[]),
+    }
+}
+
+#[test]
+fn a_store_that_fails_now_and_then_gets_every_row() {
+    let bucket = copy();
+    let server = FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+    let dataset = open(&server, &[]).unwrap();
+    server.add(Match::operation(Operation::Put).nth(1), Fault::status(503));
+    server.add(Match::request().probability(0.05), Fault::status(500));
+    let mut rows = 0;
+    let report = dataset.repack(OUT, &of_payload(&server), |more| rows += more).unwrap();
+    assert_eq!((report.files, report.rows, rows), (FILES as u64, dataset.rows(), dataset.rows()));
+    assert_eq!((report.columns[0].changed, report.columns[0].kept), (0, dataset.rows()), "noise is no image");
+    assert!(bucket.path().join("written").join(name_of(0)).exists());
+    let written = Dataset::open_with_options(OUT, &options(&server, &[])).unwrap();
+    run(shuffled(&written).build().unwrap().epoch(0)).is_right("written again");
+
+    let again = dataset.repack(OUT, &of_payload(&server), |_| {}).unwrap_err();
+    assert_eq!(again.kind(), ErrorKind::Invalid);
+    assert!(again.to_string().contains("bucket/written: the folder is not empty"), "{again}");
+}
+
+#[test]
+fn a_file_that_changes_meanwhile_and_a_store_that_refuses_are_errors_with_their_place() {
+    let bucket = copy();
+    let server = FaultServer::builder().folder("bucket", bucket.path()).start().unwrap();
+    let dataset = open(&server, &[]).unwrap();
+    crate::data::rewrite(bucket.path(), 2);
+    let error = dataset.repack(OUT, &of_payload(&server), |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DatasetChanged, "{error}");
+    assert!(error.to_string().contains(&format!("s3://bucket/{PREFIX}/{}", name_of(2))), "{error}");
+    fs::remove_dir_all(bucket.path().join("written")).unwrap();
+
+    server.add(Match::operation(Operation::Put), Fault::status(403));
+    let dataset = open(&server, &[]).unwrap();
+    let error = dataset.repack(OUT, &of_payload(&server), |_| {}).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied, "{error}");
+    assert!(error.to_string().contains(&format!("{OUT}/{}", name_of(0))), "{error}");
+}
