@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use forebay::internals::decode::{Form, RowKey, decode_into, probe};
+use forebay::internals::decode::{Form, RowKey, decode_into, pack, probe, unpack};
 use forebay::{ErrorKind, Image, PixelType, Result};
 
 /// Longest time for one file, good or bad.
@@ -206,6 +206,11 @@ fn coefficients_have_the_outcome_of_their_file() {
             if kept[..] != encoded[..] {
                 kept_as_coefficients += 1;
                 assert!(outcome(&kept) == outcome(&encoded), "{}", path.display());
+            }
+            if let Some(cell) = pack(&encoded) {
+                let again = unpack(&cell).unwrap();
+                assert!(outcome(&cell) == outcome(&encoded), "packed: {}", path.display());
+                assert!(outcome(&again) == outcome(&encoded), "unpacked: {}", path.display());
             }
         }
     }
