@@ -123,6 +123,21 @@ fn every_form_of_synth_can_be_read() {
 }
 
 #[test]
+fn pack_writes_coefficients_and_unpack_takes_them_back() {
+    let (temp, dir) = pictures();
+    let [packed, again] = ["packed", "again"].map(|name| temp.path().join(name));
+    let told = json(&format!("pack --coefficients {} {}", dir.display(), packed.display()));
+    assert_eq!((&told["rows"], &told["columns"][0]["changed"]), (&Value::from(ROWS), &Value::from(ROWS)));
+    assert!(succeed(&format!("inspect {}", packed.display())).contains("JPEG coefficients"));
+    let said = succeed(&format!("unpack {} {} --threads 1", packed.display(), again.display()));
+    assert!(said.contains("image: 60 images as JPEG, "), "{said}");
+    let error = refused(&format!("unpack {} {}", packed.display(), again.display()));
+    assert!(error.contains("the folder is not empty"), "{error}");
+    let error = refused(&format!("pack {} {}", dir.display(), temp.path().join("new").display()));
+    assert!(error.contains("--coefficients"), "{error}");
+}
+
+#[test]
 fn inspect_counts_what_synth_wrote() {
     let (_temp, dir) = pictures();
     let report = json(&format!("inspect {}", dir.display()));
