@@ -1202,7 +1202,9 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
 
     let alone = json(&format!("verify {dir} --columns label --batch-size 4 --kill=1 --deny {list}"));
     assert_eq!((&alone["is_right"], &alone["denied"]["rows"]), (&true.into(), &3.into()), "{alone}");
-    assert_eq!(alone["rows"]["once"], 2 * (ROWS - 3), "{alone}");
+    // In a last step of fewer rows than ranks one comes twice.
+    let times = |times: &str| alone["rows"][times].as_u64().unwrap();
+    assert_eq!(times("once") + times("more"), 2 * (ROWS - 3), "{alone}");
 
     let mixed = format!("{dir} {other} --mix 2,1 --columns label --batch-size 6 --world 2");
     let lists = format!("--deny 0:{list} --deny 1:label={values}");
@@ -1220,7 +1222,7 @@ fn rows_of_the_sources_of_a_mix_are_denied_one_by_one() {
     let state = temp.path().join("state.json");
     std::fs::write(&state, serde_json::to_string(&mix.position()).unwrap()).unwrap();
     let which = format!("which {dir} {other} --state {} --step 3", state.display());
-    let rows = json(&format!("{which} --deny 0:{list}"));
+    let rows: Value = serde_json::from_str(&succeed(&format!("{which} --deny 0:{list} --json -"))).unwrap();
     let planned = mix.which(0, 3, 0).unwrap();
     let places: Vec<(usize, u64)> = planned.iter().map(|(source, row)| (*source, row.row)).collect();
     let found = rows.as_array().unwrap().iter();

@@ -193,7 +193,9 @@ fn denied(run: &Run, stored: &HashMap<RowName, u64>) -> Result<HashSet<RowName>>
         if deny.is_empty() {
             continue;
         }
-        let spec = LoaderSpec { columns: Some(Vec::new()), deny: deny.clone(), ..as_stored(run) };
+        // Only the row ids are wanted, and a loader has a column beside them.
+        let columns = run.spec.columns.as_ref().map(|columns| columns[..columns.len().min(1)].to_vec());
+        let spec = LoaderSpec { columns, deny: deny.clone(), ..as_stored(run) };
         let loader = dataset.loader().spec(spec).build()?;
         let mut given = HashSet::new();
         for batch in loader.epoch(0) {
