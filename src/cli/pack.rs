@@ -10,7 +10,7 @@ use super::location::{open, parse_options};
 use super::options::check_threads;
 use super::units::{bytes, count, counted, local_path, percent};
 
-/// Writes a data set again with its JPEGs as coefficients, which decode in half of the time.
+/// Writes a data set again with its JPEGs as coefficients, which take less time to decode.
 #[derive(clap::Args)]
 #[command(after_help = PACK_EXAMPLES)]
 pub(crate) struct PackArgs {
