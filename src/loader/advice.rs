@@ -66,14 +66,9 @@ pub(super) fn better_mixing(
     let pieces: u64 = order.cuts().values().map(|cuts| cuts.len() as u64).sum();
     let part = (split.rows / (groups + pieces)).max(1);
     let lanes = order.lanes_of_a_rank(&split);
-    let tried = Tried {
-        counts,
-        rows: split.rows,
-        part,
-        window: u64::from(order.pool()) * part,
-        lanes,
-        batch: split.batch(),
-    };
+    let window = u64::from(order.pool()) * part;
+    let rank_rows = split.rows.div_ceil(u64::from(split.lanes).max(1)) * lanes;
+    let tried = Tried { counts, rows: split.rows, part, window, lanes, rank_rows, batch: split.batch() };
     let best = |candidates: Vec<BetterMixing>| {
         let enough = candidates.iter().find(|one| one.row_groups_of_a_batch >= ENOUGH * uniform);
         let best = enough.or_else(|| candidates.last()).copied();
@@ -91,8 +86,9 @@ struct Tried<'a> {
     /// Rows of a part on average, and of a lane's window.
     part: u64,
     window: u64,
-    /// Lanes that the rank reads.
+    /// Lanes that the rank reads, and rows of them.
     lanes: u64,
+    rank_rows: u64,
     batch: u64,
 }
 
@@ -102,7 +98,8 @@ impl Tried<'_> {
         let sizes = (1..).map(|halvings: u32| self.part.checked_shr(halvings).unwrap_or(0));
         let sizes = sizes.take_while(|rows| *rows >= LEAST_PIECE && self.fits(self.window / rows));
         let of_pieces = |rows: u64| {
-            let parts = parts_of_a_batch(rows, self.window / rows, self.lanes, self.batch);
+            let parts =
+                parts_of_a_batch(rows, self.window / rows, self.lanes, self.batch, self.rank_rows / rows);
             let in_pieces = || self.counts.iter().map(|count| u64::from(*count).div_ceil(rows));
             BetterMixing {
                 option: MixingOption::PieceRows,
@@ -126,7 +123,13 @@ impl Tried<'_> {
         let of_window = |rows: u64| BetterMixing {
             option: MixingOption::WindowRows,
             rows,
-            row_groups_of_a_batch: parts_of_a_batch(self.part, rows / self.part, self.lanes, self.batch),
+            row_groups_of_a_batch: parts_of_a_batch(
+                self.part,
+                rows / self.part,
+                self.lanes,
+                self.batch,
+                self.rank_rows / self.part,
+            ),
         };
         until(windows.map(of_window), enough)
     }

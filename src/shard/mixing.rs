@@ -11,8 +11,8 @@ use super::walk::Walk;
 /// Steps that stand for an epoch.
 const SAMPLES: u64 = 16;
 
-/// Pools after each other that stand for an order: as many as there are steps that stand for it, so that few of these are where
-/// the order begins or ends, and mixes otherwise.
+/// Pools after each other that stand for an order that has more: as many as there are steps that stand for it, so that few of these
+/// are where the order begins or ends, and mixes otherwise.
 const POOLS: u64 = SAMPLES;
 
 /// The row groups of which the rows of a rank's batch are, on average over some steps of an epoch.
@@ -29,9 +29,9 @@ pub fn row_groups_of_a_batch(order: &EpochOrder, split: Split) -> f64 {
 }
 
 /// The parts of which the rows of a rank's batch are, on average, where all parts have so many rows: a rank reads so many
-/// lanes, each with a pool of so many parts.
-pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64) -> f64 {
-    let parts = POOLS * lanes * pool.max(batch.div_ceil(rows * lanes)).max(1);
+/// lanes, each with a pool of so many parts, and has no more than `most` parts in an epoch.
+pub(crate) fn parts_of_a_batch(rows: u64, pool: u64, lanes: u64, batch: u64, most: u64) -> f64 {
+    let parts = (POOLS * lanes * pool).min(most).max(batch.div_ceil(rows)).max(1);
     let counts: Arc<[u32]> = (0..parts).map(|_| rows as u32).collect();
     let window = Shuffle::seeded(0).window_rows(rows * pool);
     let spec = OrderSpec::new(&window, &counts, lanes as u32, 0);
