@@ -51,19 +51,22 @@ fn a_bit_that_turns_over_is_always_found() {
         let when = Match::get().key_ends_with(name_of(file)).covers(offset);
         let fault = Fault::FlipBit { offset, bit };
 
-        server.clear_rules();
-        server.reset();
-        server.add(when.clone().times(1), fault.clone());
-        let once = run(loader(&datasets[file]).epoch(0));
-        assert!(once.error.is_none(), "{case}: {:?}", once.error);
-        assert!(once.batches == clean[file], "{case}: a flipped bit was delivered");
-        // The server may count it a little after its client has the bytes.
-        let patience = Instant::now();
-        while server.stats().faults == 0 && patience.elapsed() < Duration::from_secs(5) {
-            std::thread::yield_now();
-        }
-        // A request of the case before may be counted as late, too.
-        assert!(server.stats().faults >= 1, "{case}: not met");
+        // A request of the case before, which is given up but on its way, may meet the fault in place of this one's.
+        let is_met = (0..3).any(|_| {
+            server.clear_rules();
+            server.reset();
+            server.add(when.clone().times(1), fault.clone());
+            let once = run(loader(&datasets[file]).epoch(0));
+            assert!(once.error.is_none(), "{case}: {:?}", once.error);
+            assert!(once.batches == clean[file], "{case}: a flipped bit was delivered");
+            // The server may count it a little after its client has the bytes.
+            let patience = Instant::now();
+            while server.stats().faults == 0 && patience.elapsed() < Duration::from_secs(2) {
+                std::thread::yield_now();
+            }
+            server.stats().faults >= 1
+        });
+        assert!(is_met, "{case}: not met");
 
         server.clear_rules();
         server.add(when, fault);
