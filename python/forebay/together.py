@@ -124,13 +124,15 @@ def _put(store: Any, key: str, value: bytes) -> None:
 
 def _got(store: Any, key: str, until: float, seconds: float, where: str) -> bytes:
     """The value of a key, once it is there."""
-    waits = callable(getattr(store, "wait", None))
+    # To ask whether it is there costs a message; torch's stores write a line of a log for each wait that ends without it.
+    checks = callable(getattr(store, "check", None))
+    waits = not checks and callable(getattr(store, "wait", None))
     while True:
         began = time.monotonic()
         try:
             if waits:
                 store.wait([key], timedelta(seconds=max(min(_TURN, until - began), 0.001)))
-            value = store.get(key)
+            value = store.get(key) if not checks or store.check([key]) else None
         except KeyError:
             value = None
         except Exception as error:

@@ -103,6 +103,10 @@ def batches(
     if target.type == "cpu":
         return Batches(train, form)
     if target.type == "cuda":
+        if not torch.cuda.is_available():
+            raise InvalidError(
+                f"device={str(target)!r}: torch finds no CUDA device (leave device out where torch.cuda.is_available() is false)"
+            )
         upload = Upload(train, form, CudaLane(target), CudaRegistrar(target))
         return Batches(train, upload.start, ahead=ahead, finish=upload.finish, copied=lambda begun: _bytes(begun.batch))
     return Batches(train, lambda batch: form(batch, lambda tensor: tensor.to(target)), copied=_bytes)

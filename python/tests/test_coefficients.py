@@ -5,8 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +301,51 @@ def test_what_cannot_be_packed_is_refused(stored: Path, packed: Path, tmp_path: 
         ran = forebay(*args)
         assert ran.returncode == 2 and cause in ran.stderr, (args, ran.stderr)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_one_file_is_not_packed_into_itself(stored: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "one"
+    folder.mkdir()
+    shutil.copy(parts(stored)[0], folder / "a.parquet")
+    for inside in (folder / "packed", folder):
+        ran = forebay("pack", "--coefficients", folder, inside)
+        assert ran.returncode == 2 and "inside the data set" in ran.stderr, ran.stderr
+    # A file is not read with what lies beside it.
+    report("pack", "--coefficients", folder / "a.parquet", folder / "packed")
+
+
+def test_what_an_interrupted_run_leaves_is_no_data_set(stored: Path, tmp_path: Path) -> None:
+    for attempt in range(10):
+        out = tmp_path / f"out-{attempt}"
+        command = [sys.executable, "-m", "forebay", "pack", "--coefficients", str(stored), str(out), "--threads", "1"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as running:
+            while running.poll() is None and not list(out.glob(".forebay-unfinished/**/*.parquet")):
+                time.sleep(0.001)
+            running.kill()
+        if running.returncode != 0:
+            break
+    assert running.returncode == -signal.SIGKILL
+    with pytest.raises(fb.ForebayError):
+        fb.Dataset(str(out))
+    again = forebay("pack", "--coefficients", stored, out)
+    assert again.returncode == 2 and "a run that did not end" in again.stderr, again.stderr
+    assert ".forebay-unfinished" in again.stderr and "remove the folder" in again.stderr
+
+
+def test_an_image_of_several_scans_is_decoded_alike_on_the_way_back(foreign: Path, tmp_path: Path) -> None:
+    files = sorted((foreign / "jpeg-variants").glob("**/*_interleaved.jpg"))
+    assert files, "no image of several scans"
+    (tmp_path / "files").mkdir()
+    pq.write_table(pa.table({"image": [file.read_bytes() for file in files]}), tmp_path / "files" / "a.parquet")
+    assert report("pack", "--coefficients", tmp_path / "files", tmp_path / "packed")["columns"][0]["kept"] == 0
+    report("unpack", tmp_path / "packed", tmp_path / "again")
+    crops = [fb.Image.resize(8, 8), fb.Image.random_resized_crop(32, scale=(0.8, 1)), fb.Image.center_crop(16)]
+    for image in crops:
+        pixels = [
+            next(iter(fb.Loader(str(tmp_path / name), decode={"image": image}, batch_size=len(files))))["image"]
+            for name in ("files", "packed", "again")
+        ]
+        assert np.array_equal(pixels[0], pixels[1]) and np.array_equal(pixels[0], pixels[2]), image
 
 
 def test_a_disk_without_room_leaves_no_file(stored: Path, tmp_path: Path) -> None:

@@ -100,15 +100,16 @@ def test_a_store_that_does_not_wait_is_asked_again(plain: Path, monkeypatch: pyt
     assert len(store.values) > 3
 
 
-def test_nobody_waits_without_end(plain: Path) -> None:
-    for store in (Shelf(), dist.HashStore()):
+def test_nobody_waits_without_end(plain: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    for store in (Shelf(), dist.HashStore(), server):
         began = time.monotonic()
         with pytest.raises(fb.IoError, match=r"rank 0 has put no index into the store for 1\.5 s .*raise timeout"):
             fb.Dataset.together(plain, store, rank=1, timeout=1.5)
         assert 1.4 < time.monotonic() - began < 8
-    server = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    assert capfd.readouterr().err == "", "a store's own log of each wait"
     client = dist.TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)
-    del server
+    del server, store
     with pytest.raises(fb.IoError, match="the store has no index of rank 0: .*server runs"):
         fb.Dataset.together(plain, client, rank=1, timeout=60)
     with pytest.raises(fb.IoError, match="the store cannot be written to"):

@@ -301,6 +301,13 @@ def test_the_end_of_the_interpreter_leaves_registered_slots_alone(photos: Path) 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device")
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", torch.device("cuda")])
+def test_a_device_that_there_is_not_is_refused_at_once(photos: Path, device: str | torch.device) -> None:
+    with fb.Loader(photos, columns=["label"]) as train, pytest.raises(fb.InvalidError, match="torch finds no CUDA device"):
+        fb.torch.batches(train, device=device)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_cuda_device_copies_from_the_slots_themselves(photos: Path) -> None:
     class Counting(upload.CudaLane):  # type: ignore[misc]

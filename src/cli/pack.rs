@@ -1,9 +1,10 @@
 //! `forebay pack` and `forebay unpack`: a data set written again with its JPEGs as coefficients, or as files again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf, absolute};
 
-use crate::Result;
 use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
+
+use crate::{Error, Place, Result};
 
 use super::console::Console;
 use super::location::{open, parse_options};
@@ -68,7 +69,8 @@ Examples:
   forebay unpack photos-packed photos-again
 
 Each image is a baseline JPEG of the same coefficients, and so of the same pixels. Orientation, size,
-sampling and tables are kept; comments, thumbnails and colour profiles are not.";
+sampling and tables are kept; comments, thumbnails and colour profiles are not. An image of several
+scans, of which loaders decode no parts, is written with a scan for each component.";
 
 pub(crate) fn pack(args: &PackArgs) -> Result<()> {
     debug_assert!(args.coefficients, "the one form there is");
@@ -82,6 +84,7 @@ pub(crate) fn unpack(args: &UnpackArgs) -> Result<()> {
 fn run(args: &Common, form: Repack, doing: &'static str) -> Result<()> {
     check_threads("--threads", args.threads)?;
     let console = Console::new(args.json.as_deref())?;
+    check_apart(&args.from, &args.to)?;
     let storage = parse_options(&args.storage_options)?;
     let dataset = open(vec![args.from.clone()], &args.storage_options)?;
     let options = RepackOptions { form, columns: args.columns.clone(), threads: args.threads, storage };
@@ -90,6 +93,28 @@ fn run(args: &Common, form: Repack, doing: &'static str) -> Result<()> {
     drop(progress);
     console.say(describe(form, &report))?;
     console.json(&report)
+}
+
+/// Refuses a place inside the folder that is read: a folder is read with its subfolders, and would then hold both.
+fn check_apart(from: &str, to: &str) -> Result<()> {
+    let plain = |location: &str| location.strip_prefix("file://").unwrap_or(location).to_owned();
+    let (read, written) = (plain(from), plain(to));
+    let is_inside = match (read.contains("://"), written.contains("://")) {
+        (true, true) => {
+            let folder = format!("{}/", read.trim_end_matches('/'));
+            format!("{}/", written.trim_end_matches('/')).starts_with(&folder)
+        }
+        (false, false) if Path::new(&read).is_dir() => match (absolute(&read), absolute(&written)) {
+            (Ok(folder), Ok(place)) => place.starts_with(folder),
+            _ => false,
+        },
+        _ => false,
+    };
+    if is_inside {
+        let error = Error::invalid("the folder is inside the data set, which would then hold both");
+        return Err(error.at(Place::file(to)).hint("name a folder beside it"));
+    }
+    Ok(())
 }
 
 fn describe(form: Repack, report: &RepackReport) -> String {
@@ -108,15 +133,15 @@ fn describe(form: Repack, report: &RepackReport) -> String {
 fn describe_column(form: Repack, column: &RepackedColumn) -> String {
     let RepackedColumn { column, written_as, changed, kept, nulls, bytes_before, bytes_after } = column;
     let (now, others) = match form {
-        Repack::Pack { .. } => ("coefficients", "has no such form"),
-        Repack::Unpack => ("JPEG", "are no coefficients"),
+        Repack::Pack { .. } => ("coefficients", "no such form"),
+        Repack::Unpack => ("JPEG", "no coefficients"),
     };
     let name = if column == written_as { column.clone() } else { format!("{column} as {written_as}") };
     let share = *bytes_after as f64 / (*bytes_before).max(1) as f64;
     let mut line =
         format!("{name}: {} as {now}, {} of the bytes", counted(*changed, "image"), percent(share));
     if *kept > 0 {
-        line += &format!("; {} copied as they are, which {others}", counted(*kept, "cell"));
+        line += &format!("; {} copied unchanged: {others}", counted(*kept, "cell"));
     }
     if *nulls > 0 {
         line += &format!("; {} null", count(*nulls));

@@ -147,7 +147,7 @@ fn summary(report: &Report) -> String {
     let window = report.ranks.first().map_or(String::new(), |plan| {
         let (lanes, pool) = (u64::from(plan.lanes), u64::from(plan.pool));
         format!(
-            "order: {}, from --order; {}, each mixing {}\n\
+            "order: {}, from --order; {}, each mixing up to {}\n\
              mixing: a batch is of {:.1} row groups, of {:.1} if it were drawn uniformly from all rows\n\
              {}memory: most is held at step {}\n",
             report.order,

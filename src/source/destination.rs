@@ -12,8 +12,12 @@ use super::shown::shown;
 use super::url::{self, Target};
 use crate::error::{Error, ErrorKind, Foreign, OrFail, Place, Result};
 
-/// Files that this process began: two of them may be written at once.
+/// Files for a store that this process began: two of them may be written at once.
 static UNFINISHED: AtomicU64 = AtomicU64::new(0);
+
+/// The folder in a local one that has all new files until the last of them is whole. Its name is hidden, so that nobody takes what
+/// an interrupted run leaves for the data set.
+const HIDDEN: &str = ".forebay-unfinished";
 
 /// The folder that gets files.
 #[derive(Clone)]
@@ -58,6 +62,12 @@ impl Destination {
     /// Refuses a place that holds something.
     pub(crate) async fn check_empty(&self) -> Result<()> {
         let holds = match &self.0 {
+            Where::Local(folder) if folder.join(HIDDEN).exists() => {
+                let error = Error::invalid("the folder has the files of a run that did not end");
+                return Err(error
+                    .at(self.place(HIDDEN))
+                    .hint("if it was interrupted, remove the folder and run it again"));
+            }
             Where::Local(folder) => match fs::read_dir(folder) {
                 Ok(mut entries) => entries.next().is_some(),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
@@ -82,17 +92,15 @@ impl Destination {
         matches!(&self.0, Where::Local(path) if path.starts_with(folder))
     }
 
-    /// The file of this machine in which a new one is written until it is whole: hidden beside it, or for a store in the folder
-    /// for temporary files. Makes its folder.
+    /// The file of this machine in which a new one is written: of a local folder a hidden one, or for a store one in the folder for
+    /// temporary files. Makes its folder.
     pub(crate) fn unfinished(&self, relative: &str) -> Result<PathBuf> {
-        let number = format!("{}-{}", std::process::id(), UNFINISHED.fetch_add(1, Ordering::Relaxed));
         let path = match &self.0 {
-            Where::Local(folder) => {
-                let path = folder.join(relative);
-                let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                path.with_file_name(format!(".{name}.{number}"))
+            Where::Local(folder) => folder.join(HIDDEN).join(relative),
+            Where::Remote { .. } => {
+                let number = UNFINISHED.fetch_add(1, Ordering::Relaxed);
+                std::env::temp_dir().join(format!("forebay-{}-{number}.parquet", std::process::id()))
             }
-            Where::Remote { .. } => std::env::temp_dir().join(format!("forebay-{number}.parquet")),
         };
         let parent = path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent).map_err(|error| {
@@ -103,19 +111,37 @@ impl Destination {
         Ok(path)
     }
 
-    /// Puts a file that is whole in its place. It is gone from where it was.
+    /// Takes a file that is whole: a store gets it, and it is gone here. Files of a local folder stay hidden until the
+    /// [end](Self::finish).
     pub(crate) async fn put(&self, whole: &Path, relative: &str) -> Result<()> {
-        let put = match &self.0 {
-            Where::Local(folder) => fs::rename(whole, folder.join(relative)).or_fail(),
-            Where::Remote { remote, prefix } => {
-                let key =
-                    if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
-                let sent = remote.send(&object_path(&key)?, whole).await;
-                let _ = fs::remove_file(whole);
-                sent
+        let Where::Remote { remote, prefix } = &self.0 else { return Ok(()) };
+        let key = if prefix.is_empty() { relative.to_owned() } else { format!("{prefix}/{relative}") };
+        let sent = remote.send(&object_path(&key)?, whole).await;
+        let _ = fs::remove_file(whole);
+        sent.map_err(|error| error.at(self.place(relative)))
+    }
+
+    /// Shows the files of a local folder: all of them are whole.
+    pub(crate) fn finish(&self) -> Result<()> {
+        let Where::Local(folder) = &self.0 else { return Ok(()) };
+        let hidden = folder.join(HIDDEN);
+        let show = || -> std::io::Result<()> {
+            for entry in fs::read_dir(&hidden)? {
+                let entry = entry?;
+                fs::rename(entry.path(), folder.join(entry.file_name()))?;
             }
+            fs::remove_dir(&hidden)
         };
-        put.map_err(|error| error.at(self.place(relative)))
+        show().or_fail().map_err(|error: Error| error.at(self.place(HIDDEN)))
+    }
+
+    /// Removes the hidden files of a local folder after a failure, and the folder if nothing else is in it.
+    pub(crate) fn abandon(&self) {
+        if let Where::Local(folder) = &self.0 {
+            // What cannot be removed is hidden.
+            let _ = fs::remove_dir_all(folder.join(HIDDEN));
+            let _ = fs::remove_dir(folder);
+        }
     }
 
     /// A file in it, for messages; without a name the folder itself.

@@ -58,7 +58,13 @@ pub(in crate::decode) fn pack(
     memory: (&mut Scratch, &Workspace),
 ) -> Result<Option<Vec<u8>>> {
     let packed = coefficients_of(max_pixels, encoded, memory)?;
-    Ok(packed.filter(|packed| packed.fits_baseline).map(|packed| packed.bytes))
+    // A JPEG that is decoded whole is written with a scan for each component, so that it is decoded whole again.
+    let has_a_way_back = |packed: &PackedImage| {
+        let is_grey_and_whole = Facts::read(&packed.bytes)
+            .is_some_and(|facts| usize::from(facts.channels) == LUMA && facts.mcu_width.is_none());
+        packed.fits_baseline && !is_grey_and_whole
+    };
+    Ok(packed.filter(has_a_way_back).map(|packed| packed.bytes))
 }
 
 /// A baseline JPEG of packed coefficients, with the orientation of the image.
@@ -77,7 +83,8 @@ pub(in crate::decode) fn unpack(
     let request =
         Request { encoded: packed, memory: memory(max_pixels), reduction: 1, colours: facts.channels.into() };
     let exif = exif::of_orientation(facts.orientation);
-    scratch.decoder.entropy.unpack(request, &exif).ok_or_else(damaged)
+    let apart = facts.mcu_width.is_none();
+    scratch.decoder.entropy.unpack(request, apart, &exif).ok_or_else(damaged)
 }
 
 fn coefficients_of(

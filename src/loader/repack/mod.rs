@@ -128,15 +128,13 @@ impl Dataset {
         io.wait_for(async move { empty.check_empty().await })??;
         self.check_repacked(&destination)?;
         let pool = threads::pool(options.threads.unwrap_or_else(machine::processors))?;
-        let mut job = Job { dataset: self, options, destination, pool: &pool, images: None };
-        let mut report = RepackReport::default();
-        for file in 0..self.catalog.files.len() {
-            job.write(file, &mut report, &mut done)?;
+        let mut job =
+            Job { dataset: self, options, destination: destination.clone(), pool: &pool, images: None };
+        let written = job.write_all(&mut done).and_then(|report| destination.finish().map(|()| report));
+        if written.is_err() {
+            destination.abandon();
         }
-        match job.images {
-            Some(_) => Ok(report),
-            None => Err(Error::invalid("the data set has no rows").hint("there is nothing to write")),
-        }
+        written
     }
 
     /// Refuses what would not be the same data set once it is written.
@@ -170,6 +168,17 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    fn write_all(&mut self, done: &mut dyn FnMut(u64)) -> Result<RepackReport> {
+        let mut report = RepackReport::default();
+        for file in 0..self.dataset.catalog.files.len() {
+            self.write(file, &mut report, done)?;
+        }
+        match self.images {
+            Some(_) => Ok(report),
+            None => Err(Error::invalid("the data set has no rows").hint("there is nothing to write")),
+        }
+    }
+
     fn write(&mut self, file: usize, report: &mut RepackReport, done: &mut dyn FnMut(u64)) -> Result<()> {
         let about = &self.dataset.catalog.files[file];
         let place = || Place::file(about.location.clone());

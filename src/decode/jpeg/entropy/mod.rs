@@ -158,13 +158,14 @@ impl EntropyDecoder {
         scan.read(region, |blocks| reader.next(blocks), out) && reader.sound()
     }
 
-    /// A JPEG of packed coefficients, with `exif` as its segment APP1 if it has any bytes; `None` if they are damaged.
-    pub(super) fn unpack(&mut self, request: Request<'_>, exif: &[u8]) -> Option<Vec<u8>> {
+    /// A JPEG of packed coefficients, of one scan or with the components `apart`, and with `exif` as its segment APP1 if it has any
+    /// bytes; `None` if they are damaged.
+    pub(super) fn unpack(&mut self, request: Request<'_>, apart: bool, exif: &[u8]) -> Option<Vec<u8>> {
         let header = packed::header(request.encoded)?;
         let scan = ready(&mut self.library)?.start(Request { encoded: header, ..request })?;
         let (blocks, in_mcu) = scan.blocks();
         let mut reader = Reader::new(request.encoded, &scan, &blocks[..in_mcu])?;
-        let jpeg = scan.write(|blocks| reader.next(blocks), exif)?;
+        let jpeg = scan.write(|blocks| reader.next(blocks), apart, exif)?;
         reader.sound().then_some(jpeg)
     }
 

@@ -21,6 +21,7 @@ struct writer {
   jmp_buf failed;
   struct forebay_bytes out;
   size_t capacity;
+  jpeg_scan_info scans[COMPONENTS];
 };
 
 static void fail(j_common_ptr info)
@@ -95,8 +96,22 @@ static void fill(j_decompress_ptr from, j_compress_ptr to, jvirt_barray_ptr *arr
   }
 }
 
+/* Gives each component a scan of its own. */
+static void set_apart(struct writer *writer)
+{
+  j_compress_ptr to = &writer->info;
+  for (int component = 0; component < to->num_components; component++) {
+    jpeg_scan_info *scan = &writer->scans[component];
+    scan->comps_in_scan = 1;
+    scan->component_index[0] = component;
+    scan->Se = DCTSIZE2 - 1;
+  }
+  to->scan_info = writer->scans;
+  to->num_scans = to->num_components;
+}
+
 static int write_all(struct writer *writer, struct forebay_library *library, forebay_decode decode, void *state,
-                     const unsigned char *exif, size_t exif_length)
+                     int apart, const unsigned char *exif, size_t exif_length)
 {
   j_decompress_ptr from = &library->info;
   j_compress_ptr to = &writer->info;
@@ -116,6 +131,8 @@ static int write_all(struct writer *writer, struct forebay_library *library, for
   jpeg_copy_critical_parameters(from, to);
   /* It is also what checks that each coefficient has a code. */
   to->optimize_coding = TRUE;
+  if (apart && to->num_components > 1)
+    set_apart(writer);
   for (int component = 0; component < from->num_components; component++) {
     const jpeg_component_info *of = &from->comp_info[component];
     JDIMENSION width = padded(of->width_in_blocks, of->h_samp_factor);
@@ -136,14 +153,15 @@ void forebay_bytes_free(struct forebay_bytes bytes)
   free(bytes.start);
 }
 
-/* Writes the image whose scan was begun, with `exif` as its segment APP1 if it has any bytes. The caller frees `out`. */
-int forebay_library_write(struct forebay_library *library, forebay_decode decode, void *state,
+/* Writes the image whose scan was begun, with `exif` as its segment APP1 if it has any bytes, and with a scan for each
+ * component if they are to be `apart`. The caller frees `out`. */
+int forebay_library_write(struct forebay_library *library, forebay_decode decode, void *state, int apart,
                           const unsigned char *exif, size_t exif_length, struct forebay_bytes *out)
 {
   struct writer *writer = calloc(1, sizeof *writer);
   if (writer == NULL)
     return 0;
-  int written = write_all(writer, library, decode, state, exif, exif_length);
+  int written = write_all(writer, library, decode, state, apart, exif, exif_length);
   jpeg_destroy_compress(&writer->info);
   if (written)
     *out = writer->out;

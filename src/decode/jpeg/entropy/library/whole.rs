@@ -27,6 +27,7 @@ unsafe extern "C" {
         library: *mut Raw,
         decode: Decode,
         state: *mut c_void,
+        apart: c_int,
         exif: *const u8,
         exif_length: usize,
         out: *mut RawBytes,
@@ -67,8 +68,9 @@ impl Library {
 
 impl Scan<'_> {
     /// A JPEG of the size, sampling and quantisation of this one, with the blocks that `decode` fills: it is called for every
-    /// MCU, with zeros. `exif` becomes its segment APP1, unless it is empty. `None` where the library refuses a value.
-    pub(in super::super) fn write<F>(self, mut decode: F, exif: &[u8]) -> Option<Vec<u8>>
+    /// MCU, with zeros. `exif` becomes its segment APP1, unless it is empty; each component gets a scan of its own if they are
+    /// to be `apart`. `None` where the library refuses a value.
+    pub(in super::super) fn write<F>(self, mut decode: F, apart: bool, exif: &[u8]) -> Option<Vec<u8>>
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
@@ -81,6 +83,7 @@ impl Scan<'_> {
                 self.library.0.as_ptr(),
                 call::<F>,
                 (&raw mut state).cast(),
+                c_int::from(apart),
                 exif.as_ptr(),
                 exif.len(),
                 &raw mut out,
