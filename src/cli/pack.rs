@@ -1,10 +1,9 @@
 //! `forebay pack` and `forebay unpack`: a data set written again with its JPEGs as coefficients, or as files again.
 
-use std::path::{Path, PathBuf, absolute};
+use std::path::PathBuf;
 
+use crate::Result;
 use crate::loader::{Repack, RepackOptions, RepackReport, RepackedColumn};
-
-use crate::{Error, Place, Result};
 
 use super::console::Console;
 use super::location::{open, parse_options};
@@ -84,37 +83,15 @@ pub(crate) fn unpack(args: &UnpackArgs) -> Result<()> {
 fn run(args: &Common, form: Repack, doing: &'static str) -> Result<()> {
     check_threads("--threads", args.threads)?;
     let console = Console::new(args.json.as_deref())?;
-    check_apart(&args.from, &args.to)?;
     let storage = parse_options(&args.storage_options)?;
     let dataset = open(vec![args.from.clone()], &args.storage_options)?;
-    let options = RepackOptions { form, columns: args.columns.clone(), threads: args.threads, storage };
+    let (from, columns) = (args.from.clone(), args.columns.clone());
+    let options = RepackOptions { from, form, columns, threads: args.threads, storage };
     let mut progress = console.progress(doing, "rows", dataset.rows());
     let report = dataset.repack(&args.to, &options, |rows| progress.advance(rows))?;
     drop(progress);
     console.say(describe(form, &report))?;
     console.json(&report)
-}
-
-/// Refuses a place inside the folder that is read: a folder is read with its subfolders, and would then hold both.
-fn check_apart(from: &str, to: &str) -> Result<()> {
-    let plain = |location: &str| location.strip_prefix("file://").unwrap_or(location).to_owned();
-    let (read, written) = (plain(from), plain(to));
-    let is_inside = match (read.contains("://"), written.contains("://")) {
-        (true, true) => {
-            let folder = format!("{}/", read.trim_end_matches('/'));
-            format!("{}/", written.trim_end_matches('/')).starts_with(&folder)
-        }
-        (false, false) if Path::new(&read).is_dir() => match (absolute(&read), absolute(&written)) {
-            (Ok(folder), Ok(place)) => place.starts_with(folder),
-            _ => false,
-        },
-        _ => false,
-    };
-    if is_inside {
-        let error = Error::invalid("the folder is inside the data set, which would then hold both");
-        return Err(error.at(Place::file(to)).hint("name a folder beside it"));
-    }
-    Ok(())
 }
 
 fn describe(form: Repack, report: &RepackReport) -> String {

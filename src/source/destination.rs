@@ -33,6 +33,21 @@ enum Where {
     },
 }
 
+/// Whether `place` lies in what `read` names: a folder, which is read with its subfolders, or the one below which a glob matches.
+pub(crate) fn is_inside(place: &str, read: &str) -> Result<bool> {
+    let is_within = |folder: &Path, place: &Path| -> Result<bool> {
+        Ok(std::path::absolute(place).or_fail()?.starts_with(std::path::absolute(folder).or_fail()?))
+    };
+    match (url::parse(read)?, url::parse(place)?) {
+        (Target::Path(folder), Target::Path(place)) if folder.is_dir() => is_within(&folder, &place),
+        (Target::Glob(glob), Target::Path(place)) => is_within(glob.base(), &place),
+        (Target::Remote(read), Target::Remote(place)) => {
+            Ok(place.same_store(&read) && Path::new(place.key()).starts_with(read.key()))
+        }
+        _ => Ok(false),
+    }
+}
+
 impl Destination {
     /// Reads a location and the options of its store; nothing is sent yet.
     ///
@@ -85,11 +100,6 @@ impl Destination {
             }
             false => Ok(()),
         }
-    }
-
-    /// Whether it is in a folder of this machine.
-    pub(crate) fn is_within(&self, folder: &Path) -> bool {
-        matches!(&self.0, Where::Local(path) if path.starts_with(folder))
     }
 
     /// The file of this machine in which a new one is written: of a local folder a hidden one, or for a store one in the folder for

@@ -45,7 +45,7 @@ use remote::Remote;
 use store::Volume;
 use url::Target;
 
-pub(crate) use destination::Destination;
+pub(crate) use destination::{Destination, is_inside};
 pub use footer::Footers;
 pub(crate) use footer::{FOOTERS_AT_ONCE, no_folder};
 pub(crate) use glob::{is_pattern, matches_name};

@@ -13,6 +13,7 @@ const OUT: &str = "s3://bucket/written";
 
 fn of_payload(server: &FaultServer) -> RepackOptions {
     RepackOptions {
+        from: url(),
         form: Repack::Pack { beside: false },
         columns: Some(vec!["payload".into()]),
         threads: Some(1),
@@ -35,6 +36,8 @@ fn a_store_that_fails_now_and_then_gets_every_row() {
     let written = Dataset::open_with_options(OUT, &options(&server, &[])).unwrap();
     run(shuffled(&written).build().unwrap().epoch(0)).is_right("written again");
 
+    let inside = dataset.repack(&format!("{}packed", url()), &of_payload(&server), |_| {}).unwrap_err();
+    assert!(inside.to_string().contains("inside the data set"), "{inside}");
     let again = dataset.repack(OUT, &of_payload(&server), |_| {}).unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Invalid);
     assert!(again.to_string().contains("bucket/written: the folder is not empty"), "{again}");

@@ -16,7 +16,6 @@ mod orders;
 mod stored;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use rayon::ThreadPool;
 use serde::Serialize;
@@ -24,9 +23,10 @@ use serde::Serialize;
 use super::dataset::Dataset;
 use super::machine;
 use super::threads;
+use crate::catalog::File;
 use crate::decode;
 use crate::error::{Error, ErrorKind, Place, Result};
-use crate::source::Destination;
+use crate::source::{Destination, is_inside};
 use columns::Images;
 use stored::StoredFile;
 
@@ -45,6 +45,8 @@ pub enum Repack {
 /// What is written again, and how.
 #[derive(Clone, Debug)]
 pub struct RepackOptions {
+    /// The location of the data set, as it was opened.
+    pub from: String,
     /// The form that images get.
     pub form: Repack,
     /// The columns of images; `None`: those that hold any.
@@ -123,10 +125,14 @@ impl Dataset {
         mut done: impl FnMut(u64),
     ) -> Result<RepackReport> {
         let destination = Destination::parse(location, &options.storage)?;
+        if is_inside(location, &options.from)? {
+            let error = Error::invalid("the folder is inside the data set, which would then hold both");
+            return Err(error.at(destination.place("")).hint("name a folder beside it"));
+        }
         let (io, _) = self.here()?;
         let empty = destination.clone();
         io.wait_for(async move { empty.check_empty().await })??;
-        self.check_repacked(&destination)?;
+        self.check_repacked()?;
         let pool = threads::pool(options.threads.unwrap_or_else(machine::processors))?;
         let mut job =
             Job { dataset: self, options, destination: destination.clone(), pool: &pool, images: None };
@@ -138,22 +144,11 @@ impl Dataset {
     }
 
     /// Refuses what would not be the same data set once it is written.
-    fn check_repacked(&self, destination: &Destination) -> Result<()> {
-        let is_local = self.here()?.1.is_local() && self.catalog.files.len() > 1;
-        for file in &self.catalog.files {
-            if file.deleted.is_some() || file.declared.is_some() {
-                let cause =
-                    "files of a table are not written again: its list says which of their rows are valid";
-                return Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(file.location.clone())));
-            }
-            let path = format!("/{}", file.path);
-            let folder = path.strip_suffix(&*file.relative).unwrap_or(&path);
-            if is_local && destination.is_within(Path::new(folder)) {
-                let error = Error::invalid("the folder is inside the data set, which would then hold both");
-                return Err(error.at(destination.place("")).hint("name a folder beside it"));
-            }
-        }
-        Ok(())
+    fn check_repacked(&self) -> Result<()> {
+        let of_table = |file: &&File| file.deleted.is_some() || file.declared.is_some();
+        let Some(file) = self.catalog.files.iter().find(of_table) else { return Ok(()) };
+        let cause = "files of a table are not written again: its list says which of their rows are valid";
+        Err(Error::new(ErrorKind::Unsupported, cause).at(Place::file(file.location.clone())))
     }
 }
 
