@@ -21,6 +21,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, utimensat};
 
@@ -28,6 +29,8 @@ use super::guard::Guarded;
 
 /// The time of modification of an unchanged entry: the first second of the year 2000.
 const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
+/// Milliseconds before each look at times that may be half set.
+const LOOKS: [u64; 8] = [0, 0, 1, 2, 4, 8, 16, 32];
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 
@@ -60,6 +63,10 @@ impl Stamp {
         is_same && self.sealed && (later.changed == self.changed || later.changed == later.used)
     }
 
+    fn differs_in_times_alone(&self, later: &Stamp) -> bool {
+        (self.file, self.length, self.sealed) == (later.file, later.length, later.sealed)
+    }
+
     pub(super) fn is_sealed(&self) -> bool {
         self.sealed
     }
@@ -81,15 +88,26 @@ impl Seal {
 
     /// Whether everything read from the map so far was what had been checked: no program changed, truncated,
     /// exchanged or removed the file, and all of it could be read.
+    ///
+    /// The kernel neither sets nor reads the times of a file at once, so that a mark of another thread may be seen half
+    /// made, for as long as that thread does not run. Times that look wrong are therefore looked at again.
     pub(super) fn is_intact(&self) -> bool {
-        let Ok(found) = self.path.symlink_metadata() else { return false };
-        let found = Stamp::of(&found);
-        let known = Stamp { changed: self.changed.load(Relaxed), ..self.stamp };
-        let is_intact = known.admits(&found) && !self.map.is_broken();
-        if is_intact {
-            self.changed.store(found.changed, Relaxed);
+        for nap in LOOKS {
+            if nap > 0 {
+                std::thread::sleep(Duration::from_millis(nap));
+            }
+            let Ok(found) = self.path.symlink_metadata() else { return false };
+            let found = Stamp::of(&found);
+            let known = Stamp { changed: self.changed.load(Relaxed), ..self.stamp };
+            if known.admits(&found) {
+                self.changed.store(found.changed, Relaxed);
+                return !self.map.is_broken();
+            }
+            if !known.differs_in_times_alone(&found) {
+                return false;
+            }
         }
-        is_intact
+        false
     }
 }
 
@@ -107,4 +125,34 @@ pub(super) fn seal_again(file: &File) -> io::Result<()> {
 pub(super) fn mark_used(path: &Path) {
     let times = Timestamps { last_access: NOW, last_modification: OMITTED };
     let _ = utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::map;
+
+    #[test]
+    fn marks_of_other_threads_are_no_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("entry");
+        std::fs::write(&path, [7; 4096]).unwrap();
+        let file = File::open(&path).unwrap();
+        seal_new(&file).unwrap();
+        let (_, map) = map::map(&file, 4096).unwrap().unwrap();
+        let seal = Seal::new(path.clone(), Stamp::of(&file.metadata().unwrap()), map);
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    while !done.load(Relaxed) {
+                        mark_used(&path);
+                    }
+                });
+            }
+            let changed = (0..50_000).filter(|_| !seal.is_intact()).count();
+            done.store(true, Relaxed);
+            assert_eq!(changed, 0);
+        });
+    }
 }
