@@ -86,7 +86,7 @@ pub struct File {
     /// Columns with one value in all of its rows.
     pub(crate) constants: Arc<[Constant]>,
     /// Of the constants, those that are keys of its folders: the first.
-    pub(crate) folder_keys: usize,
+    pub(crate) folder_keys: u32,
     /// Rows that are deleted, by their ordinal in the file.
     pub(crate) deleted: Option<RowSet>,
     /// A hash of constants and deleted rows; `None` for a file that is read as it is.
@@ -159,7 +159,7 @@ impl Catalog {
         let is_kept: Vec<bool> = self
             .files
             .iter()
-            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys]))
+            .map(|file| file.folder_keys == 0 || keeps(&file.constants[..file.folder_keys as usize]))
             .collect();
         if is_kept.iter().all(|is_kept| *is_kept) {
             return Ok(None);

@@ -30,30 +30,29 @@ use runs::Runs;
 /// Some of the rows of a row group, in their stored order. Cheap to clone.
 ///
 /// Two sets are equal if they hold the same rows of as many: each set has one form.
+///
+/// Sixteen bytes, as there is one for each row group.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) struct RowSet {
-    /// The rows to choose from: `0..rows`.
-    rows: u32,
-    form: Form,
-}
+pub(crate) struct RowSet(Form);
 
+/// Each with the number of rows to choose from: `0..rows`.
 #[derive(Clone, PartialEq, Eq)]
 enum Form {
-    None,
-    All,
-    Runs(Arc<Runs>),
-    Bitmap(Arc<Bitmap>),
+    None(u32),
+    All(u32),
+    Runs(u32, Arc<Runs>),
+    Bitmap(u32, Arc<Bitmap>),
 }
 
 impl RowSet {
     /// All of `rows` rows.
     pub(crate) fn all(rows: u32) -> Self {
-        RowSet { rows, form: Form::All }
+        RowSet(Form::All(rows))
     }
 
     /// None of `rows` rows.
     pub(crate) fn none(rows: u32) -> Self {
-        RowSet { rows, form: if rows == 0 { Form::All } else { Form::None } }
+        RowSet(if rows == 0 { Form::All(rows) } else { Form::None(rows) })
     }
 
     /// Those of `rows` rows that lie in `ranges`, which ascend and do not overlap.
@@ -70,51 +69,53 @@ impl RowSet {
 
     /// Rows to choose from, in the set or not.
     pub(crate) fn rows(&self) -> u32 {
-        self.rows
+        match self.0 {
+            Form::None(rows) | Form::All(rows) | Form::Runs(rows, _) | Form::Bitmap(rows, _) => rows,
+        }
     }
 
     /// Rows in the set.
     pub(crate) fn count(&self) -> u32 {
-        match &self.form {
-            Form::None => 0,
-            Form::All => self.rows,
-            Form::Runs(runs) => runs.count(),
-            Form::Bitmap(bitmap) => bitmap.count(),
+        match &self.0 {
+            Form::None(_) => 0,
+            Form::All(rows) => *rows,
+            Form::Runs(_, runs) => runs.count(),
+            Form::Bitmap(_, bitmap) => bitmap.count(),
         }
     }
 
     /// Whether every row is in it.
     pub(crate) fn is_all(&self) -> bool {
-        self.form == Form::All
+        matches!(self.0, Form::All(_))
     }
 
     /// Memory that it takes beside itself.
     pub(crate) fn bytes(&self) -> u64 {
-        match &self.form {
-            Form::None | Form::All => 0,
-            Form::Runs(runs) => runs.bytes(),
-            Form::Bitmap(bitmap) => bitmap.bytes(),
+        match &self.0 {
+            Form::None(_) | Form::All(_) => 0,
+            Form::Runs(_, runs) => runs.bytes(),
+            Form::Bitmap(_, bitmap) => bitmap.bytes(),
         }
     }
 
     /// The row with `ordinal`, which must be less than [`count`](Self::count).
     pub(crate) fn select(&self, ordinal: u32) -> u32 {
         debug_assert!(ordinal < self.count(), "row {ordinal} of {}", self.count());
-        match &self.form {
-            Form::None | Form::All => ordinal,
-            Form::Runs(runs) => runs.select(ordinal),
-            Form::Bitmap(bitmap) => bitmap.select(ordinal),
+        match &self.0 {
+            Form::None(_) | Form::All(_) => ordinal,
+            Form::Runs(_, runs) => runs.select(ordinal),
+            Form::Bitmap(_, bitmap) => bitmap.select(ordinal),
         }
     }
 
     /// How many of the rows before `row` are in the set.
     pub(crate) fn rank(&self, row: u32) -> u32 {
-        let row = row.min(self.rows);
-        match &self.form {
-            Form::None => 0,
-            Form::All => row,
-            Form::Runs(runs) => runs.rank(row),
-            Form::Bitmap(bitmap) => bitmap.rank(row),
+        let row = row.min(self.rows());
+        match &self.0 {
+            Form::None(_) => 0,
+            Form::All(_) => row,
+            Form::Runs(_, runs) => runs.rank(row),
+            Form::Bitmap(_, bitmap) => bitmap.rank(row),
         }
     }
 
@@ -127,10 +128,10 @@ impl RowSet {
                 return None;
             }
             let most = end - at;
-            let run = match &self.form {
-                Form::None | Form::All => at..end,
-                Form::Runs(runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
-                Form::Bitmap(bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
+            let run = match &self.0 {
+                Form::None(_) | Form::All(_) => at..end,
+                Form::Runs(_, runs) => runs.run(cursor.get_or_insert_with(|| runs.holding(at)), at, most),
+                Form::Bitmap(_, bitmap) => bitmap.run(cursor.get_or_insert_with(|| bitmap.select(at)), most),
             };
             at += run.end - run.start;
             Some(run)
@@ -139,28 +140,28 @@ impl RowSet {
 
     /// The rows that are not in it.
     pub(crate) fn complement(&self) -> Self {
-        let mut builder = Builder::new(self.rows);
+        let mut builder = Builder::new(self.rows());
         let mut from = 0;
         for run in self.runs(0..self.count()) {
             builder.push(from..run.start);
             from = run.end;
         }
-        builder.push(from..self.rows);
+        builder.push(from..self.rows());
         builder.finish()
     }
 
     /// The rows that are in both sets, which are of as many rows.
     pub(crate) fn intersection(&self, other: &RowSet) -> Self {
-        debug_assert_eq!(self.rows, other.rows);
-        match (&self.form, &other.form) {
-            (_, Form::All) => self.clone(),
-            (Form::All, _) => other.clone(),
+        debug_assert_eq!(self.rows(), other.rows());
+        match (&self.0, &other.0) {
+            (_, Form::All(_)) => self.clone(),
+            (Form::All(_), _) => other.clone(),
             _ => {
                 let of_other = |run: Range<u32>| {
                     let rows = other.rank(run.start)..other.rank(run.end);
                     other.runs(rows)
                 };
-                RowSet::from_runs(self.rows, self.runs(0..self.count()).flat_map(of_other))
+                RowSet::from_runs(self.rows(), self.runs(0..self.count()).flat_map(of_other))
             }
         }
     }
@@ -176,13 +177,13 @@ impl RowSet {
 
     /// The rows of this set whose ordinals are in `inner`: one choice, then another among the rest.
     pub(crate) fn compose(&self, inner: &RowSet) -> Self {
-        debug_assert_eq!(inner.rows, self.count());
-        match (&self.form, &inner.form) {
-            (_, Form::All) => self.clone(),
-            (Form::All, _) => inner.clone(),
+        debug_assert_eq!(inner.rows(), self.count());
+        match (&self.0, &inner.0) {
+            (_, Form::All(_)) => self.clone(),
+            (Form::All(_), _) => inner.clone(),
             _ => {
                 let inner = inner.runs(0..inner.count());
-                RowSet::from_runs(self.rows, inner.flat_map(|ordinals| self.runs(ordinals)))
+                RowSet::from_runs(self.rows(), inner.flat_map(|ordinals| self.runs(ordinals)))
             }
         }
     }
@@ -198,23 +199,23 @@ impl RowSet {
 
     /// The rows with these ordinals, to be decoded; `None` for every row of the row group.
     pub(crate) fn selection(&self, ordinals: Range<u32>) -> Option<RowSelection> {
-        if self.is_all() && ordinals == (0..self.rows) {
+        if self.is_all() && ordinals == (0..self.rows()) {
             return None;
         }
         let runs = self.runs(ordinals).map(|run| run.start as usize..run.end as usize);
-        Some(RowSelection::from_consecutive_ranges(runs, self.rows as usize))
+        Some(RowSelection::from_consecutive_ranges(runs, self.rows() as usize))
     }
 }
 
 impl fmt::Debug for RowSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let form = match &self.form {
-            Form::None => "none",
-            Form::All => "all",
-            Form::Runs(_) => "runs",
-            Form::Bitmap(_) => "bitmap",
+        let form = match &self.0 {
+            Form::None(_) => "none",
+            Form::All(_) => "all",
+            Form::Runs(..) => "runs",
+            Form::Bitmap(..) => "bitmap",
         };
-        write!(f, "{} of {} rows ({form})", self.count(), self.rows)
+        write!(f, "{} of {} rows ({form})", self.count(), self.rows())
     }
 }
 
@@ -273,12 +274,12 @@ impl Builder {
     fn finish(mut self) -> RowSet {
         let last = std::mem::take(&mut self.last);
         self.settle(last);
-        let form = match (self.count, self.words) {
-            (count, _) if count == self.rows => Form::All,
-            (0, _) => Form::None,
-            (count, None) => Form::Runs(Arc::new(Runs::new(self.runs, count))),
-            (_, Some(words)) => Form::Bitmap(Arc::new(Bitmap::new(words))),
-        };
-        RowSet { rows: self.rows, form }
+        let rows = self.rows;
+        RowSet(match (self.count, self.words) {
+            (count, _) if count == rows => Form::All(rows),
+            (0, _) => Form::None(rows),
+            (count, None) => Form::Runs(rows, Arc::new(Runs::new(self.runs, count))),
+            (_, Some(words)) => Form::Bitmap(rows, Arc::new(Bitmap::new(words))),
+        })
     }
 }

@@ -25,6 +25,7 @@ mod bucket;
 mod index;
 mod lengths;
 mod pack;
+mod selected;
 mod starts;
 mod stretches;
 mod weighted;

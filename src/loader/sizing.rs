@@ -194,9 +194,7 @@ impl Sizing {
         split: Split,
         are_lengths_known: bool,
     ) -> Result<Self> {
-        self.check(fetcher, samples, order, split)?;
-        let Needed { row_groups: needed, lists, .. } =
-            Needed::of(fetcher, samples, order, split, self.asked.needs_deals);
+        let Needed { row_groups: needed, lists, .. } = self.needed(fetcher, samples, order, split)?;
         let rest = self.row_groups.saturating_sub(lists).max(1);
         if are_lengths_known {
             return Ok(Sizing { row_groups: rest, lists, ..self });
@@ -213,6 +211,17 @@ impl Sizing {
         order: &OrderSpec,
         split: Split,
     ) -> Result<()> {
+        self.needed(fetcher, samples, order, split).map(drop)
+    }
+
+    /// What an order needs of the budget, if it fits.
+    fn needed(
+        &self,
+        fetcher: &Fetcher,
+        samples: &SampleIndex,
+        order: &OrderSpec,
+        split: Split,
+    ) -> Result<Needed> {
         let room = self.row_groups + self.lists;
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
         for group in given() {
@@ -229,7 +238,7 @@ impl Sizing {
             needed.row_groups <= self.row_groups && needed.row_groups.saturating_add(needed.lists) <= room
         };
         if alone || fits(needed) {
-            return Ok(());
+            return Ok(needed);
         }
         if order.is_exact()
             && let Some(row_cache) = &fetcher.row_cache
@@ -237,7 +246,7 @@ impl Sizing {
         {
             let all: u64 = given().map(|group| fetcher.held(group)).sum();
             if all <= row_cache.cache().max_bytes() {
-                return self.check_heads(fetcher, samples.most());
+                return self.check_heads(fetcher, samples.most()).map(|()| needed);
             }
             let (most, all) = (words(row_cache.cache().max_bytes()), words(all));
             let cause =

@@ -16,10 +16,10 @@ const LONGEST: u32 = 5;
 impl RowSet {
     /// Appends the set, without the number of its rows.
     pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
-        match &self.form {
-            Form::None => bytes.push(NONE),
-            Form::All => bytes.push(ALL),
-            Form::Runs(_) => {
+        match &self.0 {
+            Form::None(_) => bytes.push(NONE),
+            Form::All(_) => bytes.push(ALL),
+            Form::Runs(..) => {
                 bytes.push(RUNS);
                 let runs: Vec<_> = self.runs(0..self.count()).collect();
                 write(bytes, runs.len() as u32);
@@ -30,10 +30,10 @@ impl RowSet {
                     end = run.end;
                 }
             }
-            Form::Bitmap(_) => {
+            Form::Bitmap(..) => {
                 bytes.push(BITS);
                 let start = bytes.len();
-                bytes.resize(start + self.rows.div_ceil(8) as usize, 0);
+                bytes.resize(start + self.rows().div_ceil(8) as usize, 0);
                 for row in self.runs(0..self.count()).flatten() {
                     bytes[start + row as usize / 8] |= 1 << (row % 8);
                 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parquet::arrow::arrow_reader::RowSelection;
 
+use super::selected::SelectedRows;
 use super::weighted::{EpochDraws, Population};
 use super::{Head, SampleKind, SampleRows};
 use crate::row_set::RowSet;
@@ -13,8 +14,7 @@ use crate::shard::Part;
 /// The samples of a data set, by row group: what holds in every epoch.
 #[derive(Debug)]
 pub(crate) struct SampleIndex {
-    /// The selected rows of each row group: a vector, of which no copy is made.
-    rows: Arc<Vec<RowSet>>,
+    rows: SelectedRows,
     /// The fewest and the most samples that a row group gives in an epoch.
     least: Arc<[u32]>,
     most: Arc<[u32]>,
@@ -40,24 +40,25 @@ const EPOCHS_KEPT: usize = 3;
 impl SampleIndex {
     /// Each of the selected rows is a sample.
     pub(crate) fn of_rows(rows: Vec<RowSet>) -> Self {
-        SampleIndex::same(None, rows, RowSet::count)
+        let rows = SelectedRows::from(rows);
+        let counts = rows.counts();
+        SampleIndex::same(None, rows, counts)
     }
 
     /// Samples of one kind over the selected rows of each row group.
     pub(crate) fn of_kind(kind: Arc<dyn SampleKind>, rows: Vec<RowSet>) -> Self {
-        let mut groups = 0..;
-        let of_kind = kind.clone();
-        SampleIndex::same(Some(kind), rows, |_| groups.next().map_or(0, |group| of_kind.count(group)))
+        let counts = (0..rows.len()).map(|group| kind.count(group)).collect();
+        SampleIndex::same(Some(kind), rows.into(), counts)
     }
 
-    fn same(kind: Option<Arc<dyn SampleKind>>, rows: Vec<RowSet>, count: impl FnMut(&RowSet) -> u32) -> Self {
-        let counts: Arc<[u32]> = rows.iter().map(count).collect();
-        let rows = Arc::new(rows);
+    fn same(kind: Option<Arc<dyn SampleKind>>, rows: SelectedRows, counts: Arc<[u32]>) -> Self {
         let total = counts.iter().map(|samples| u64::from(*samples)).sum();
         let kind_bytes = kind.as_ref().map_or(0, |kind| kind.bytes());
-        let of_group = |(at, rows)| kind.as_ref().map_or(0, |kind| kind.beyond(at, rows));
-        let beyond: Box<[u32]> = rows.iter().enumerate().map(of_group).collect();
-        let beyond = if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() };
+        let beyond = kind.as_ref().map_or_else(Box::default, |kind| {
+            let beyond: Box<[u32]> =
+                (0..rows.len()).map(|group| kind.beyond(group, &rows.of(group))).collect();
+            if beyond.iter().any(|rows| *rows > 0) { beyond } else { Box::default() }
+        });
         let epoch = EpochSamples { kind, counts: counts.clone(), rows: rows.clone(), beyond };
         let epochs = Epochs::Same(Arc::new(epoch));
         SampleIndex { rows, least: counts.clone(), most: counts, total, kind_bytes, epochs }
@@ -71,14 +72,7 @@ impl SampleIndex {
             bounds.map(|(least, most)| (least as u32, most as u32)).unzip();
         let (total, kind_bytes) = (population.rows_of_an_epoch(), population.bytes());
         let epochs = Epochs::Drawn(Arc::new(population), seed, Mutex::default());
-        SampleIndex {
-            rows: Arc::new(rows),
-            least: least.into(),
-            most: most.into(),
-            total,
-            kind_bytes,
-            epochs,
-        }
+        SampleIndex { rows: rows.into(), least: least.into(), most: most.into(), total, kind_bytes, epochs }
     }
 
     /// The samples of an epoch.
@@ -116,14 +110,17 @@ impl SampleIndex {
     }
 
     /// The selected rows of a row group.
-    pub(crate) fn selected(&self, group: usize) -> &RowSet {
-        &self.rows[group]
+    pub(crate) fn selected(&self, group: usize) -> RowSet {
+        self.rows.of(group)
     }
 
     /// Of each row group the number of selected rows, or 0 where it gives no sample.
     pub(crate) fn row_counts(&self) -> Arc<[u32]> {
-        let rows = self.rows.iter().zip(&*self.most);
-        rows.map(|(rows, samples)| if *samples > 0 { rows.count() } else { 0 }).collect()
+        if self.most.iter().all(|samples| *samples > 0) {
+            return self.rows.counts();
+        }
+        let samples = self.most.iter().enumerate();
+        samples.map(|(group, samples)| if *samples > 0 { self.rows.count(group) } else { 0 }).collect()
     }
 
     /// Whether a sample is a row, and each comes once.
@@ -156,7 +153,7 @@ impl SampleIndex {
             Epochs::Same(samples) => size_of_val(&*samples.beyond) as u64,
             Epochs::Drawn(..) => 0,
         };
-        self.rows.iter().map(RowSet::bytes).sum::<u64>() + self.kind_bytes + beyond
+        self.rows.bytes() + self.kind_bytes + beyond
     }
 }
 
@@ -167,8 +164,7 @@ pub(crate) struct EpochSamples {
     kind: Option<Arc<dyn SampleKind>>,
     /// The number of samples of each row group, which is what the plan permutes.
     pub(crate) counts: Arc<[u32]>,
-    /// The selected rows of each row group.
-    rows: Arc<Vec<RowSet>>,
+    rows: SelectedRows,
     /// Of each row group how many rows of those after it its samples run on into; empty where none do.
     beyond: Box<[u32]>,
 }
@@ -183,14 +179,14 @@ impl EpochSamples {
     pub(crate) fn decoded(&self, part: &Part) -> Part {
         match self.kind {
             None => *part,
-            Some(_) => Part { group: part.group, start: 0, rows: self.rows[part.group as usize].count() },
+            Some(_) => Part { group: part.group, start: 0, rows: self.rows.count(part.group as usize) },
         }
     }
 
     /// The stored rows that a part is decoded to.
     pub(crate) fn rows_of(&self, part: &Part) -> PartRows {
         let Part { group, start, rows } = self.decoded(part);
-        PartRows { set: self.rows[group as usize].clone(), ordinals: start..start + rows }
+        PartRows { set: self.rows.of(group as usize), ordinals: start..start + rows }
     }
 
     /// What the samples of a row group have of those after it.
@@ -199,7 +195,7 @@ impl EpochSamples {
         std::iter::from_fn(move || {
             while left > 0 && at + 1 < self.rows.len() {
                 at += 1;
-                let rows = left.min(self.rows[at].count());
+                let rows = left.min(self.rows.count(at));
                 left -= rows;
                 if rows > 0 {
                     return Some(Head { group: at as u32, rows });
@@ -214,29 +210,29 @@ impl EpochSamples {
         let group = part.group as usize;
         let own = self.decoded(part);
         if row < own.rows {
-            return (group, self.rows[group].select(own.start + row));
+            return (group, self.rows.of(group).select(own.start + row));
         }
         let mut beyond = row - own.rows;
         for head in self.heads(group) {
             if beyond < head.rows {
-                return (head.group as usize, self.rows[head.group as usize].select(beyond));
+                return (head.group as usize, self.rows.of(head.group as usize).select(beyond));
             }
             beyond -= head.rows;
         }
         // No sample has more rows than its heads.
-        (group, self.rows[group].rows())
+        (group, self.rows.of(group).rows())
     }
 
     /// The stored rows of a head.
     pub(crate) fn rows_of_head(&self, head: Head) -> PartRows {
-        PartRows { set: self.rows[head.group as usize].clone(), ordinals: 0..head.rows }
+        PartRows { set: self.rows.of(head.group as usize), ordinals: 0..head.rows }
     }
 
     /// The samples of a part, where one is not a row.
     pub(crate) fn samples_of(&self, part: &Part) -> Option<PartSamples> {
         let (kind, group) = (self.kind.clone()?, part.group as usize);
         let kind = kind.of_group(group).unwrap_or(kind);
-        Some(PartSamples { kind, part: *part, selected: self.rows[group].clone() })
+        Some(PartSamples { kind, part: *part, selected: self.rows.of(group) })
     }
 }
 

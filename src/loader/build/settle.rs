@@ -240,7 +240,7 @@ impl LoaderBuilder {
                 return Ok(order);
             }
             let cut = order.cuts().iter().map(|(&group, cuts)| (group as usize, cuts.clone()));
-            let cut = cut.map(|(group, cuts)| (group, selected.selected(group).clone(), cuts)).collect();
+            let cut = cut.map(|(group, cuts)| (group, selected.selected(group), cuts)).collect();
             let of_rows = fetcher.clone();
             let cutting = async move { select::pieces_at(&of_rows, cut).await };
             fetcher.pieces = Arc::new(io.wait_for(cutting)??);
@@ -252,7 +252,7 @@ impl LoaderBuilder {
         let largest = Budget::new(memory).largest();
         let groups = (0..selected.most().len()).filter(|&group| selected.most()[group] > 0);
         let larger = groups.filter(|&group| fetcher.group_cost(group).total() > largest);
-        let larger: Vec<_> = larger.map(|group| (group, selected.selected(group).clone())).collect();
+        let larger: Vec<_> = larger.map(|group| (group, selected.selected(group))).collect();
         if larger.is_empty() {
             return Ok(order);
         }

@@ -90,9 +90,9 @@ fn near(path: &Path) -> String {
 /// The Parquet files below a folder.
 fn folder(root: &Path) -> Result<Snapshot> {
     let Found { files, .. } = files_below(root, None)?;
-    let chosen = chosen(&files, |seen| &seen.name);
+    let chosen = chosen(&files, |seen| seen.name());
     if chosen.is_empty() {
-        let names: BTreeSet<&str> = files.iter().map(|seen| seen.name.as_str()).collect();
+        let names: BTreeSet<&str> = files.iter().map(|seen| seen.name()).collect();
         return Err(nothing(place(root), "the folder holds no Parquet file", names));
     }
     snapshot(root, None, &chosen)
@@ -107,13 +107,13 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
     }
     let Found { files, passed } = files_below(base, Some(glob))?;
     let chosen = files.iter().filter(|seen| match glob.reach(&seen.relative) {
-        Reach::Whole => glob.names_a_suffix() || has_suffix(&seen.name),
-        Reach::Folder(_) => has_suffix(&seen.name),
+        Reach::Whole => glob.names_a_suffix() || has_suffix(seen.name()),
+        Reach::Folder(_) => has_suffix(seen.name()),
         Reach::No => false,
     });
     let chosen: Vec<&Seen> = chosen.collect();
     if chosen.is_empty() {
-        let names = files.iter().map(|seen| seen.relative.as_str()).chain(passed.iter().map(String::as_str));
+        let names = files.iter().map(|seen| &*seen.relative).chain(passed.iter().map(String::as_str));
         let names: BTreeSet<&str> = names.collect();
         return Err(nothing(place(base), "the glob matches no Parquet file below this folder", names));
     }
@@ -128,8 +128,8 @@ fn matching(glob: &Glob) -> Result<Snapshot> {
 /// The files that were chosen below a folder.
 fn snapshot(base: &Path, glob: Option<&Glob>, chosen: &[&Seen]) -> Result<Snapshot> {
     let mut files: Vec<DataFile> =
-        chosen.iter().map(|seen| file(seen.path.clone(), 0)).collect::<Result<_>>()?;
-    note_keys(&mut files, glob, chosen.iter().map(|seen| seen.relative.as_str()));
+        chosen.iter().map(|seen| file(base.join(&*seen.relative), 0)).collect::<Result<_>>()?;
+    note_keys(&mut files, glob, chosen.iter().map(|seen| &*seen.relative));
     let folder = absolute(base)?;
     let root = folder.to_string_lossy().trim_end_matches('/').to_string();
     let indexes = vec![index(&folder, &root, glob.is_none())?];
@@ -149,11 +149,15 @@ fn index(folder: &Path, root: &str, is_whole: bool) -> Result<IndexPlace> {
     Ok(IndexPlace { root: root.to_owned(), volume: 0, path, found, is_whole })
 }
 
-/// A file below a folder.
+/// A file below a folder: nothing but its path from there, as there may be many.
 struct Seen {
-    path: PathBuf,
-    relative: String,
-    name: String,
+    relative: Box<str>,
+}
+
+impl Seen {
+    fn name(&self) -> &str {
+        self.relative.rsplit_once('/').map_or(&*self.relative, |(_, name)| name)
+    }
 }
 
 /// What a search finds.
@@ -198,7 +202,7 @@ fn files_below(root: &Path, glob: Option<&Glob>) -> Result<Found> {
             let is_link = kind.is_symlink();
             let is_dir = if is_link { look(&path)?.is_dir() } else { kind.is_dir() };
             if !is_dir {
-                found.files.push(Seen { path, relative, name });
+                found.files.push(Seen { relative: relative.into() });
                 continue;
             }
             if is_link {

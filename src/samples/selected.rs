@@ -1,0 +1,89 @@
+//! The selected rows of each row group of a data set.
+
+use std::sync::Arc;
+
+use crate::row_set::RowSet;
+
+/// A set of rows for each row group. Where all rows are selected, as they mostly are, it is four bytes for each.
+#[derive(Clone, Debug)]
+pub(super) enum SelectedRows {
+    /// All rows of each row group, of which there are so many.
+    Whole(Arc<[u32]>),
+    /// Some rows, of some of them at least.
+    Some(Arc<[RowSet]>),
+}
+
+impl SelectedRows {
+    /// Row groups.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            SelectedRows::Whole(rows) => rows.len(),
+            SelectedRows::Some(sets) => sets.len(),
+        }
+    }
+
+    /// The selected rows of a row group.
+    pub(super) fn of(&self, group: usize) -> RowSet {
+        match self {
+            SelectedRows::Whole(rows) => RowSet::all(rows[group]),
+            SelectedRows::Some(sets) => sets[group].clone(),
+        }
+    }
+
+    /// How many rows of a row group are selected.
+    pub(super) fn count(&self, group: usize) -> u32 {
+        match self {
+            SelectedRows::Whole(rows) => rows[group],
+            SelectedRows::Some(sets) => sets[group].count(),
+        }
+    }
+
+    /// The same of each row group.
+    pub(super) fn counts(&self) -> Arc<[u32]> {
+        match self {
+            SelectedRows::Whole(rows) => rows.clone(),
+            SelectedRows::Some(sets) => sets.iter().map(RowSet::count).collect(),
+        }
+    }
+
+    /// Memory that the sets take beside themselves.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            SelectedRows::Whole(_) => 0,
+            SelectedRows::Some(sets) => sets.iter().map(RowSet::bytes).sum(),
+        }
+    }
+}
+
+impl From<Vec<RowSet>> for SelectedRows {
+    fn from(sets: Vec<RowSet>) -> Self {
+        match sets.iter().all(RowSet::is_all) {
+            true => SelectedRows::Whole(sets.iter().map(RowSet::rows).collect()),
+            false => SelectedRows::Some(sets.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_row_groups_take_no_sets_and_answer_as_sets_do() {
+        let whole = vec![RowSet::all(7), RowSet::none(0), RowSet::all(3)];
+        let some = vec![RowSet::all(7), RowSet::none(4), RowSet::from_runs(9, [1..3, 8..9])];
+        for (sets, are_whole) in [(whole, true), (some, false)] {
+            let selected = SelectedRows::from(sets.clone());
+            assert_eq!(matches!(selected, SelectedRows::Whole(_)), are_whole);
+            assert_eq!(selected.len(), sets.len());
+            assert_eq!(*selected.counts(), *sets.iter().map(RowSet::count).collect::<Vec<_>>());
+            for (group, set) in sets.iter().enumerate() {
+                assert_eq!(
+                    (selected.of(group), selected.count(group)),
+                    (set.clone(), set.count()),
+                    "{group}"
+                );
+            }
+        }
+    }
+}
