@@ -36,10 +36,13 @@ DOORS = {
 #: Doors through which PyTorch reads in a process of its own.
 FORKS = ("worker",)
 
-HEAD = """
-    import gc, io, os, signal, sys, threading, time
-    import numpy as np
+#: Frameworks whose own threads do not bear a fork.
+THREADED = ("jax", "tf", "tf_dataset")
+
+SCRIPT = """
+    import io, sys
     import forebay as fb
+    from loop_ends import Ends
 
     door, data = sys.argv[1], sys.argv[2]
     if door in ("torch", "dataset", "worker"):
@@ -63,139 +66,15 @@ HEAD = """
     def hf_batches(train):
         return fb.hf.Trainer(model, options, train_dataset=train).get_train_dataloader()
 
-    def rows(batch):
-        batch = batch[0] if isinstance(batch, tuple) else batch["id"]
-        return np.asarray(batch).tolist()
-
-    def loader(**more):
-        options = {"columns": ["id"], "batch_size": 50, "shuffle": fb.Shuffle(seed=5, window_rows=200), "threads": 2}
-        return fb.Loader(data, **{**options, **more})
-
     def batches(train):
         return BATCHES
 
-    def left():
-        "Threads, children, open files and segments of shared memory."
-        gc.collect()
-        names = []
-        for entry in os.listdir("/proc/self/task"):
-            try:
-                names.append(open(f"/proc/self/task/{entry}/comm").read().strip())
-            except OSError:  # it ended
-                continue
-        ours = sorted(name for name in names if name.startswith("forebay"))
-        children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
-        # Other programs of the machine have theirs.
-        shared = [name for name in os.listdir("/dev/shm") if str(os.getpid()) in name and name not in before_shm]
-        files = []
-        for number in os.listdir("/proc/self/fd"):
-            try:
-                target = os.readlink(f"/proc/self/fd/{number}")
-            except OSError:
-                continue
-            if data in target or "memfd" in target or "/dev/shm" in target:
-                files.append(target)
-        bars = [thread.name for thread in threading.enumerate() if "forebay" in thread.name]
-        return ours + bars, children, shared, files
-
-    def nothing_left(allowed_children=()):
-        deadline = time.monotonic() + 5
-        while True:
-            threads, children, shared, files = left()
-            if not (threads or set(children) - set(allowed_children) or shared or files):
-                return
-            if time.monotonic() > deadline:
-                raise AssertionError((threads, children, shared, files))
-            time.sleep(0.02)
-
-    before_shm = set(os.listdir("/dev/shm"))
-"""
-
-ENDS = """
-    # All of an epoch, twice: what is right.
-    with loader() as train:
-        whole = [[rows(batch) for batch in batches(train)] for _ in range(2)]
-    assert sorted(sum(whole[0], [])) == sorted(sum(whole[1], [])) == list(range(1000)), door
-    children = left()[1]  # of the framework itself, such as a resource tracker
-    train = other = stream = batch = None
-    nothing_left(children)
-
-    # Left early, at any batch: the next epoch is whole.
-    with loader() as train:
-        for number, stop in enumerate((1, 7, 19)):
-            for at, batch in enumerate(batches(train), 1):
-                if at == stop:
-                    break
-            del batch
-        assert sorted(sum((rows(batch) for batch in batches(train)), [])) == list(range(1000)), door
-    train = other = stream = batch = None
-    nothing_left(children)
-
-    # An exception in the step comes out as it is, and the next epoch works.
-    class Mine(Exception):
-        pass
-    with loader() as train:
-        try:
-            for batch in batches(train):
-                raise Mine
-        except Mine:
-            pass
-        assert sorted(sum((rows(batch) for batch in batches(train)), [])) == list(range(1000)), door
-    train = other = stream = batch = None
-    nothing_left(children)
-
-    # Two loaders at once.
-    with loader() as train, loader(shuffle=fb.Shuffle(seed=6)) as other:
-        both = list(zip(batches(train), batches(other), strict=True))
-        assert [rows(one) for one, _ in both] == whole[0], door
-        assert sorted(sum((rows(two) for _, two in both), [])) == list(range(1000)), door
-        del both
-    train = other = stream = batch = None
-    nothing_left(children)
-
-    # A forked child of the loop does not hang, and neither does its parent.
-    if door not in FORKS and door not in ("jax", "tf", "tf_dataset"):
-        with loader() as train:
-            stream = iter(batches(train))
-            next(stream)
-            child = os.fork()
-            if child == 0:
-                try:
-                    next(stream)
-                    os._exit(3)
-                except fb.ClosedError:
-                    os._exit(7)
-                except BaseException:
-                    os._exit(4)
-            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7, door
-            assert sum(len(rows(batch)) for batch in stream) == 950, door
-            del stream
-        train = other = stream = batch = None
-    nothing_left(children)
-
-    # Ctrl-C while the loop waits for a batch.
-    slow = threading.Event()
-    def wait(batch):
-        slow.wait(20)
-        return {"id": batch["id"]}
-    if door not in FORKS and door != "tf_dataset":
-        with loader(transform=wait) as train:
-            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-            began = time.monotonic()
-            try:
-                for batch in batches(train):
-                    raise AssertionError("a batch came")
-            except KeyboardInterrupt:
-                took = time.monotonic() - began
-            assert took < 2.3, took
-            slow.set()
-            assert sorted(sum((rows(batch) for batch in batches(train)), [])) == list(range(1000)), door
-        train = None
-        nothing_left(children)
+    ends = Ends(data, data, batches)
+    ends.run(forks=FORKED, interrupts=INTERRUPTED)
     print("ended well", flush=True)
 
     # The interpreter exits in the middle of an epoch.
-    train = loader()
+    train = ends.loader()
     stream = iter(batches(train))
     next(stream)
 """
@@ -208,10 +87,14 @@ def test_nothing_is_left_however_a_loop_ends(door: str, plain: Path) -> None:
     for package in needed:
         if find_spec(package) is None:
             pytest.skip(f"{package} is not installed")
-    script = textwrap.dedent(HEAD).replace("BATCHES", expression) + f"FORKS = {FORKS}\n" + textwrap.dedent(ENDS)
+    script = textwrap.dedent(SCRIPT).replace("BATCHES", expression)
+    script = script.replace("FORKED", str(door not in FORKS + THREADED))
+    script = script.replace("INTERRUPTED", str(door not in (*FORKS, "tf_dataset")))
     # TensorFlow imports Keras, and does not bear PyTorch beside it.
     backend = "tensorflow" if "tensorflow" in needed else "torch"
     environ = {**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu", "CUDA_VISIBLE_DEVICES": ""}
+    # Where `loop_ends` is.
+    environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH")]))
     began = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", script, door, str(plain)],
