@@ -28,6 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from turns.words import count
+
 import forebay as fb
 
 CROP = fb.Image.random_resized_crop(224).flip()
@@ -162,7 +164,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release"
     parser.add_argument("--data", type=Path, default=Path(".bench/columns"))
-    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--runs", type=count, default=7)
     parser.add_argument("--program", type=Path, default=target / "forebay")
     parser.add_argument("what", nargs="*", default=list(PARTS))
     options = parser.parse_args()

@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 import w5
+from turns.words import count
 
 MARGIN = 1.3
 BATCH = 64
@@ -118,7 +119,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release"
     parser.add_argument("--data", type=Path, default=Path(".bench"))
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=count, default=5)
     parser.add_argument("--program", type=Path, default=target / "forebay")
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help="the interpreter of a peer")
     parser.add_argument("what", nargs="*", default=["local", "cached", "pixels", "ranks", "threads", "peers"])

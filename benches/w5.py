@@ -253,9 +253,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     target = Path(os.environ.get("CARGO_TARGET_DIR", "target")) / "release"
     parser.add_argument("--data", type=Path, default=Path(".bench"))
-    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--runs", type=count, default=5)
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=count, default=2)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--program", type=Path, default=target / "forebay")
     parser.add_argument("--server", type=Path, default=target / "fault-server")

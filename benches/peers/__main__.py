@@ -33,6 +33,7 @@ import tables
 from turns.children import Failed, launch, missing
 from turns.figures import machine
 from turns.files import warm
+from turns.words import count
 from workloads import WORKLOADS
 
 HERE = Path(__file__).parent
@@ -46,11 +47,11 @@ def arguments():
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="benches/peers", description=__doc__, formatter_class=raw)
     parser.add_argument("--data", type=Path, default=Path(".bench"), help="folder for what is made [%(default)s]")
-    parser.add_argument("--runs", type=int, default=5, help="turns [%(default)s]")
+    parser.add_argument("--runs", type=count, default=5, help="turns [%(default)s]")
     parser.add_argument("--seconds", type=float, default=12.0, help="window of a run [%(default)s]")
     parser.add_argument("--check", type=float, default=20.0, help="seconds to count the rows of an epoch [%(default)s]")
     parser.add_argument("--limit", type=float, default=120.0, help="most seconds of a run [%(default)s]")
-    parser.add_argument("--threads", type=int, default=2, help="threads or workers of each [%(default)s]")
+    parser.add_argument("--threads", type=count, default=2, help="threads or workers of each [%(default)s]")
     parser.add_argument("--only", default="", metavar="A,B", help="these contestants: " + ", ".join(PEERS))
     whose = "interpreter of a contestant, or of an environment that setup would make"
     parser.add_argument("--python", action="append", default=[], metavar="NAME=PATH", help=whose)

@@ -26,6 +26,7 @@ from data import DATA
 from turns.children import Failed, launch
 from turns.figures import machine
 from turns.files import warm
+from turns.words import count
 from work import Work
 
 HERE = Path(__file__).parent
@@ -36,10 +37,10 @@ def arguments():
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(prog="benches/shapes", description=__doc__, formatter_class=raw)
     parser.add_argument("--data", type=Path, default=Path(".bench/shapes"), help="folder for the files [%(default)s]")
-    parser.add_argument("--runs", type=int, default=3, help="turns [%(default)s]")
+    parser.add_argument("--runs", type=count, default=3, help="turns [%(default)s]")
     parser.add_argument("--seconds", type=float, default=3.0, help="least seconds of a run [%(default)s]")
     parser.add_argument("--limit", type=float, default=120.0, help="most seconds of a run [%(default)s]")
-    parser.add_argument("--threads", type=int, default=2, help="threads of each [%(default)s]")
+    parser.add_argument("--threads", type=count, default=2, help="threads of each [%(default)s]")
     parser.add_argument("--only", metavar="AXIS,…", help="these axes: " + ", ".join(AXES))
     parser.add_argument("--points", metavar="POINT,…", help="these points of the axes")
     parser.add_argument("--check", action="store_true", help="only see that both deliver the same of a few rows")

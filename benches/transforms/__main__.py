@@ -16,6 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from turns import children, figures
+from turns.words import count
 
 RUN = Path(__file__).with_name("run.py")
 
@@ -29,7 +30,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("photos", type=Path)
     parser.add_argument("--workers", default="1,2,4")
-    parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--turns", type=count, default=3)
     parser.add_argument("--only", choices=["augment", "noop"])
     given = parser.parse_args()
     lacks = children.missing(sys.executable, NEEDS)
