@@ -48,6 +48,14 @@ impl Tier {
     pub fn name(self) -> &'static str {
         Self::NAMES.iter().find(|(tier, _)| *tier == self).map_or("", |(_, name)| name)
     }
+
+    /// The one of `tiers` that has this name.
+    pub(crate) fn among(tiers: &[Tier], text: &str) -> Result<Tier> {
+        tiers.iter().copied().find(|tier| tier.name() == text).ok_or_else(|| {
+            let names = tiers.iter().map(|tier| tier.name()).collect::<Vec<_>>().join(", ");
+            Error::invalid(format!("{text:?} is not a cache tier")).hint(format!("use one of {names}"))
+        })
+    }
 }
 
 impl fmt::Display for Tier {
@@ -60,11 +68,7 @@ impl FromStr for Tier {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Tier> {
-        let found = Self::NAMES.iter().find(|(_, name)| *name == text).map(|(tier, _)| *tier);
-        found.ok_or_else(|| {
-            let names = Self::NAMES.map(|(_, name)| name).join(", ");
-            Error::invalid(format!("{text:?} is not a cache tier")).hint(format!("use one of {names}"))
-        })
+        Tier::among(&Self::NAMES.map(|(tier, _)| tier), text)
     }
 }
 

@@ -96,17 +96,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// A form that images can be kept in before any training.
 fn parse_tier(text: &str) -> Result<Tier> {
-    let forms = Tier::NAMES.iter().filter(|(tier, _)| *tier != Tier::Auto);
-    let names = || forms.clone().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
-    match text.parse() {
-        Ok(Tier::Auto) => Err(Error::invalid("the tier auto is chosen while training, by measurements")
-            .hint(format!("leave out --tier to keep images as stored, or use one of {}", names()))),
-        Ok(tier) => Ok(tier),
-        Err(_) => {
-            Err(Error::invalid(format!("{text:?} is not a cache tier"))
-                .hint(format!("use one of {}", names())))
-        }
+    if text == Tier::Auto.name() {
+        return Err(Error::invalid("the tier auto is chosen while training, by measurements")
+            .hint("leave out --tier to keep images as stored, or name the form"));
     }
+    let named: Vec<Tier> =
+        Tier::NAMES.map(|(tier, _)| tier).into_iter().filter(|tier| *tier != Tier::Auto).collect();
+    Tier::among(&named, text)
 }
 
 fn warm(args: &Args, cache: &DiskCache, console: &Console) -> Result<()> {
