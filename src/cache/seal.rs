@@ -21,16 +21,16 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, futimens, utimensat};
 
 use super::guard::Guarded;
+use super::pause::Pause;
 
 /// The time of modification of an unchanged entry: the first second of the year 2000.
 const SEALED: Timespec = Timespec { tv_sec: 946_684_800, tv_nsec: 0 };
-/// Milliseconds before each look at times that may be half set.
-const LOOKS: [u64; 8] = [0, 0, 1, 2, 4, 8, 16, 32];
+/// Looks at times that may be half set, with naps from the third one on: 43 ms in all.
+const LOOKS: usize = 11;
 const OMITTED: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 
@@ -92,9 +92,11 @@ impl Seal {
     /// The kernel neither sets nor reads the times of a file at once, so that a mark of another thread may be seen half
     /// made, for as long as that thread does not run. Times that look wrong are therefore looked at again.
     pub(super) fn is_intact(&self) -> bool {
-        for nap in LOOKS {
-            if nap > 0 {
-                std::thread::sleep(Duration::from_millis(nap));
+        let pause = Pause::default();
+        let mut naps = pause.naps();
+        for look in 0..LOOKS {
+            if look > 1 {
+                naps.nap();
             }
             let Ok(found) = self.path.symlink_metadata() else { return false };
             let found = Stamp::of(&found);
