@@ -152,6 +152,7 @@ mod loader;
 mod monitor;
 mod panics;
 mod paths;
+mod processor;
 mod reader;
 mod row_set;
 mod samples;

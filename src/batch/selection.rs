@@ -2,6 +2,7 @@
 
 use crate::arrow::array::{Array, BooleanBufferBuilder};
 use crate::arrow::buffer::{BooleanBuffer, NullBuffer};
+use crate::processor;
 
 /// Rows to gather, in output order.
 pub enum Selection {
@@ -449,19 +450,7 @@ fn stream<T: Copy>(source: &[T], wanted: usize) {
 
 /// Asks the processor for the first lines of `values`, without waiting for them.
 fn prefetch<T>(values: &[T]) {
-    let lines = values.iter().step_by((LINE / size_of::<T>()).max(1)).take(LINES_AHEAD);
-    #[cfg(target_arch = "x86_64")]
-    lines.for_each(|value| prefetch_line(value));
-    #[cfg(not(target_arch = "x86_64"))]
-    drop(lines);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[allow(unsafe_code)]
-fn prefetch_line<T>(value: &T) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: it is a hint, which reads nothing and fails for no address; all x86-64 processors know it.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) }
+    values.iter().step_by((LINE / size_of::<T>()).max(1)).take(LINES_AHEAD).for_each(processor::fetch);
 }
 
 #[cfg(test)]

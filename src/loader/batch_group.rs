@@ -66,6 +66,10 @@ impl BatchGroup {
         self.bytes += bytes;
         self.batches.push(GroupedBatch { made_of, end, padded });
         let indices: Vec<u32> = sources.into_iter().map(|source| self.index(source)).collect();
+        if self.picks.is_empty() && indices.iter().enumerate().all(|(at, index)| at == *index as usize) {
+            self.picks = picks;
+            return;
+        }
         self.picks.extend(picks.into_iter().map(|(source, place)| (indices[source as usize], place)));
     }
 

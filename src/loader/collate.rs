@@ -408,7 +408,11 @@ impl Collation {
     }
 
     /// The picks as a source and a row of its rows.
-    fn rows_at(&self, view: &View, row_at: fn(&Resident, u32) -> u32) -> impl Iterator<Item = (u32, u32)> {
+    fn rows_at(
+        &self,
+        view: &View,
+        row_at: impl Fn(&Resident, u32) -> u32,
+    ) -> impl ExactSizeIterator<Item = (u32, u32)> {
         let sources = &self.request.sources;
         view.picks.iter().map(move |&(source, place)| (source, row_at(&sources[source as usize], place)))
     }

@@ -5,7 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::draw::Draws;
+use super::draw::{Draws, Exchange};
+use crate::processor;
 
 /// Items of a block: 1 MiB of rows that are packed into 4 bytes.
 const BLOCK: usize = 1 << 18;
@@ -33,41 +34,28 @@ impl<T: Copy> Blocks<T> {
         self.len
     }
 
-    /// Appends items, before any was taken.
-    pub(super) fn extend(&mut self, items: impl IntoIterator<Item = T>) {
-        let mut items = items.into_iter();
-        while let Some(item) = items.next() {
-            let room = self.push(item);
-            if let Some(last) = self.blocks.back_mut() {
-                let before = last.len();
-                last.extend(items.by_ref().take(room));
-                self.len += last.len() - before;
+    /// Appends the items that `item` gives for `0..count`, before any was taken.
+    pub(super) fn extend(&mut self, count: usize, mut item: impl FnMut(usize) -> T) {
+        let mut from = 0;
+        while from < count {
+            if self.len.is_multiple_of(BLOCK) {
+                let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
+                self.blocks.push_back(Vec::with_capacity(rest));
             }
+            let Some(last) = self.blocks.back_mut() else { return };
+            let until = count.min(from + BLOCK - last.len());
+            last.extend((from..until).map(&mut item));
+            self.len += until - from;
+            from = until;
         }
-    }
-
-    /// Appends an item, before any was taken. Returns how many more the last block can have.
-    pub(super) fn push(&mut self, item: T) -> usize {
-        if self.len.is_multiple_of(BLOCK) {
-            let rest = self.capacity.saturating_sub(self.len).clamp(1, BLOCK);
-            self.blocks.push_back(Vec::with_capacity(rest));
-        }
-        let Some(last) = self.blocks.back_mut() else { return 0 };
-        last.push(item);
-        self.len += 1;
-        BLOCK - last.len()
     }
 
     /// Mixes all items, before any was taken.
     pub(super) fn shuffle(&mut self, mut draws: Draws) {
-        if let [only] = self.blocks.make_contiguous() {
-            return draws.shuffle(only);
+        match self.blocks.make_contiguous() {
+            [only] => draws.shuffle(only),
+            blocks => draws.shuffle_within(&mut Together { blocks, items: self.len }),
         }
-        let blocks = self.blocks.make_contiguous();
-        draws.shuffle_places(self.len, |i, j| {
-            let (a, b) = (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]);
-            (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]) = (b, a);
-        });
     }
 
     /// Takes the next `count` items, in runs.
@@ -87,6 +75,28 @@ impl<T: Copy> Blocks<T> {
     }
 }
 
+/// The items of several blocks as one list.
+struct Together<'a, T> {
+    blocks: &'a mut [Vec<T>],
+    items: usize,
+}
+
+impl<T: Copy> Exchange for Together<'_, T> {
+    fn count(&self) -> usize {
+        self.items
+    }
+
+    fn exchange(&mut self, i: usize, j: usize) {
+        let blocks = &mut *self.blocks;
+        let (a, b) = (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]);
+        (blocks[i / BLOCK][i % BLOCK], blocks[j / BLOCK][j % BLOCK]) = (b, a);
+    }
+
+    fn soon(&self, i: usize) {
+        processor::fetch(&self.blocks[i / BLOCK][i % BLOCK]);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::draw::Purpose;
@@ -98,7 +108,7 @@ mod tests {
 
     fn permutation(n: u32, draws: Draws) -> Blocks<u32> {
         let mut numbers = Blocks::with_capacity(n as usize);
-        numbers.extend(0..n);
+        numbers.extend(n as usize, |at| at as u32);
         numbers.shuffle(draws);
         numbers
     }

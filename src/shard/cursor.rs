@@ -85,8 +85,12 @@ impl Cursor {
                     None => Slot::deal(deals, slots, self.number),
                 };
                 let slot = self.slot.insert(slot);
-                slot.take(slot.rows.len() - left, |_| ());
-                slot.take((rows.end - rows.start) as usize, |pick| picks.push(pick));
+                let (gone, before) = (slot.rows.len() - left, picks.len());
+                if gone > 0 {
+                    slot.take(gone, picks);
+                    picks.truncate(before);
+                }
+                slot.take((rows.end - rows.start) as usize, picks);
             }
         }
     }
@@ -114,21 +118,23 @@ impl Slot {
     }
 
     /// Takes the next `count` rows.
-    fn take(&mut self, count: usize, mut each: impl FnMut(Pick)) {
+    fn take(&mut self, count: usize, picks: &mut Vec<Pick>) {
         let first = self.first;
         match &mut self.rows {
             SlotRows::Run { next, rows } => {
-                (*next..*next + count as u32).for_each(|row| each(Pick { part: first, row }));
+                picks.extend((*next..*next + count as u32).map(|row| Pick { part: first, row }));
                 *next += count as u32;
                 *rows -= count;
             }
-            SlotRows::Ordered { sources, next } => sources.take(count, |resident| {
-                let row = &mut next[resident as usize];
-                each(Pick { part: first + resident, row: *row });
-                *row += 1;
-            }),
+            SlotRows::Ordered { sources, next } => {
+                sources.take(count, picks, |resident| {
+                    let row = &mut next[resident as usize];
+                    *row += 1;
+                    Pick { part: first + resident, row: *row - 1 }
+                });
+            }
             SlotRows::Mixed(rows) => {
-                rows.take(count, |resident, row| each(Pick { part: first + resident, row }))
+                rows.take(count, picks, |resident, row| Pick { part: first + resident, row });
             }
         }
     }
@@ -168,9 +174,13 @@ impl Packed {
         let mut packed = Packed { bits, list };
         for (resident, places) in shares {
             match &mut packed.list {
-                PackedList::Narrow(list) => list.extend(places.map(|place| resident << bits | place)),
+                PackedList::Narrow(list) => {
+                    let first = resident << bits | places.start;
+                    list.extend(places.len(), |at| first + at as u32);
+                }
                 PackedList::Wide(list) => {
-                    list.extend(places.map(|place| u64::from(resident) << bits | u64::from(place)));
+                    let first = u64::from(resident) << bits | u64::from(places.start);
+                    list.extend(places.len(), |at| first + at as u64);
                 }
             }
         }
@@ -191,19 +201,17 @@ impl Packed {
         }
     }
 
-    /// Takes the next `count`: resident and place.
-    pub(super) fn take(&mut self, count: usize, mut each: impl FnMut(u32, u32)) {
+    /// Appends to `out` what `item` makes of the next `count`: of a resident and a place.
+    pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, mut item: impl FnMut(u32, u32) -> X) {
         let (bits, mask) = (self.bits, (1u64 << self.bits) - 1);
         match &mut self.list {
             PackedList::Narrow(list) => {
                 let mask = mask as u32;
-                list.take(count, |run| run.iter().for_each(|one| each(one >> bits, one & mask)));
+                list.take(count, |run| out.extend(run.iter().map(|one| item(one >> bits, one & mask))));
             }
-            PackedList::Wide(list) => {
-                list.take(count, |run| {
-                    run.iter().for_each(|one| each((one >> bits) as u32, (one & mask) as u32))
-                });
-            }
+            PackedList::Wide(list) => list.take(count, |run| {
+                out.extend(run.iter().map(|one| item((one >> bits) as u32, (one & mask) as u32)));
+            }),
         }
     }
 }

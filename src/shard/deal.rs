@@ -211,11 +211,18 @@ fn part_off<T: Copy>(
     residents: &mut Blocks<T>,
     narrowed: impl Fn(u32) -> T,
 ) {
-    rows.take(rows.len(), |resident, place| {
-        shares[resident as usize].push(place);
-        residents.push(narrowed(resident));
-    });
+    let mut some = Vec::with_capacity(PARTED_AT_ONCE);
+    while rows.len() > 0 {
+        let count = rows.len().min(PARTED_AT_ONCE);
+        some.clear();
+        rows.take(count, &mut some, |resident, place| (resident, place));
+        residents.extend(count, |at| narrowed(some[at].0));
+        some.iter().for_each(|&(resident, place)| shares[resident as usize].push(place));
+    }
 }
+
+/// Rows of a slot that are parted off together, in the first-level cache.
+const PARTED_AT_ONCE: usize = 1 << 10;
 
 impl Sources {
     fn with_capacity(residents: usize, rows: usize) -> Self {
@@ -234,14 +241,23 @@ impl Sources {
         }
     }
 
-    /// Takes the next `count`.
-    pub(super) fn take(&mut self, count: usize, mut each: impl FnMut(u32)) {
+    /// Appends to `out` what `item` makes of the next `count`.
+    pub(super) fn take<X>(&mut self, count: usize, out: &mut Vec<X>, item: impl FnMut(u32) -> X) {
         match self {
-            Sources::Few(list) => list.take(count, |run| run.iter().for_each(|one| each((*one).into()))),
-            Sources::Narrow(list) => list.take(count, |run| run.iter().for_each(|one| each((*one).into()))),
-            Sources::Wide(list) => list.take(count, |run| run.iter().for_each(|one| each(*one))),
+            Sources::Few(list) => take(list, count, out, item),
+            Sources::Narrow(list) => take(list, count, out, item),
+            Sources::Wide(list) => take(list, count, out, item),
         }
     }
+}
+
+fn take<T: Copy + Into<u32>, X>(
+    list: &mut Blocks<T>,
+    count: usize,
+    out: &mut Vec<X>,
+    mut item: impl FnMut(u32) -> X,
+) {
+    list.take(count, |run| out.extend(run.iter().map(|one| item((*one).into()))));
 }
 
 impl fmt::Debug for Deals {

@@ -65,14 +65,51 @@ impl Draws {
     }
 
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        self.shuffle_places(items.len(), |i, j| items.swap(i, j));
+        self.shuffle_within(items);
     }
 
-    /// The same for any sequence of `places` items, of which `swap` exchanges two.
-    pub(super) fn shuffle_places(&mut self, places: usize, mut swap: impl FnMut(usize, usize)) {
-        for i in (1..places).rev() {
-            swap(i, self.below(i as u64 + 1) as usize);
+    /// The same for items that are not side by side.
+    pub(super) fn shuffle_within<I: Exchange + ?Sized>(&mut self, items: &mut I) {
+        let mut end = items.count();
+        // What is drawn does not depend on the items: with many draws at hand, the processor waits for the places of several
+        // at once.
+        let mut drawn = [0; DRAWN_AHEAD];
+        while end > FAR {
+            let begin = end - DRAWN_AHEAD;
+            for (i, j) in (begin..end).rev().zip(&mut drawn) {
+                *j = self.below(i as u64 + 1) as usize;
+                items.soon(*j);
+            }
+            (begin..end).rev().zip(&drawn).for_each(|(i, j)| items.exchange(i, *j));
+            end = begin;
         }
+        for i in (1..end).rev() {
+            items.exchange(i, self.below(i as u64 + 1) as usize);
+        }
+    }
+}
+
+/// From this many items on, a list is too large for the second-level cache.
+const FAR: usize = 1 << 18;
+const DRAWN_AHEAD: usize = 64;
+
+/// Items of which two can be exchanged.
+pub(super) trait Exchange {
+    fn count(&self) -> usize;
+
+    fn exchange(&mut self, i: usize, j: usize);
+
+    /// Item `i` will be exchanged soon.
+    fn soon(&self, _i: usize) {}
+}
+
+impl<T> Exchange for [T] {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn exchange(&mut self, i: usize, j: usize) {
+        self.swap(i, j);
     }
 }
 
@@ -92,6 +129,16 @@ mod tests {
         assert_eq!([draws.next(), draws.next()], GOLDEN_STREAM);
         assert_eq!(permutation(Draws::keyed(17, Purpose::Groups, &[3]), 8), GOLDEN_PERMUTATION);
         assert_eq!(row_key(17, 2, 1_000_000), GOLDEN_ROW_KEY);
+    }
+
+    #[test]
+    fn long_lists_are_shuffled_as_short_ones() {
+        for n in [FAR, FAR + 1, FAR + DRAWN_AHEAD, FAR + 3 * DRAWN_AHEAD + 5] {
+            let mut draws = Draws::keyed(2, Purpose::Rows, &[n as u64]);
+            let mut expected: Vec<u32> = (0..n as u32).collect();
+            (1..n).rev().for_each(|i| expected.swap(i, draws.below(i as u64 + 1) as usize));
+            assert!(permutation(Draws::keyed(2, Purpose::Rows, &[n as u64]), n as u32) == expected, "{n}");
+        }
     }
 
     const GOLDEN_STREAM: [u64; 2] = [4053886232910284069, 18091879080353214798];

@@ -210,21 +210,21 @@ fn without(range: &Range<usize>, other: &Range<usize>) -> impl Iterator<Item = u
 /// after.
 fn list(picks: &[Pick], parts: &[Part], places: &mut Vec<u32>, step: &mut PlannedStep) {
     const NOT_YET: u32 = u32::MAX;
-    let (Some(first), Some(last)) = (picks.iter().map(|p| p.part).min(), picks.iter().map(|p| p.part).max())
-    else {
-        return;
-    };
+    let ends = picks.iter().fold(None, |ends, pick| {
+        let (first, last) = ends.unwrap_or((pick.part, pick.part));
+        Some((pick.part.min(first), pick.part.max(last)))
+    });
+    let Some((first, last)) = ends else { return };
     let residents = (last - first + 1) as usize;
     places.resize(places.len().max(residents), NOT_YET);
-    step.picks.reserve(picks.len());
-    for pick in picks {
+    step.picks.extend(picks.iter().map(|pick| {
         let place = &mut places[(pick.part - first) as usize];
         if *place == NOT_YET {
             *place = step.parts.len() as u32;
             step.parts.push(parts[pick.part as usize]);
         }
-        step.picks.push((*place, pick.row));
-    }
+        (*place, pick.row)
+    }));
     if residents < picks.len() {
         places[..residents].fill(NOT_YET);
     } else {
