@@ -10,12 +10,15 @@
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
+//! Large cells of a fixed length in one page that is not compressed are not copied at all.
+//!
 //! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
 //! among those below, levels packed as they were before 2013, and everything that is damaged. So this needs no errors: a
 //! column is decoded here as a whole, or `None` is returned.
 
 mod lists;
 mod runs;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod validity;
@@ -23,11 +26,13 @@ mod values;
 
 use std::cell::RefCell;
 
+use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
 use parquet::schema::types::ColumnDescriptor;
 
 use self::lists::Lists;
 use self::runs::Runs;
+use self::stored::Stored;
 use self::validity::Validity;
 use self::values::Value;
 use super::pages::{Kind, StoredPage};
@@ -43,7 +48,7 @@ const KEPT_VALUES: usize = 1 << 20;
 /// A column chunk whose pages were checked.
 pub(super) struct CheckedChunk<'a> {
     pub(super) about: ColumnChunk<'a>,
-    pub(super) bytes: &'a [u8],
+    pub(super) bytes: &'a Bytes,
     pub(super) pages: &'a [StoredPage],
     /// Rows of its row group.
     pub(super) rows: usize,
@@ -54,6 +59,8 @@ pub(super) struct Column<'a>(Width<'a>);
 
 /// Bytes of a value in the array.
 enum Width<'a> {
+    /// Any number of them, which are left where they were fetched.
+    Many(Stored<'a>),
     One(Typed<'a, u8>),
     Two(Typed<'a, u16>),
     Four(Typed<'a, u32>),
@@ -64,6 +71,7 @@ enum Width<'a> {
 macro_rules! each_width {
     ($width:expr, $column:ident => $done:expr) => {
         match $width {
+            Width::Many($column) => $done,
             Width::One($column) => $done,
             Width::Two($column) => $done,
             Width::Four($column) => $done,
@@ -168,6 +176,9 @@ impl<'a> Column<'a> {
                 | DataType::Date64,
             )
             | (Type::DOUBLE, DataType::Float64) => Typed::of(field, item, column, rows).map(Width::Eight),
+            (Type::FIXED_LEN_BYTE_ARRAY, DataType::FixedSizeBinary(_)) => {
+                Stored::of(field, column, rows).map(Width::Many)
+            }
             _ => None,
         };
         width.map(Column)
@@ -233,11 +244,7 @@ impl<'a, T: Value> Typed<'a, T> {
         }
         memory.dictionary.clear();
         for (at, stored) in chunk.pages.iter().enumerate() {
-            let body = chunk.bytes.get(stored.body.clone())?;
-            if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
-                return None;
-            }
-            let (levels, values) = body.split_at_checked(usize::try_from(stored.page.levels).ok()?)?;
+            let (levels, values) = chunk.body(stored)?;
             let length = usize::try_from(stored.page.uncompressed - stored.page.levels).ok()?;
             let values = match stored.is_compressed {
                 true => inflater.inflate(chunk.about.compression(), values, length)?,
@@ -254,15 +261,7 @@ impl<'a, T: Value> Typed<'a, T> {
                 values::plain(values, count, &mut memory.dictionary)?;
                 continue;
             }
-            let most = [self.column.max_rep_level(), self.column.max_def_level()];
-            let page = match stored.page.kind {
-                Kind::Data => DataPage::of_v1(stored, most, values, count)?,
-                _ => {
-                    let (repetition, definition) =
-                        levels.split_at_checked(usize::try_from(stored.page.repetition).ok()?)?;
-                    DataPage { count, encoding: stored.page.encoding, repetition, definition, values }
-                }
-            };
+            let page = DataPage::of(stored, self.column, levels, values)?;
             match &mut self.shape {
                 Shape::Flat(flat) => {
                     let from = flat.validity.len();
@@ -319,7 +318,34 @@ impl Flat {
     }
 }
 
+impl<'a> CheckedChunk<'a> {
+    /// The levels of a page that are in front of its stream, and the stream.
+    fn body(&self, stored: &StoredPage) -> Option<(&'a [u8], &'a [u8])> {
+        let body = self.bytes.get(stored.body.clone())?;
+        if stored.page.crc.is_some_and(|crc| crc32fast::hash(body) != crc) {
+            return None;
+        }
+        body.split_at_checked(usize::try_from(stored.page.levels).ok()?)
+    }
+}
+
 impl<'a> DataPage<'a> {
+    /// Of either version; `values` are not compressed.
+    fn of(
+        stored: &StoredPage,
+        column: &ColumnDescriptor,
+        levels: &'a [u8],
+        values: &'a [u8],
+    ) -> Option<Self> {
+        let count = usize::try_from(stored.page.values).ok()?;
+        if stored.page.kind == Kind::Data {
+            return DataPage::of_v1(stored, [column.max_rep_level(), column.max_def_level()], values, count);
+        }
+        let (repetition, definition) =
+            levels.split_at_checked(usize::try_from(stored.page.repetition).ok()?)?;
+        Some(DataPage { count, encoding: stored.page.encoding, repetition, definition, values })
+    }
+
     /// Of version 1, with the levels in front of the values: repetition levels first, each with its length.
     fn of_v1(stored: &StoredPage, most: [i16; 2], body: &'a [u8], count: usize) -> Option<Self> {
         let mut rest = body;

@@ -94,8 +94,24 @@ fn decode(field: &Field, chunks: &[&CheckedChunk<'_>]) -> Option<ArrayRef> {
     column.finish()
 }
 
+/// The first column as it is decoded here, and as the Parquet crate decodes it.
+fn decode_first(bytes: &Bytes) -> (Field, Option<ArrayRef>, ArrayRef) {
+    each_column(bytes, |_, _| ()).remove(0)
+}
+
 /// Each column of the first row group as it is decoded here, and as the Parquet crate decodes it.
 fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
+    // Twice the same chunk is twice the same rows.
+    each_column(bytes, |twice, once| {
+        let expected = crate::arrow::compute::concat(&[once, once]).unwrap();
+        assert_eq!(&twice().unwrap(), &expected);
+    })
+}
+
+fn each_column(
+    bytes: &Bytes,
+    check: impl Fn(&dyn Fn() -> Option<ArrayRef>, &ArrayRef),
+) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
     let builder = ParquetRecordBatchReaderBuilder::try_new(bytes.clone()).unwrap();
     let (metadata, schema) = (builder.metadata().clone(), builder.schema().clone());
     let rows = metadata.row_group(0).num_rows() as usize;
@@ -118,11 +134,8 @@ fn decoded(bytes: &Bytes) -> Vec<(Field, Option<ArrayRef>, ArrayRef)> {
         let field = schema.field(at).clone();
         let chunk = CheckedChunk { about, bytes: &bytes, pages: &pages, rows };
         let array = decode(&field, &[&chunk]);
-        // Twice the same chunk is twice the same rows.
         if let Some(once) = &array {
-            let twice = decode(&field, &[&chunk, &chunk]).unwrap();
-            let expected = crate::arrow::compute::concat(&[once, once]).unwrap();
-            assert_eq!(&twice, &expected);
+            check(&|| decode(&field, &[&chunk, &chunk]), once);
         }
         (field, array, expected.column(at).clone())
     });
@@ -251,6 +264,41 @@ fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
         let properties = properties(WriterVersion::PARQUET_1_0, codec).build();
         let decoded = decoded(&file(&schema, &batch, properties));
         assert!(decoded[0].1.is_none(), "{:?}", decoded[0].0);
+    }
+}
+
+#[test]
+fn large_cells_in_one_page_are_left_where_they_were_fetched() {
+    const CELL: i32 = 5_000;
+    let cells = |valid: &[bool]| -> ArrayRef {
+        let bytes: Vec<Vec<u8>> = (0..valid.len()).map(|row| vec![row as u8 + 1; CELL as usize]).collect();
+        let cells = bytes.iter().zip(valid).map(|(bytes, valid)| valid.then_some(bytes));
+        Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, CELL).unwrap())
+    };
+    let (whole, with_nulls) = (cells(&[true; 7]), cells(&[true, false, true, true]));
+    for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+        let usual = || properties(version, Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+        let one_page = || usual().set_data_page_size_limit(1 << 20);
+        for (array, is_nullable, properties, is_left) in [
+            (&whole, false, one_page(), true),
+            (&whole, true, one_page(), true),
+            (&with_nulls, true, one_page(), false),
+            (&whole, false, usual().set_write_batch_size(1), false),
+            (&whole, false, one_page().set_compression(Compression::SNAPPY), false),
+            (&whole, false, one_page().set_dictionary_enabled(true), false),
+        ] {
+            let field = Field::new("c", array.data_type().clone(), is_nullable);
+            let schema = Arc::new(Schema::new(vec![field]));
+            let batch = RecordBatch::try_new(schema.clone(), vec![array.clone()]).unwrap();
+            let bytes = file(&schema, &batch, properties.build());
+            let (_, found, expected) = decode_first(&bytes);
+            assert_eq!(found.is_some(), is_left, "{version:?}, nullable: {is_nullable}");
+            if let Some(found) = found {
+                assert_eq!(&found, &expected);
+                let at = found.to_data().buffers()[0].as_ptr();
+                assert!(bytes.as_ptr_range().contains(&at), "no copy");
+            }
+        }
     }
 }
 
