@@ -8,6 +8,7 @@ ENOUGH = 1.2  # times pyarrow by hand
 APART = 2.0  # times between neighbours of an axis
 CHUNKS = "a chunk of a column costs the same however few values it has: it is found, opened and checked"
 CELLS = "a cell of a few bytes costs the same whatever its width"
+SHORT = "a cell of tens of bytes costs nearly as much as one of hundreds: it is found, measured and copied by itself"
 ROWS = "the order of rows is worked out once for a row, of one column or of ten"
 LEVELS = "each item of a list has its levels, which say where a list ends and what is null; bytes have none"
 # Neighbours that are expected to be further apart, and why.
@@ -19,6 +20,7 @@ REASONS = {
     ("columns", "100", "1k"): CHUNKS,
     ("columns", "1k", "10k"): CHUNKS,
     ("widths", "int8", "int64"): CELLS,
+    ("widths", "binary-50", "fixed-256"): SHORT,
     ("widths", "list-4k", "binary-5k"): LEVELS,
     ("widths", "binary-5k", "tokens"): LEVELS,
     ("widths", "list-2m", "binary-2m"): LEVELS,
