@@ -5,7 +5,7 @@ use image::metadata::Orientation;
 use super::canvas::spread_image;
 use super::depth::Depth;
 use super::effects::BlurScratch;
-use super::finish::{ValueTable, finish, is_plain, mirror_in_place};
+use super::finish::{ValueTable, finish, is_plain};
 use super::geometry::{Frame, FrameOf, Mirror, Rect};
 use super::pixels::{orient, transposes};
 use super::resample::{Decoded, Resampler, resampling_bytes};
@@ -70,8 +70,7 @@ impl Output {
         if let Some(turn) = &frame.turn {
             self.fill_turned(image, decoded, (frame, turn), slot)?;
         } else if is_plain(image) {
-            self.resampler.resample(decoded, &frame.sampling, size, slot)?;
-            mirror_in_place(frame.mirror, slot, size, decoded.pixel_bytes());
+            self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), slot)?;
             frame.effects.apply(slot, size, decoded.channels, &mut self.blur);
         } else {
             self.fill_in_form(image, decoded, frame, slot)?;
@@ -92,7 +91,7 @@ impl Output {
     ) -> Result<()> {
         let size = image.size();
         let target = self.target.take(size.width as usize * size.height as usize * decoded.pixel_bytes());
-        self.resampler.resample(decoded, &frame.sampling, size, target)?;
+        self.resampler.resample(decoded, &frame.sampling, (size, Mirror::default()), target)?;
         if decoded.depth == Depth::Eight {
             frame.effects.apply(target, size, decoded.channels, &mut self.blur);
         }
@@ -111,8 +110,7 @@ impl Output {
         let (size, channels, depth) = (image.size(), decoded.channels, decoded.depth);
         let bytes = size.width as usize * size.height as usize * decoded.pixel_bytes();
         let target = self.target.take(bytes);
-        self.resampler.resample(decoded, &frame.sampling, size, target)?;
-        mirror_in_place(frame.mirror, target, size, decoded.pixel_bytes());
+        self.resampler.resample(decoded, &frame.sampling, (size, frame.mirror), target)?;
         // No form of pixels takes fewer bytes than these do.
         turn.pixels(target, size, (channels, depth), &mut slot[..bytes]);
         if depth == Depth::Eight {

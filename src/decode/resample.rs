@@ -1,9 +1,17 @@
 //! From the decoded pixels to the target size: bilinear, antialiased, the filter of Pillow and torchvision.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(test)]
+mod tests;
+#[cfg(target_arch = "x86_64")]
+mod weights;
+
 use fast_image_resize as fir;
 
 use super::depth::Depth;
-use super::geometry::{Rect, Sampling};
+use super::finish::mirror_in_place;
+use super::geometry::{Mirror, Rect, Sampling};
 use super::spec::{LUMA, Size};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -29,17 +37,40 @@ impl Decoded<'_> {
     }
 }
 
-/// The resize library's state: its intermediate rows.
+/// The state of a thread: rows in between, and weights.
 #[derive(Default)]
-pub(super) struct Resampler(fir::Resizer);
+pub(super) struct Resampler {
+    library: fir::Resizer,
+    #[cfg(target_arch = "x86_64")]
+    avx512: avx512::Avx512,
+}
 
 impl Resampler {
-    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels, interleaved). A box
-    /// of whole pixels that has the target's size already is copied.
+    /// Stretches the box of `sampling` to `size`, into `target` (`height * width * channels` levels, interleaved), and mirrors
+    /// it. A box of whole pixels that has the target's size already is copied.
     pub(super) fn resample(
         &mut self,
         decoded: Decoded<'_>,
         sampling: &Sampling,
+        (size, mirror): (Size, Mirror),
+        target: &mut [u8],
+    ) -> Result<()> {
+        let view = reduced(sampling.view, decoded.reduction);
+        let part = Part::of(sampling, decoded.reduction, view);
+        #[cfg(target_arch = "x86_64")]
+        if self.avx512.resize(decoded, (view, part), (size, mirror), target) {
+            return Ok(());
+        }
+        self.with_library(decoded, (view, part), size, target)?;
+        mirror_in_place(mirror, target, size, decoded.pixel_bytes());
+        Ok(())
+    }
+
+    /// [`resample`](Self::resample) of any pixels on any machine, not mirrored.
+    fn with_library(
+        &mut self,
+        decoded: Decoded<'_>,
+        (view, part): (Rect, Part),
         size: Size,
         target: &mut [u8],
     ) -> Result<()> {
@@ -54,32 +85,42 @@ impl Resampler {
             fir::images::ImageRef::new(rect.width, rect.height, decoded.pixels, pixel).map_err(internal)?;
         let mut target =
             fir::images::Image::from_slice_u8(size.width, size.height, target, pixel).map_err(internal)?;
+        let (x, y) = (view.x - rect.x, view.y - rect.y);
+        let cropped = fir::images::CroppedImage::new(&source, x, y, view.width, view.height);
+        let options = fir::ResizeOptions::new()
+            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
+            .crop(part.left, part.top, part.width, part.height);
+        self.library.resize(&cropped.map_err(internal)?, &mut target, &options).map_err(internal)
+    }
 
-        let reduction = f64::from(decoded.reduction);
-        let view = reduced(sampling.view, decoded.reduction);
-        let cropped = fir::images::CroppedImage::new(
-            &source,
-            view.x - rect.x,
-            view.y - rect.y,
-            view.width,
-            view.height,
-        )
-        .map_err(internal)?;
+    /// Bytes of intermediate rows that it keeps.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = self.library.size_of_internal_buffers() as u64;
+        #[cfg(target_arch = "x86_64")]
+        let bytes = bytes + self.avx512.bytes();
+        bytes
+    }
+}
+
+/// The box that is stretched, in pixels of the view.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    left: f64,
+    top: f64,
+    width: f64,
+    height: f64,
+}
+
+impl Part {
+    fn of(sampling: &Sampling, reduction: u32, view: Rect) -> Part {
+        let reduction = f64::from(reduction);
         let (left, top) =
             (sampling.left / reduction - f64::from(view.x), sampling.top / reduction - f64::from(view.y));
         // Rounding may put the box slightly outside the view, which the library refuses.
         let (left, top) = (left.max(0.0), top.max(0.0));
         let width = (sampling.width / reduction).min(f64::from(view.width) - left);
         let height = (sampling.height / reduction).min(f64::from(view.height) - top);
-        let options = fir::ResizeOptions::new()
-            .resize_alg(fir::ResizeAlg::Convolution(fir::FilterType::Bilinear))
-            .crop(left, top, width, height);
-        self.0.resize(&cropped, &mut target, &options).map_err(internal)
-    }
-
-    /// Bytes of intermediate rows that it keeps.
-    pub(super) fn bytes(&self) -> u64 {
-        self.0.size_of_internal_buffers() as u64
+        Part { left, top, width, height }
     }
 }
 
@@ -110,7 +151,10 @@ pub(super) fn resampling_bytes(
         u64::from(to) * (reached * weight + WEIGHTS_HEAD)
     };
     let weights = weights(view.width, size.width) + weights(view.height, size.height);
-    between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights)
+    let bytes = between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights);
+    #[cfg(target_arch = "x86_64")]
+    let bytes = bytes.saturating_add(avx512::Avx512::lane_bytes(u64::from(size.width) * channels as u64));
+    bytes
 }
 
 /// The smallest rectangle of an image reduced by `reduction` that covers `rect` of the image.

@@ -31,6 +31,18 @@ struct forebay_region {
   unsigned x, y, width, height;
 };
 
+/* A block, and the place of its pixels: from `column` on in eight `rows`. */
+struct forebay_transform_job {
+  const JCOEF *block;
+  const UINT16 *quantisation;
+  JSAMPROW *rows;
+  JDIMENSION column;
+};
+
+/* Makes pixels of blocks, as the library's accurate integer transform does. */
+#define TRANSFORMS 4
+typedef void (*forebay_transform)(const struct forebay_transform_job *jobs);
+
 struct forebay_library {
   struct jpeg_decompress_struct info;
   struct jpeg_error_mgr errors;
@@ -38,6 +50,11 @@ struct forebay_library {
   forebay_decode decode;
   void *state;
   JDIMENSION column, first_column, last_column;
+  forebay_transform transform;
+  struct forebay_transform_job jobs[TRANSFORMS];
+  /* Blocks of as many MCUs as may be waiting for a job each. */
+  JBLOCK *blocks;
+  unsigned waiting, mcu;
 };
 
 #endif

@@ -7,8 +7,8 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::super::ffi::Region;
-use super::Request;
 use super::tables::Definition;
+use super::{Request, transform};
 
 /// Coefficients of a block, in natural order.
 pub(super) type Block = [i16; 64];
@@ -49,6 +49,21 @@ struct RawRegion {
     height: c_uint,
 }
 
+/// What `library.h` calls `forebay_transform_job`.
+#[repr(C)]
+pub(super) struct TransformJob {
+    pub(super) block: *const Block,
+    pub(super) quantization: *const [u16; 64],
+    /// Eight rows.
+    pub(super) rows: *const *mut u8,
+    pub(super) column: c_uint,
+}
+
+/// Makes pixels of as many blocks.
+pub(super) type Transform = unsafe extern "C" fn(jobs: *const [TransformJob; TRANSFORMS]);
+/// What `library.h` calls by this name.
+pub(super) const TRANSFORMS: usize = 4;
+
 type Decode = unsafe extern "C" fn(state: *mut c_void, blocks: *mut *mut Block);
 
 unsafe extern "C" {
@@ -69,6 +84,7 @@ unsafe extern "C" {
         region: RawRegion,
         decode: Decode,
         state: *mut c_void,
+        transform: Option<Transform>,
         out: *mut u8,
     ) -> c_int;
 }
@@ -183,6 +199,7 @@ impl<'a> Scan<'a> {
                 RawRegion { x, y, width, height },
                 call::<F>,
                 (&raw mut state).cast(),
+                transform::fastest(),
                 out.as_mut_ptr(),
             )
         };

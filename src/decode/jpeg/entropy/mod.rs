@@ -18,6 +18,7 @@ mod sequential;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod transform;
 
 use super::ffi::Region;
 use super::markers::{PREFIX, SOI, SOS};

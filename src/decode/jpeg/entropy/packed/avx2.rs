@@ -6,7 +6,8 @@ use std::arch::x86_64::*;
 
 use super::super::library::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{Escapes, Expand, Packed};
+use super::expand::{Escapes, Packed};
+use super::read::{ReadMcu, Reader};
 
 /// The index of a byte that becomes zero.
 const ZERO: u8 = 0x80;
@@ -39,19 +40,38 @@ const TO_NATURAL: [[[u8; 16]; 4]; 4] = {
     all
 };
 
-/// The function, if this machine has all that it needs.
-pub(super) fn expand() -> Option<Expand> {
-    let has = is_x86_feature_detected!("avx2")
-        && is_x86_feature_detected!("bmi1")
-        && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("popcnt");
+/// Reads an MCU, if this machine has all that it needs.
+pub(super) fn read_mcu() -> Option<ReadMcu> {
+    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+    fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
+        // SAFETY: this function has the features as well, which a closure does not inherit for a call.
+        reader.mcu(blocks, |packed, block| unsafe { expand_256(packed, block) })
+    }
+    fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
+        // SAFETY: the function is only handed out where the machine has the features.
+        unsafe { with_features(reader, blocks) }
+    }
+    is_here().then_some(detected)
+}
+
+/// The way to expand a block, for tests.
+#[cfg(test)]
+pub(super) fn expand() -> Option<super::expand::Expand> {
     fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_256(packed, block) }
     }
-    has.then_some(detected)
+    is_here().then_some(detected)
 }
 
+fn is_here() -> bool {
+    is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("bmi1")
+        && is_x86_feature_detected!("bmi2")
+        && is_x86_feature_detected!("popcnt")
+}
+
+#[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     // Values, and the bytes that are loaded after the last one.

@@ -5,7 +5,8 @@ use std::arch::x86_64::*;
 
 use super::super::library::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{Escapes, Expand, Packed};
+use super::expand::{Escapes, Packed};
+use super::read::{ReadMcu, Reader};
 
 /// The zigzag index of each coefficient in natural order.
 const ZIGZAG: [u8; 64] = {
@@ -17,23 +18,42 @@ const ZIGZAG: [u8; 64] = {
     zigzag
 };
 
-/// The function, if this machine has all that it needs.
-pub(super) fn expand() -> Option<Expand> {
-    let has = is_x86_feature_detected!("avx512f")
+/// Reads an MCU, if this machine has all that it needs.
+pub(super) fn read_mcu() -> Option<ReadMcu> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+    fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
+        // SAFETY: this function has the features as well, which a closure does not inherit for a call.
+        reader.mcu(blocks, |packed, block| unsafe { expand_512(packed, block) })
+    }
+    fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
+        // SAFETY: the function is only handed out where the machine has the features.
+        unsafe { with_features(reader, blocks) }
+    }
+    is_here().then_some(detected)
+}
+
+/// The way to expand a block, for tests.
+#[cfg(test)]
+pub(super) fn expand() -> Option<super::expand::Expand> {
+    fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+        // SAFETY: the function is only handed out where the machine has the features.
+        unsafe { expand_512(packed, block) }
+    }
+    is_here().then_some(detected)
+}
+
+fn is_here() -> bool {
+    is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
         && is_x86_feature_detected!("bmi1")
         && is_x86_feature_detected!("bmi2")
-        && is_x86_feature_detected!("popcnt");
-    fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
-        // SAFETY: the function is only handed out where the machine has the features.
-        unsafe { expand_512(packed, block) }
-    }
-    has.then_some(detected)
+        && is_x86_feature_detected!("popcnt")
 }
 
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
 fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     // SAFETY: 32, 64 and 64 bytes are loaded from arrays of as many.

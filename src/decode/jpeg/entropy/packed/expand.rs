@@ -28,16 +28,8 @@ pub(super) struct Escapes {
 }
 
 /// Puts AC coefficients into a block of zeros. Those that have words become zeros, and DC is unspecified.
+#[cfg(test)]
 pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
-
-/// The fastest way on this machine.
-pub(super) fn fastest() -> Expand {
-    #[cfg(target_arch = "x86_64")]
-    if let Some(fast) = super::avx512::expand().or_else(super::avx2::expand) {
-        return fast;
-    }
-    plain
-}
 
 /// With nothing that some machines lack.
 pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {

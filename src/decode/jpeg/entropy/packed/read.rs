@@ -1,7 +1,7 @@
 //! Reads packed coefficients, from the MCU that is needed first in each row.
 
 use super::super::library::{Block, COMPONENTS, Scan};
-use super::expand::{self, Expand, Packed};
+use super::expand::{self, Escapes, Packed};
 use super::{BYTE_DC, FACTS, Facts, MARK, PADDING, STREAMS, WORD_DC};
 
 /// The parts of packed coefficients. Those that rows begin anywhere in go on to the end of all.
@@ -56,12 +56,24 @@ struct Place {
     words: usize,
 }
 
+/// Reads an MCU into its blocks, which are zeros.
+pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Option<()>;
+
+/// The fastest way on this machine. Each is a function of a whole MCU, so that all of it is compiled for that machine.
+fn fastest() -> ReadMcu {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(fast) = super::avx512::read_mcu().or_else(super::avx2::read_mcu) {
+        return fast;
+    }
+    |reader, blocks| reader.mcu(blocks, expand::plain)
+}
+
 /// A place among the MCUs of packed coefficients.
 pub(in super::super) struct Reader<'a> {
     parts: Parts<'a>,
     /// The component of each block of an MCU.
     components: &'a [u8],
-    expand: Expand,
+    read_mcu: ReadMcu,
     /// The next MCU that is asked for.
     column: usize,
     row: usize,
@@ -86,7 +98,7 @@ impl<'a> Reader<'a> {
         (fits && parts.in_mcu == components.len()).then(|| Reader {
             parts,
             components,
-            expand: expand::fastest(),
+            read_mcu: fastest(),
             column: 0,
             row: 0,
             read_column: 0,
@@ -101,7 +113,7 @@ impl<'a> Reader<'a> {
     #[inline]
     pub(in super::super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
-            self.sound &= self.mcu(blocks).is_some();
+            self.sound &= (self.read_mcu)(self, blocks).is_some();
         }
         self.column += 1;
         if self.column == self.parts.mcus_per_row {
@@ -114,19 +126,24 @@ impl<'a> Reader<'a> {
         self.sound
     }
 
-    #[inline]
-    fn mcu(&mut self, blocks: &mut [&mut Block]) -> Option<()> {
+    /// Reads the MCU that is asked for, with one way to expand blocks.
+    #[inline(always)]
+    pub(super) fn mcu(
+        &mut self,
+        blocks: &mut [&mut Block],
+        expand: impl Fn(&Packed<'_>, &mut Block) -> Escapes,
+    ) -> Option<()> {
         if self.read_row != Some(self.row) {
             self.begin_row()?;
         }
         while self.read_column < self.column {
             for at in 0..self.components.len() {
-                self.block(at, None)?;
+                self.block(at, None, &expand)?;
             }
             self.read_column += 1;
         }
         for (at, block) in blocks.iter_mut().enumerate() {
-            self.block(at, Some(block))?;
+            self.block(at, Some(block), &expand)?;
         }
         self.read_column += 1;
         Some(())
@@ -144,7 +161,12 @@ impl<'a> Reader<'a> {
 
     /// Reads the block at a place of its MCU, or counts it.
     #[inline(always)]
-    fn block(&mut self, in_mcu: usize, block: Option<&mut Block>) -> Option<()> {
+    fn block(
+        &mut self,
+        in_mcu: usize,
+        block: Option<&mut Block>,
+        expand: &impl Fn(&Packed<'_>, &mut Block) -> Escapes,
+    ) -> Option<()> {
         let Parts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
@@ -180,7 +202,7 @@ impl<'a> Reader<'a> {
             place.words += words * size_of::<i16>();
             return Some(());
         };
-        let escapes = (self.expand)(&packed, block);
+        let escapes = expand(&packed, block);
         place.bytes += escapes.bytes as usize;
         block[0] = before;
         if escapes.words != 0 {

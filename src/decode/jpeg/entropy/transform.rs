@@ -1,0 +1,18 @@
+//! From coefficients to pixels, of several blocks at a time: exactly as the library's accurate integer transform does on
+//! machines with AVX2, also where numbers overflow.
+//!
+//! The library transforms a block by itself. Here, registers of 512 bits have a row of each of four blocks, so the eight of a
+//! pass are few, and none is exchanged between the halves of a register.
+
+use super::library::Transform;
+
+/// The transform of this machine; `None` to leave it to the library.
+pub(super) fn fastest() -> Option<Transform> {
+    #[cfg(target_arch = "x86_64")]
+    return avx512::transform();
+    #[cfg(not(target_arch = "x86_64"))]
+    None
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
