@@ -178,7 +178,21 @@ impl<'a> Scan<'a> {
     /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
     /// first to the last that is needed: with its blocks, all zeros, or with none where only later MCUs are needed.
     /// Returns whether the library reported no warning.
-    pub(super) fn read<F>(self, region: Option<Region>, mut decode: F, out: &mut [u8]) -> bool
+    pub(super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
+    where
+        F: FnMut(Option<&mut [&mut Block]>),
+    {
+        self.read_with(transform::fastest(), region, decode, out)
+    }
+
+    /// [`read`](Self::read) with a transform, or with that of the library.
+    pub(super) fn read_with<F>(
+        self,
+        transform: Option<Transform>,
+        region: Option<Region>,
+        mut decode: F,
+        out: &mut [u8],
+    ) -> bool
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
@@ -199,7 +213,7 @@ impl<'a> Scan<'a> {
                 RawRegion { x, y, width, height },
                 call::<F>,
                 (&raw mut state).cast(),
-                transform::fastest(),
+                transform,
                 out.as_mut_ptr(),
             )
         };

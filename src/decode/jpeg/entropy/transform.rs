@@ -4,6 +4,11 @@
 //! The library transforms a block by itself. Here, registers of 512 bits have a row of each of four blocks, so the eight of a
 //! pass are few, and none is exchanged between the halves of a register.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(test)]
+mod tests;
+
 use super::library::Transform;
 
 /// The transform of this machine; `None` to leave it to the library.
@@ -13,6 +18,3 @@ pub(super) fn fastest() -> Option<Transform> {
     #[cfg(not(target_arch = "x86_64"))]
     None
 }
-
-#[cfg(target_arch = "x86_64")]
-mod avx512;

@@ -44,8 +44,7 @@ const TO_NATURAL: [[[u8; 16]; 4]; 4] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        // SAFETY: this function has the features as well, which a closure does not inherit for a call.
-        reader.mcu(blocks, |packed, block| unsafe { expand_256(packed, block) })
+        reader.mcu(blocks, |packed, block| expand_256(packed, block))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is only handed out where the machine has the features.

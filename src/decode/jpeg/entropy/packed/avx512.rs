@@ -22,8 +22,7 @@ const ZIGZAG: [u8; 64] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        // SAFETY: this function has the features as well, which a closure does not inherit for a call.
-        reader.mcu(blocks, |packed, block| unsafe { expand_512(packed, block) })
+        reader.mcu(blocks, |packed, block| expand_512(packed, block))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is only handed out where the machine has the features.

@@ -55,15 +55,23 @@ unsafe fn transform_512(jobs: &[TransformJob; TRANSFORMS]) {
             by_rows(jobs.each_ref().map(|job| job.quantization.cast())),
         )
     };
-    let rows: [__m512i; 8] = std::array::from_fn(|at| _mm512_mullo_epi16(blocks[at], tables[at]));
+    let mut rows = blocks;
+    for (row, table) in rows.iter_mut().zip(tables) {
+        *row = _mm512_mullo_epi16(*row, table);
+    }
     let mut columns = pass::<FIRST_SHIFT>(rows);
     // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
-    let below = blocks[1..].iter().fold(_mm512_setzero_si512(), |all, row| _mm512_or_si512(all, *row));
+    let mut below = _mm512_setzero_si512();
+    for row in &blocks[1..] {
+        below = _mm512_or_si512(below, *row);
+    }
     let any = _mm512_test_epi64_mask(below, below);
     let flat = !(any | any >> 1) & 0b0101_0101;
     if flat != 0 {
         let shifted = _mm512_slli_epi16::<PASS_BITS>(rows[0]);
-        columns = columns.map(|column| _mm512_mask_mov_epi64(column, flat | flat << 1, shifted));
+        for column in &mut columns {
+            *column = _mm512_mask_mov_epi64(*column, flat | flat << 1, shifted);
+        }
     }
     let rows = transposed(pass::<SECOND_SHIFT>(transposed(columns)));
     let centre = _mm512_set1_epi8(CENTRE);
@@ -92,12 +100,21 @@ unsafe fn transform_512(jobs: &[TransformJob; TRANSFORMS]) {
 ///
 /// # Safety
 /// 128 bytes may be read from each pointer.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 unsafe fn by_rows(blocks: [*const u8; TRANSFORMS]) -> [__m512i; 8] {
     let mut rows = [_mm512_setzero_si512(); 8];
     for half in 0..2 {
+        let [a, b, c, d] = blocks;
         // SAFETY: 64 bytes are read from the beginning and from the middle.
-        let [a, b, c, d] = blocks.map(|block| unsafe { _mm512_loadu_si512(block.add(64 * half).cast()) });
+        let (a, b, c, d) = unsafe {
+            (
+                _mm512_loadu_si512(a.add(64 * half).cast()),
+                _mm512_loadu_si512(b.add(64 * half).cast()),
+                _mm512_loadu_si512(c.add(64 * half).cast()),
+                _mm512_loadu_si512(d.add(64 * half).cast()),
+            )
+        };
         let [first, second] = [_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d)];
         let [third, fourth] = [_mm512_shuffle_i32x4::<0xEE>(a, b), _mm512_shuffle_i32x4::<0xEE>(c, d)];
         rows[4 * half] = _mm512_shuffle_i32x4::<0x88>(first, second);
@@ -109,44 +126,31 @@ unsafe fn by_rows(blocks: [*const u8; TRANSFORMS]) -> [__m512i; 8] {
 }
 
 /// Rows as columns, in each block.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn transposed(rows: [__m512i; 8]) -> [__m512i; 8] {
-    let low = |a: __m512i, b: __m512i| _mm512_unpacklo_epi16(a, b);
-    let high = |a: __m512i, b: __m512i| _mm512_unpackhi_epi16(a, b);
-    let [a, b, c, d, e, f, g, h] = rows;
-    // Twice, rows that are four apart are mixed, and then those two apart; and once more.
-    let [a, b, c, d, e, f, g, h] =
-        [low(a, e), high(a, e), low(b, f), high(b, f), low(c, g), high(c, g), low(d, h), high(d, h)];
-    let [a, b, c, d, e, f, g, h] =
-        [low(a, e), high(a, e), low(b, f), high(b, f), low(c, g), high(c, g), low(d, h), high(d, h)];
-    [low(a, e), high(a, e), low(b, f), high(b, f), low(c, g), high(c, g), low(d, h), high(d, h)]
+    interleaved(interleaved(interleaved(rows)))
+}
+
+/// Each row mixed with the one that is four after it.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn interleaved([a, b, c, d, e, f, g, h]: [__m512i; 8]) -> [__m512i; 8] {
+    let [[a, e], [b, f], [c, g], [d, h]] = [pairs(a, e), pairs(b, f), pairs(c, g), pairs(d, h)];
+    [a, e, b, f, c, g, d, h]
 }
 
 /// One pass: of every column.
+#[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
 fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
-    // The lower and the upper half of each block's columns, as sums of 32 bits.
-    let pairs = |a: __m512i, b: __m512i| [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)];
-    let weighed = |pairs: [__m512i; 2], a: i16, b: i16| {
-        let weights = _mm512_set1_epi32(i32::from(a) & 0xFFFF | i32::from(b) << 16);
-        pairs.map(|pair| _mm512_madd_epi16(pair, weights))
-    };
-    let add = |a: [__m512i; 2], b: [__m512i; 2]| [_mm512_add_epi32(a[0], b[0]), _mm512_add_epi32(a[1], b[1])];
-    let subtract =
-        |a: [__m512i; 2], b: [__m512i; 2]| [_mm512_sub_epi32(a[0], b[0]), _mm512_sub_epi32(a[1], b[1])];
-
-    // Even rows. Half of what is rounded away is added here, to all results.
-    let half = _mm512_set1_epi32(1 << (SHIFT - 1));
-    let in_bits = |sum: __m512i| {
-        pairs(_mm512_setzero_si512(), sum)
-            .map(|wide| _mm512_add_epi32(_mm512_srai_epi32::<{ 16 - CONSTANT_BITS }>(wide), half))
-    };
+    // Even rows.
     let two_and_six = pairs(rows[2], rows[6]);
     let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
     let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
-    let zero = in_bits(_mm512_add_epi16(rows[0], rows[4]));
-    let one = in_bits(_mm512_sub_epi16(rows[0], rows[4]));
-    let even = [add(zero, three), add(one, two), subtract(one, two), subtract(zero, three)];
+    let zero = widened::<SHIFT>(_mm512_add_epi16(rows[0], rows[4]));
+    let one = widened::<SHIFT>(_mm512_sub_epi16(rows[0], rows[4]));
+    let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
 
     // Odd rows.
     let sums = pairs(_mm512_add_epi16(rows[7], rows[3]), _mm512_add_epi16(rows[5], rows[1]));
@@ -155,18 +159,63 @@ fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
     let seven_and_one = pairs(rows[7], rows[1]);
     let five_and_three = pairs(rows[5], rows[3]);
     let odd = [
-        add(weighed(seven_and_one, -C_0_899, C_1_501 - C_0_899), fourth),
-        add(weighed(five_and_three, -C_2_562, C_3_072 - C_2_562), third),
-        add(weighed(five_and_three, C_2_053 - C_2_562, -C_2_562), fourth),
-        add(weighed(seven_and_one, C_0_298 - C_0_899, -C_0_899), third),
+        sum(weighed(seven_and_one, -C_0_899, C_1_501 - C_0_899), fourth),
+        sum(weighed(five_and_three, -C_2_562, C_3_072 - C_2_562), third),
+        sum(weighed(five_and_three, C_2_053 - C_2_562, -C_2_562), fourth),
+        sum(weighed(seven_and_one, C_0_298 - C_0_899, -C_0_899), third),
     ];
 
-    let row = |sums: [__m512i; 2]| {
-        let [low, high] = sums.map(|sum| _mm512_srai_epi32::<SHIFT>(sum));
-        _mm512_packs_epi32(low, high)
-    };
-    std::array::from_fn(|at| match at {
-        ..4 => row(add(even[at], odd[at])),
-        _ => row(subtract(even[7 - at], odd[7 - at])),
-    })
+    let mut done = [_mm512_setzero_si512(); 8];
+    for at in 0..4 {
+        done[at] = narrowed::<SHIFT>(sum(even[at], odd[at]));
+        done[7 - at] = narrowed::<SHIFT>(difference(even[at], odd[at]));
+    }
+    done
+}
+
+/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one.
+type Sums = [__m512i; 2];
+
+/// Numbers of two rows beside each other.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn pairs(a: __m512i, b: __m512i) -> Sums {
+    [_mm512_unpacklo_epi16(a, b), _mm512_unpackhi_epi16(a, b)]
+}
+
+/// The sums of pairs, each number times its constant.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn weighed([low, high]: Sums, a: i16, b: i16) -> Sums {
+    let weights = _mm512_set1_epi32(i32::from(a) & 0xFFFF | i32::from(b) << 16);
+    [_mm512_madd_epi16(low, weights), _mm512_madd_epi16(high, weights)]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn sum(a: Sums, b: Sums) -> Sums {
+    [_mm512_add_epi32(a[0], b[0]), _mm512_add_epi32(a[1], b[1])]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn difference(a: Sums, b: Sums) -> Sums {
+    [_mm512_sub_epi32(a[0], b[0]), _mm512_sub_epi32(a[1], b[1])]
+}
+
+/// A row with the bits of constants after the point, and half of what is rounded away in the end.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn widened<const SHIFT: u32>(row: __m512i) -> Sums {
+    let [low, high] = pairs(_mm512_setzero_si512(), row);
+    let half = _mm512_set1_epi32(1 << (SHIFT - 1));
+    let [low, high] =
+        [_mm512_srai_epi32::<{ 16 - CONSTANT_BITS }>(low), _mm512_srai_epi32::<{ 16 - CONSTANT_BITS }>(high)];
+    [_mm512_add_epi32(low, half), _mm512_add_epi32(high, half)]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn narrowed<const SHIFT: u32>([low, high]: Sums) -> __m512i {
+    _mm512_packs_epi32(_mm512_srai_epi32::<SHIFT>(low), _mm512_srai_epi32::<SHIFT>(high))
 }
