@@ -277,7 +277,10 @@ fn large_cells_in_one_page_are_left_where_they_were_fetched() {
     };
     let (whole, with_nulls) = (cells(&[true; 7]), cells(&[true, false, true, true]));
     for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
-        let usual = || properties(version, Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+        let usual = || {
+            let usual = properties(version, Compression::UNCOMPRESSED).set_dictionary_enabled(false);
+            usual.set_encoding(Encoding::PLAIN)
+        };
         let one_page = || usual().set_data_page_size_limit(1 << 20);
         for (array, is_nullable, properties, is_left) in [
             (&whole, false, one_page(), true),

@@ -85,6 +85,8 @@ impl Wire {
                     bytes.extend(&part[..read]);
                     parts += 1;
                 }
+                // The process was stopped for a while, or a signal came.
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => break End::Reset,
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     break End::Silent;
