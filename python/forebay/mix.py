@@ -235,7 +235,7 @@ class Mix(Loader):
         Raises
         ------
         InvalidError
-            There is no such step, epoch or rank; or the epoch is under way and began with other batches, so that its steps
+            There is no such step or rank; or the epoch is under way and began with other batches, so that its steps
             cannot be counted.
 
         Examples

@@ -52,10 +52,6 @@ def test_the_plan_names_the_rows_that_come(numbers: Path) -> None:
                 assert places == loader.which(epoch * steps + step)
     with pytest.raises(fb.InvalidError, match=f"there is no step {steps}"):
         ranks[0].which(steps, epoch=0)
-    with made(numbers, epochs=2) as twice:
-        assert twice.which(2 * len(twice) - 1) == twice.which(len(twice) - 1, epoch=1)
-        with pytest.raises(fb.InvalidError, match=r"there is no epoch 2 \(epochs is 2, and they are counted from 0\)"):
-            twice.which(2 * len(twice))
     with pytest.raises(fb.InvalidError, match="which\\(0, epoch=1\\)"):
         ranks[0].which(epoch=1)
     with pytest.raises(fb.InvalidError, match="rank"):

@@ -294,7 +294,6 @@ impl Loader {
             split: self.split(&order),
             order,
             at: inner.progress.get(),
-            epochs: inner.spec.epochs,
             last: inner.asked.clone(),
         }
     }

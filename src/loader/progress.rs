@@ -122,17 +122,6 @@ impl Progress {
     }
 }
 
-/// Refuses an epoch beyond those that there will be, unless one of them is under way nevertheless. `at` is where the run stands.
-pub(super) fn check_planned(epoch: u64, epochs: Option<u64>, at: (u64, u64)) -> Result<()> {
-    match epochs {
-        Some(epochs) if epoch >= epochs && (epoch, 0) >= at => {
-            Err(Error::invalid(format!("there is no epoch {epoch}"))
-                .hint(format!("`epochs` is {epochs}, and they are counted from 0")))
-        }
-        _ => Ok(()),
-    }
-}
-
 fn new_generation() -> u64 {
     GENERATIONS.fetch_add(1, Relaxed)
 }
@@ -203,16 +192,6 @@ mod tests {
             keys: None,
         });
         assert_eq!(here.get(), (0, 0));
-    }
-
-    #[test]
-    fn epochs_beyond_the_last_one_are_none_unless_they_came() {
-        let check = |epoch, at| check_planned(epoch, Some(2), at).map_err(|error| error.to_string());
-        assert_eq!((check(0, (0, 0)), check(1, (0, 64))), (Ok(()), Ok(())));
-        let none = "there is no epoch 2 (epochs is 2, and they are counted from 0)".to_owned();
-        assert_eq!((check(2, (0, 0)), check(2, (2, 0))), (Err(none.clone()), Err(none)));
-        assert_eq!((check(2, (2, 64)), check(2, (3, 0))), (Ok(()), Ok(())));
-        assert!(check_planned(u64::MAX - 1, None, (0, 0)).is_ok());
     }
 
     #[test]

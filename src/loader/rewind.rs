@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::progress::check_planned;
 use crate::catalog::{Catalog, RowPlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::samples::{EpochSamples, PartSamples, SampleIndex, SampleRows};
@@ -19,8 +18,6 @@ pub struct Rewind {
     pub(super) split: Split,
     /// Where the run stands: its epoch, and rows of it that were handed over.
     pub(super) at: (u64, u64),
-    /// Epochs that there will be, if that is known.
-    pub(super) epochs: Option<u64>,
     pub(super) last: LastAsked,
 }
 
@@ -59,10 +56,9 @@ impl Rewind {
     /// [`OnBadRow::Skip`](super::OnBadRow::Skip) leaves out are among them.
     ///
     /// # Errors
-    /// There is no such step, epoch or rank; or the epoch is under way and began with other batches, so that its steps cannot be
+    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its steps cannot be
     /// counted.
     pub fn step(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<RowPlace>> {
-        check_planned(epoch, self.epochs, self.at)?;
         let (steps, batch) = (self.steps(), self.split.global_batch);
         if step >= steps {
             return Err(Error::invalid(format!("there is no step {step}"))

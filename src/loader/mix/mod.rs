@@ -22,7 +22,7 @@ use super::build::LoaderBuilder;
 use super::epoch::{Counting, Epoch};
 use super::handle::Loader;
 use super::prefetch::PrefetchKey;
-use super::progress::{Progress, Receipt, check_planned};
+use super::progress::{Progress, Receipt};
 use super::stats::{MemoryStats, SourceStats, Stats};
 use crate::arrow::datatypes::SchemaRef;
 use crate::catalog::RowPlace;
@@ -240,11 +240,10 @@ impl Mix {
     /// of any epoch, past or to come, and of any rank. Nothing is read. Steps are counted from the beginning of an epoch.
     ///
     /// # Errors
-    /// There is no such step, epoch or rank; or the epoch is under way and began with other batches, so that its steps cannot be
+    /// There is no such step or rank; or the epoch is under way and began with other batches, so that its steps cannot be
     /// counted.
     pub fn which(&self, epoch: u64, step: u64, rank: u32) -> Result<Vec<(usize, RowPlace)>> {
         let inner = &*self.inner;
-        check_planned(epoch, inner.spec.epochs, inner.progress.get())?;
         let (run, split) = inner.run();
         let split = inner.split(split.lanes, Shard::new(rank, split.shard.world())?);
         let plan = inner.planned(&run, epoch)?;
