@@ -59,11 +59,12 @@ impl Stamp {
 
     /// Whether `later` is the same file, changed by nothing but marks of use.
     pub(super) fn admits(&self, later: &Stamp) -> bool {
-        let is_same = (self.file, self.length, true) == (later.file, later.length, later.sealed);
-        is_same && self.sealed && (later.changed == self.changed || later.changed == later.used)
+        self.is_same_but_for_times(later)
+            && self.sealed
+            && (later.changed == self.changed || later.changed == later.used)
     }
 
-    fn differs_in_times_alone(&self, later: &Stamp) -> bool {
+    fn is_same_but_for_times(&self, later: &Stamp) -> bool {
         (self.file, self.length, self.sealed) == (later.file, later.length, later.sealed)
     }
 
@@ -105,7 +106,7 @@ impl Seal {
                 self.changed.store(found.changed, Relaxed);
                 return !self.map.is_broken();
             }
-            if !known.differs_in_times_alone(&found) {
+            if !known.is_same_but_for_times(&found) {
                 return false;
             }
         }
