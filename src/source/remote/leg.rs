@@ -175,7 +175,7 @@ fn broken(error: &object_store::Error, exchange: &Exchange) -> String {
 
 impl Pin {
     /// Whether an answer is about the catalogued version of the file.
-    pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), crate::Error> {
+    pub(super) fn check(&self, meta: &object_store::ObjectMeta) -> Result<(), crate::error::Error> {
         if meta.size != self.size {
             return Err(changed(&format!("{} bytes then, {} now", self.size, meta.size)));
         }
