@@ -6,16 +6,18 @@
 //!     ledger                      bytes and entries in all, under its lock
 //!     3f/                         0700; the first two digits of a name, so that no folder grows long
 //!       3f…9c.arrows              0600; an entry, whole, never written again
+//!       3f…9c.used                0600; empty; when the entry was used last
 //!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
 //! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed.
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind as Io};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::OFlags;
 
@@ -28,6 +30,7 @@ const ANY_VERSION: &str = "forebay-rows-v";
 /// A folder that the file system itself keeps at the root of a disk.
 const KEPT_BY_THE_SYSTEM: &str = "lost+found";
 const ENTRY: &str = "arrows";
+const LAST_USE: &str = "used";
 const PARTIAL: &str = "part";
 const PRIVATE_FOLDER: u32 = 0o700;
 const PRIVATE_FILE: u32 = 0o600;
@@ -64,6 +67,8 @@ pub(super) struct ScannedFile {
 pub(super) struct Scan {
     pub(super) entries: Vec<ScannedFile>,
     pub(super) partials: Vec<ScannedFile>,
+    /// Entries that are gone, of which the note of their last use is left.
+    pub(super) left_behind: Vec<Name>,
     /// Files that are not ours.
     pub(super) strange: u64,
 }
@@ -153,6 +158,17 @@ impl Folder {
         self.place(name, PARTIAL)
     }
 
+    /// The note of when an entry was used last.
+    pub(super) fn last_use(&self, name: Name) -> PathBuf {
+        self.place(name, LAST_USE)
+    }
+
+    /// When the entry `name`, with the metadata `found`, was used last.
+    pub(super) fn last_used(&self, name: Name, found: &fs::Metadata) -> SystemTime {
+        let noted = self.last_use(name).symlink_metadata().and_then(|note| note.modified());
+        noted.unwrap_or_else(|_| changed(found))
+    }
+
     pub(super) fn ledger(&self) -> PathBuf {
         self.root.join("ledger")
     }
@@ -170,6 +186,7 @@ impl Folder {
     /// Scans every file. Files that come or go meanwhile may be included or not.
     pub(super) fn scan(&self) -> io::Result<Scan> {
         let mut scan = Scan::default();
+        let mut used = HashMap::new();
         for folder in fs::read_dir(&self.root)? {
             let folder = folder?;
             if !folder.file_type()?.is_dir() {
@@ -177,15 +194,20 @@ impl Folder {
                 continue;
             }
             for found in fs::read_dir(folder.path())? {
-                scan.take(&found?)?;
+                scan.take(&found?, &mut used)?;
             }
         }
+        for entry in &mut scan.entries {
+            entry.used = used.remove(&entry.name).unwrap_or(entry.used);
+        }
+        scan.left_behind = used.into_keys().collect();
         Ok(scan)
     }
 }
 
 impl Scan {
-    fn take(&mut self, found: &fs::DirEntry) -> io::Result<()> {
+    /// Adds a file, or what it notes to `last_uses`.
+    fn take(&mut self, found: &fs::DirEntry, last_uses: &mut HashMap<Name, SystemTime>) -> io::Result<()> {
         let file_name = found.file_name();
         let parsed = file_name.to_str().and_then(|name| name.split_once('.'));
         let known = parsed.and_then(|(name, kind)| Some((Name::parse(name)?, kind)));
@@ -194,14 +216,22 @@ impl Scan {
             Err(error) if error.kind() == Io::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
-        let file = |name| metadata.accessed().map(|used| ScannedFile { name, length: metadata.len(), used });
+        let file = |name| ScannedFile { name, length: metadata.len(), used: changed(&metadata) };
         match known {
-            Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)?),
-            Some((name, PARTIAL)) if metadata.is_file() => self.partials.push(file(name)?),
+            Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)),
+            Some((name, LAST_USE)) if metadata.is_file() => {
+                last_uses.insert(name, metadata.modified()?);
+            }
+            Some((name, PARTIAL)) if metadata.is_file() => self.partials.push(file(name)),
             _ => self.strange += 1,
         }
         Ok(())
     }
+}
+
+/// When a file was changed last. Of an entry: when it was published.
+fn changed(found: &fs::Metadata) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(found.ctime().try_into().unwrap_or(0))
 }
 
 /// Opens a file of ours to read it, which does not count as a use.

@@ -2,14 +2,13 @@
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lru::LruCache;
 
 use super::format::Body;
 use super::key::Name;
-use super::seal::{Seal, Stamp, mark_used};
+use super::seal::{Seal, Stamp};
 use crate::arrow::array::RecordBatch;
 
 /// Maps that are kept at most; Linux allows a process 65,530 in all.
@@ -57,29 +56,26 @@ impl Index {
         self.state().epoch += 1;
     }
 
-    /// Rows that were opened before. The first time in each epoch their file, at `path`, is marked as used.
-    pub(super) fn get(&self, name: Name, path: &Path) -> Option<Slot> {
+    /// Rows that were opened before, and whether this is their first use in this epoch.
+    pub(super) fn get(&self, name: Name) -> Option<(Slot, bool)> {
         let mut state = self.state();
         let epoch = state.epoch;
         let (slot, used) = state.open.get_mut(&name)?;
-        let (slot, unmarked) = (slot.clone(), *used != epoch);
+        let (slot, is_first) = (slot.clone(), *used != epoch);
         *used = epoch;
         if slot.seal.as_ref().is_some_and(|seal| !seal.is_intact()) {
             // Changed or gone: a map that is kept longer would keep the disk full.
             state.forget(name);
             return None;
         }
-        if unmarked {
-            mark_used(path);
-        }
-        Some(slot)
+        Some((slot, is_first))
     }
 
     /// The body of an entry whose file was verified before, and has not changed since.
     pub(super) fn verified(&self, name: Name, stamp: &Stamp) -> Option<Body> {
         let state = self.state();
         let (found_right, body) = state.verified.get(&name)?;
-        found_right.admits(stamp).then_some(*body)
+        (found_right == stamp).then_some(*body)
     }
 
     /// Keeps the map of a verified entry.

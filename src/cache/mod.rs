@@ -22,6 +22,7 @@
 //! | [`disk`] | the speed of the disk |
 //! | [`tier`] | the forms in which images are kept, by name |
 //! | [`seal`] | whether an entry is still the one that was verified |
+//! | [`last_use`] | when an entry was used last |
 //! | [`map`], [`guard`] | an entry's bytes in place; the one file with foreign functions, for pages that vanish |
 //!
 //! Invariants:
@@ -44,6 +45,7 @@ mod guard;
 mod health;
 mod index;
 mod key;
+mod last_use;
 mod ledger;
 mod map;
 mod pause;
@@ -356,8 +358,11 @@ impl DiskCache {
             counters: counters.clone(),
         };
         if access == Access::Mapped
-            && let Some(slot) = index.get(key.name(), &path)
+            && let Some((slot, is_first)) = index.get(key.name())
         {
+            if is_first {
+                last_use::mark(&space.folder.last_use(key.name()));
+            }
             return Some(entry(slot));
         }
         let mode = health.mode(Half::Read);
@@ -403,7 +408,7 @@ impl DiskCache {
         };
         match slot {
             Ok(Some(slot)) => {
-                seal::mark_used(path);
+                last_use::mark(&self.0.space.folder.last_use(key.name()));
                 Ok(Some(slot))
             }
             Ok(None) => self.damaged(path),
@@ -420,9 +425,13 @@ impl DiskCache {
     /// The rows of an entry, mapped from its file; `None` if it is damaged.
     fn load_mapped(&self, key: &Key, path: &Path, file: &File) -> io::Result<Option<index::Slot>> {
         let index = &self.0.index;
-        let mut before = Stamp::of(&file.metadata()?);
+        let found = file.metadata()?;
+        let mut before = Stamp::of(&found);
         if !before.is_sealed() {
-            seal::seal_again(file)?;
+            if seal::may_be_written(&found) {
+                return load_copied(key, file);
+            }
+            seal::seal(file)?;
             before = Stamp::of(&file.metadata()?);
         }
         let body = match index.verified(key.name(), &before) {
@@ -438,8 +447,9 @@ impl DiskCache {
         let pieces = [map::read(file, head)?, stream.slice(head)];
         let Some(batch) = decoded(|| format::decode(pieces, body.rows)) else { return Ok(None) };
         let seal = Seal::new(path.to_owned(), before, map);
+        // Changed, or sealed again by another process.
         if !seal.is_intact() {
-            return Ok(None);
+            return load_copied(key, file);
         }
         let slot = index::Slot { batch, bytes: body.bytes, seal: Some(Arc::new(seal)) };
         index.remember(key.name(), before, body, &slot);

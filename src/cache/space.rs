@@ -6,8 +6,7 @@
 //! hit in every epoch, where dropping the least recently used would drop each entry just before its turn. The price: on
 //! a full disk another data set is kept only from its second epoch on.
 //!
-//! The time of last use is the file's time of access, which we alone set, so all processes share it: see
-//! [`seal`](super::seal).
+//! All processes share the time of last use: see [`last_use`](super::last_use).
 
 use std::collections::VecDeque;
 use std::fs;
@@ -191,7 +190,7 @@ impl Space {
             let path = self.folder.entry(victim.name);
             // It may have been used or removed since the count.
             let Ok(found) = path.symlink_metadata() else { continue };
-            if found.is_file() && found.accessed().is_ok_and(|used| used == victim.used) {
+            if found.is_file() && self.folder.last_used(victim.name, &found) == victim.used {
                 points::pass(Point::Evicting);
                 match fs::remove_file(&path) {
                     // One that cannot be removed is no reason to keep the others.

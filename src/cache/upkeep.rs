@@ -90,10 +90,11 @@ impl DiskCache {
                 Err(error) => return Err(self.placed(error)),
             }
         }
+        self.remove_orphans();
         Ok(cleared)
     }
 
-    /// Removes the unfinished files of dead processes.
+    /// Removes the unfinished files of dead processes, and notes of entries that are gone.
     pub(super) fn remove_orphans(&self) {
         if let Ok(scan) = self.0.space.folder.scan() {
             writer::remove_orphans(&self.0.space, &scan);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use super::folder::{self, Scan};
 use super::key::Name;
+use super::last_use;
 use super::ledger::Ledger;
 use super::points::{self, Point};
 use super::seal;
@@ -72,7 +73,7 @@ impl Writer {
     /// Makes it an entry, used now.
     pub(super) fn publish(mut self) -> Result<(), Declined> {
         points::pass(Point::Written);
-        seal::seal_new(&self.file)?;
+        seal::seal(&self.file)?;
         if let Some(path) = &self.path {
             // So that no count misses it or sees it twice.
             let _ledger = Ledger::lock(&self.space.folder, &self.space.pause)?;
@@ -85,6 +86,7 @@ impl Writer {
             }
             points::pass(Point::Renamed);
             self.path = None;
+            last_use::mark(&self.space.folder.last_use(self.name));
         }
         Ok(())
     }
@@ -149,8 +151,11 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Removes all half-written files whose owners are gone.
+/// Removes all half-written files whose owners are gone, and notes of entries that are.
 pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
+    for name in &scan.left_behind {
+        let _ = fs::remove_file(space.folder.last_use(*name));
+    }
     for part in &scan.partials {
         let _ = remove_orphan(space, &space.folder.partial(part.name));
     }

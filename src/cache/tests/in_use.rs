@@ -86,10 +86,34 @@ fn whatever_is_done_to_an_entry_in_use_shows() {
 }
 
 #[test]
+fn a_change_shows_whatever_use_is_marked_after_it() {
+    let dir = folder();
+    let (cache, entry, path) = in_use(&dir);
+    let modified = path.metadata().unwrap().modified().unwrap();
+    overwrite(&path, 0);
+    writable(&path).set_modified(modified).unwrap();
+    last_use::mark(&cache.0.space.folder.last_use(key(0).name()));
+    assert!(!entry.is_intact());
+    assert!(cache.get(&key(0)).is_none());
+}
+
+#[test]
+fn an_entry_that_was_written_to_a_moment_ago_is_copied() {
+    let dir = folder();
+    let (_, _, path) = in_use(&dir);
+    let cache = open(&dir, PLENTY);
+    writable(&path).set_modified(std::time::SystemTime::now()).unwrap();
+    let found = cache.get(&key(0)).unwrap();
+    assert!(!found.is_mapped(), "the write may go on");
+    assert_eq!(found.read(), rows(0));
+}
+
+#[test]
 fn an_entry_that_only_lost_its_times_is_sealed_again_and_used() {
     let dir = folder();
     let (cache, entry, path) = in_use(&dir);
-    writable(&path).set_modified(std::time::SystemTime::now()).unwrap();
+    let a_moment_ago = std::time::SystemTime::now() - Duration::from_secs(2);
+    writable(&path).set_modified(a_moment_ago).unwrap();
     assert!(!entry.is_intact(), "who sets times may have done more");
     let again = cache.get(&key(0)).unwrap();
     assert!(again.is_mapped() && again.is_intact());
@@ -115,6 +139,18 @@ fn what_changes_no_entry_is_not_taken_for_a_change() {
         assert!(cache.get(&key(0)).is_some());
         assert!(entry.is_intact(), "turn {turn}");
     }
+}
+
+#[test]
+fn notes_of_entries_that_are_gone_go() {
+    let dir = folder();
+    let (cache, _, path) = in_use(&dir);
+    let note = cache.0.space.folder.last_use(key(0).name());
+    cache.maintain();
+    assert!(note.exists());
+    fs::remove_file(path).unwrap();
+    cache.maintain();
+    assert!(!note.exists());
 }
 
 #[test]

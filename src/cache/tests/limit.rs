@@ -78,9 +78,8 @@ fn the_longest_unused_goes_first() {
     let now = SystemTime::now();
     for (group, hours) in [(0, 2), (1, 3), (2, 1)] {
         assert!(cache.put(&key(group), &rows(group)));
-        let file = File::open(cache.0.space.folder.entry(key(group).name())).unwrap();
-        let used = now - Duration::from_secs(3600 * hours);
-        file.set_times(std::fs::FileTimes::new().set_accessed(used)).unwrap();
+        let note = File::open(cache.0.space.folder.last_use(key(group).name())).unwrap();
+        note.set_modified(now - Duration::from_secs(3600 * hours)).unwrap();
     }
     let cache = open(&dir, 3 * entry_bytes());
     epoch_begins(&cache);
