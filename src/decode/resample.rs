@@ -1,6 +1,8 @@
 //! From the decoded pixels to the target size: bilinear, antialiased, the filter of Pillow and torchvision.
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(test)]
 mod tests;
@@ -43,6 +45,8 @@ pub(super) struct Resampler {
     library: fir::Resizer,
     #[cfg(target_arch = "x86_64")]
     avx512: avx512::Avx512,
+    #[cfg(target_arch = "x86_64")]
+    avx2: avx2::Avx2,
 }
 
 impl Resampler {
@@ -58,7 +62,9 @@ impl Resampler {
         let view = reduced(sampling.view, decoded.reduction);
         let part = Part::of(sampling, decoded.reduction, view);
         #[cfg(target_arch = "x86_64")]
-        if self.avx512.resize(decoded, (view, part), (size, mirror), target) {
+        if self.avx512.resize(decoded, (view, part), (size, mirror), target)
+            || self.avx2.resize(decoded, (view, part), (size, mirror), target)
+        {
             return Ok(());
         }
         self.with_library(decoded, (view, part), size, target)?;
@@ -97,7 +103,7 @@ impl Resampler {
     pub(super) fn bytes(&self) -> u64 {
         let bytes = self.library.size_of_internal_buffers() as u64;
         #[cfg(target_arch = "x86_64")]
-        let bytes = bytes + self.avx512.bytes();
+        let bytes = bytes + self.avx512.bytes() + self.avx2.bytes();
         bytes
     }
 }
@@ -121,6 +127,13 @@ impl Part {
         let width = (sampling.width / reduction).min(f64::from(view.width) - left);
         let height = (sampling.height / reduction).min(f64::from(view.height) - top);
         Part { left, top, width, height }
+    }
+
+    /// Whether it is whole pixels, as many as the target has.
+    #[cfg(target_arch = "x86_64")]
+    fn is_copied(&self, size: Size) -> bool {
+        let copied = |from: f64, extent: f64, count: u32| from == from.round() && extent == f64::from(count);
+        copied(self.left, self.width, size.width) && copied(self.top, self.height, size.height)
     }
 }
 
@@ -153,7 +166,10 @@ pub(super) fn resampling_bytes(
     let weights = weights(view.width, size.width) + weights(view.height, size.height);
     let bytes = between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights);
     #[cfg(target_arch = "x86_64")]
-    let bytes = bytes.saturating_add(avx512::Avx512::lane_bytes(u64::from(size.width) * channels as u64));
+    let bytes = {
+        let row = u64::from(size.width) * channels as u64;
+        bytes.saturating_add(avx512::Avx512::lane_bytes(row) + avx2::Avx2::lane_bytes(row))
+    };
     bytes
 }
 

@@ -67,9 +67,7 @@ impl Avx512 {
         (size, mirror): (Size, Mirror),
         target: &mut [u8],
     ) -> bool {
-        let copied = |from: f64, extent: f64, count: u32| from == from.round() && extent == f64::from(count);
-        let is_copy = copied(part.left, part.width, size.width) && copied(part.top, part.height, size.height);
-        if is_copy || decoded.depth != Depth::Eight || !is_here() {
+        if part.is_copied(size) || decoded.depth != Depth::Eight || !is_here() {
             return false;
         }
         // SAFETY: the machine has the features.

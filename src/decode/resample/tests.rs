@@ -9,6 +9,8 @@ use crate::decode::RowKey;
 fn pixels_are_those_of_the_library() {
     let mut draws = Draws::new(RowKey(7));
     let mut resampler = Resampler::default();
+    #[cfg(target_arch = "x86_64")]
+    let mut with_avx2 = 0;
     for round in 0..4_000 {
         let below = |draws: &mut Draws, most: u32| 1 + draws.below(most);
         let (most, largest) = if round % 16 == 0 { (500, 224) } else { (90, 60) };
@@ -46,5 +48,14 @@ fn pixels_are_those_of_the_library() {
             "round {round}: {decoded_rect:?} {sampling:?} to {size:?}, {mirror:?}",
             decoded_rect = rect
         );
+        #[cfg(target_arch = "x86_64")]
+        {
+            found.fill(0);
+            let is_done = resampler.avx2.resize(decoded, (view, part), (size, mirror), &mut found);
+            assert!(!is_done || found == expected, "round {round}, AVX2: {rect:?} {sampling:?} to {size:?}");
+            with_avx2 += usize::from(is_done);
+        }
     }
+    #[cfg(target_arch = "x86_64")]
+    assert!(with_avx2 > 1_000 || !avx2::is_here(), "{with_avx2}");
 }

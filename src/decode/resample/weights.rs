@@ -16,6 +16,8 @@ pub(super) struct Weights {
     pub(super) values: Vec<[i16; TAPS]>,
     /// Fours of a target pixel.
     pub(super) fours: usize,
+    /// Pairs of a target pixel, without a last one that has zeros alone for all of them.
+    pub(super) pairs: usize,
     /// Bits after the point of a weight.
     pub(super) precision: u32,
     /// The weights of each target pixel before they are rounded.
@@ -63,6 +65,7 @@ impl Weights {
         let fits = |bits: &u32| rounded_up(largest * f64::from(1u32 << (bits + 1))) >= 1 << WEIGHT_BITS;
         self.precision = (0..MOST_PRECISION).find(fits).unwrap_or(MOST_PRECISION);
         self.fours = most.div_ceil(TAPS);
+        self.pairs = most.div_ceil(2);
         let scale = f64::from(1u32 << self.precision);
         self.values.clear();
         self.values.resize(self.fours * count as usize, [0; TAPS]);
