@@ -10,6 +10,7 @@ use std::arch::x86_64::*;
 use super::super::depth::Depth;
 use super::super::geometry::{Mirror, Rect};
 use super::super::spec::Size;
+use super::source::Source;
 use super::weights::Weights;
 use super::{Decoded, Part};
 
@@ -91,20 +92,13 @@ impl Avx2 {
         (size, mirror): (Size, Mirror),
         target: &mut [u8],
     ) -> Option<()> {
-        let Decoded { rect, channels, .. } = decoded;
+        let channels = decoded.channels;
         let Avx2 { across, down, lanes, rows } = self;
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
         let pairs = across.pairs;
         (pairs.max(down.pairs) <= MOST_PAIRS).then_some(())?;
-        let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;
-        let view_start = (above + view.x.checked_sub(rect.x)? as usize) * channels;
-        let source = Source {
-            pixels: decoded.pixels.get(view_start..)?,
-            pitch: rect.width as usize * channels,
-            bytes: view.width as usize * channels,
-            last: (view.height as usize).checked_sub(1)?,
-        };
+        let source = Source::of(decoded, view)?;
         set_lanes(lanes, across, channels, mirror.across)?;
         let pitch = source.bytes.next_multiple_of(REGISTER) + SLACK;
         if rows.len() < pitch * ROWS {
@@ -122,18 +116,6 @@ impl Avx2 {
         }
         Some(())
     }
-}
-
-/// Pixels to be resized.
-#[derive(Clone, Copy)]
-struct Source<'a> {
-    /// From the first one of the view on.
-    pixels: &'a [u8],
-    /// Bytes between rows, and those of a row of the view.
-    pitch: usize,
-    bytes: usize,
-    /// The last row.
-    last: usize,
 }
 
 /// Sets the lanes of a row of the result. `None` where pixels are too far apart.

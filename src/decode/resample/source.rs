@@ -1,0 +1,31 @@
+//! The pixels that are resized, as rows of bytes.
+
+use super::super::geometry::Rect;
+use super::Decoded;
+
+/// Rows of a view.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// From the first one of the view on.
+    pub(super) pixels: &'a [u8],
+    /// Bytes between rows, and those of a row of the view.
+    pub(super) pitch: usize,
+    pub(super) bytes: usize,
+    /// The last row.
+    pub(super) last: usize,
+}
+
+impl<'a> Source<'a> {
+    /// `None` if the view is empty or begins outside the pixels.
+    pub(super) fn of(decoded: Decoded<'a>, view: Rect) -> Option<Source<'a>> {
+        let Decoded { rect, pixels, channels, .. } = decoded;
+        let above = (view.y.checked_sub(rect.y)? as usize) * rect.width as usize;
+        let start = (above + view.x.checked_sub(rect.x)? as usize) * channels;
+        Some(Source {
+            pixels: pixels.get(start..)?,
+            pitch: rect.width as usize * channels,
+            bytes: view.width as usize * channels,
+            last: (view.height as usize).checked_sub(1)?,
+        })
+    }
+}
