@@ -18,6 +18,7 @@ use forebay::arrow::datatypes::{DataType, Field, Int32Type, Schema};
 use forebay::internals::reader::filter::{Op, Term};
 use forebay::{Dataset, Filter, Image, Shuffle};
 use parquet::arrow::ArrowWriter;
+use parquet::basic::Compression;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use tempfile::TempDir;
 
@@ -82,6 +83,7 @@ fn reads_two_epochs() {
             .shuffle(shuffled.window_rows(200_000)),
         "tokens" => loader.batch_size(16).shuffle(shuffled.window_rows(1_000)),
         "texts" => loader.batch_size(64).shuffle(shuffled),
+        "cells" => loader.batch_size(64),
         _ => loader.batch_size(8_192).shuffle(shuffled),
     };
     let loader = loader.build().unwrap();
@@ -244,4 +246,27 @@ fn texts_that_a_dictionary_repeats_stay_within_the_budget() {
 #[test]
 fn lists_of_narrow_rows_stay_within_the_budget() {
     holds("narrow", &numbers(12_000_000, 1_000_000), 128 * MIB);
+}
+
+/// A page of all rows of a row group, which is decompressed as a whole.
+fn one_page(compression: Compression) -> WriterPropertiesBuilder {
+    plain()
+        .set_compression(compression)
+        .set_data_page_size_limit(1 << 30)
+        .set_data_page_row_count_limit(1 << 30)
+        .set_write_batch_size(1 << 30)
+}
+
+#[test]
+fn one_page_of_large_cells_stays_within_the_budget() {
+    const CELL: usize = 4 << 10;
+    for (compression, rows) in [(Compression::UNCOMPRESSED, 16_500), (Compression::SNAPPY, 27_000)] {
+        let fields = vec![Field::new("cell", DataType::FixedSizeBinary(CELL as i32), true)];
+        let cells = written(rows, rows, fields, one_page(compression), |begin, rows| {
+            let cell = |row: usize| (!row.is_multiple_of(3)).then(|| vec![row as u8; CELL]);
+            let cells = (begin..begin + rows).map(cell);
+            vec![Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, CELL as i32).unwrap())]
+        });
+        holds("cells", &cells, 64 * MIB);
+    }
 }

@@ -10,7 +10,7 @@
 //!                      values ─ plain, dictionary, differences, split bytes ─► Vec<u32 or u64> ─► the array's buffer
 //! ```
 //!
-//! Large cells of a fixed length in one page that is not compressed are not copied at all.
+//! Cells of a fixed length are written once, too, and large ones in one page that is not compressed not at all.
 //!
 //! Whatever is unusual is left to the Parquet crate, which decodes it or says what is wrong: a type or codec that is not
 //! among those below, levels packed as they were before 2013, and everything that is damaged. So this needs no errors: a
@@ -59,7 +59,7 @@ pub(super) struct Column<'a>(Width<'a>);
 
 /// Bytes of a value in the array.
 enum Width<'a> {
-    /// Any number of them, which are left where they were fetched.
+    /// Any number of them.
     Many(Stored<'a>),
     One(Typed<'a, u8>),
     Two(Typed<'a, u16>),
@@ -406,11 +406,21 @@ impl Inflater {
         if length == 0 {
             return Some(&[]);
         }
-        let page = &mut self.page;
+        let mut page = std::mem::take(&mut self.page);
         if page.len() < length {
             page.resize(length, 0);
         }
-        let page = &mut page[..length];
+        let inflated = self.inflate_into(codec, stream, &mut page[..length]);
+        self.page = page;
+        inflated.map(|()| &self.page[..length])
+    }
+
+    /// Fills `page` with what a stream gives: no more, no less.
+    fn inflate_into(&mut self, codec: Compression, stream: &[u8], page: &mut [u8]) -> Option<()> {
+        let length = page.len();
+        if length == 0 {
+            return Some(());
+        }
         let given = match codec {
             Compression::SNAPPY => {
                 (snap::raw::decompress_len(stream).ok()? == length).then_some(())?;
@@ -425,7 +435,7 @@ impl Inflater {
             Compression::LZ4_RAW => lz4_flex::block::decompress_into(stream, page).ok()?,
             _ => return None,
         };
-        (given == length).then_some(&self.page[..length])
+        (given == length).then_some(())
     }
 }
 

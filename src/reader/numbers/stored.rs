@@ -1,56 +1,147 @@
-//! Large cells of a fixed length, which the page has as the array needs them: one after the other.
+//! Cells of a fixed length. Large ones, which a page has as the array needs them, stay where they were fetched; all others are
+//! written once.
+//!
+//! A page is decompressed into the array's memory: to the end of what its rows take there, from where its cells move down to
+//! their rows. So it takes no memory beside the array, however large it is.
 
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::schema::types::ColumnDescriptor;
 
-use super::{CheckedChunk, DataPage, Flat, is};
+use super::{CheckedChunk, DataPage, Flat, Inflater, SCRATCH, StoredPage, is};
 use crate::arrow::array::{ArrayData, ArrayRef, make_array};
 use crate::arrow::buffer::Buffer;
 use crate::arrow::datatypes::{DataType, Field};
 use crate::reader::pages::Kind;
 
-/// Cells from this many bytes on. Columns that are fetched together stay together in memory, and of smaller cells that would
-/// be worth more than the copy.
+/// Cells from this many bytes on are not copied. Columns that are fetched together stay together in memory, and of smaller
+/// cells that would be worth more than the copy.
 const LARGE_CELL: usize = 4 << 10;
 
-/// A column of one column chunk, which has one page.
+/// The most bytes that the levels of a page take, beside one for each value.
+const LEVELS: usize = 64;
+
+/// A column of cells.
 pub(super) struct Stored<'a> {
     field: &'a Field,
     column: &'a ColumnDescriptor,
     cell: usize,
+    /// In all column chunks.
     rows: usize,
     flat: Flat,
-    cells: Bytes,
+    /// All cells, in the only page of the only column chunk.
+    fetched: Option<Bytes>,
+    out: Vec<u8>,
 }
 
 impl<'a> Stored<'a> {
     pub(super) fn of(field: &'a Field, column: &'a ColumnDescriptor, rows: usize) -> Option<Self> {
         let DataType::FixedSizeBinary(cell) = field.data_type() else { return None };
-        let cell = usize::try_from(*cell).ok().filter(|cell| *cell >= LARGE_CELL)?;
-        Some(Stored { field, column, cell, rows, flat: Flat::of(column)?, cells: Bytes::new() })
+        let cell = usize::try_from(*cell).ok().filter(|cell| *cell > 0)?;
+        Some(Stored { field, column, cell, rows, flat: Flat::of(column)?, fetched: None, out: Vec::new() })
     }
 
     /// As of numbers. Nulls have no bytes in the page.
     pub(super) fn append(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
+        if self.cell >= LARGE_CELL && self.take_fetched(chunk).is_some() {
+            return Some(());
+        }
+        if self.out.capacity() == 0 {
+            self.out.reserve_exact(self.needed(chunk)?);
+        }
+        self.flat.end += chunk.rows;
+        SCRATCH.with_borrow_mut(|scratch| {
+            chunk.pages.iter().try_for_each(|stored| self.page(chunk, stored, &mut scratch.inflater))
+        })?;
+        (self.flat.validity.len() == self.flat.end).then_some(())
+    }
+
+    /// Takes the cells where they were fetched; `None` if they are not all of one page, without nulls and a codec.
+    fn take_fetched(&mut self, chunk: &CheckedChunk<'_>) -> Option<()> {
         let [stored] = chunk.pages else { return None };
         if chunk.rows != self.rows || stored.is_compressed || stored.page.kind == Kind::Dictionary {
             return None;
         }
         let (levels, values) = chunk.body(stored)?;
         let page = DataPage::of(stored, self.column, levels, values)?;
-        self.flat.end = self.rows;
-        let is_whole = page.count == self.rows && self.flat.page(&page)? == self.rows;
-        let is_plain = is(page.encoding, Encoding::PLAIN) && page.values.len() == self.cell * self.rows;
-        if !is_whole || !is_plain {
+        let bytes = self.cell.checked_mul(self.rows)?;
+        // As many as rows, so none is null.
+        let are_cells = is(page.encoding, Encoding::PLAIN) && page.values.len() == bytes;
+        if page.count != self.rows || !are_cells {
             return None;
         }
-        self.cells = chunk.bytes.slice_ref(page.values);
+        let mut flat = Flat::of(self.column)?;
+        flat.end = self.rows;
+        (flat.page(&page)? == self.rows).then_some(())?;
+        self.flat = flat;
+        self.fetched = Some(chunk.bytes.slice_ref(page.values));
         Some(())
     }
 
+    /// The bytes of all rows, and of the levels of a page.
+    fn needed(&self, chunk: &CheckedChunk<'_>) -> Option<usize> {
+        let values = chunk.pages.iter().map(|stored| stored.page.values).max()?;
+        self.rows.checked_mul(self.cell)?.checked_add(LEVELS + usize::try_from(values).ok()?)
+    }
+
+    /// Appends the rows of a page.
+    fn page(&mut self, chunk: &CheckedChunk<'_>, stored: &StoredPage, inflater: &mut Inflater) -> Option<()> {
+        if stored.page.kind == Kind::Dictionary {
+            return None;
+        }
+        let (levels, values) = chunk.body(stored)?;
+        let begin = self.out.len();
+        let rows = usize::try_from(stored.page.values).ok()?.checked_mul(self.cell)?;
+        let length = match stored.is_compressed {
+            true => usize::try_from(stored.page.uncompressed - stored.page.levels).ok()?,
+            false => values.len(),
+        };
+        if length > rows.checked_add(LEVELS + stored.page.values as usize)? {
+            return None;
+        }
+        let end = begin + rows.max(length);
+        self.out.resize(end, 0);
+        let content = &mut self.out[end - length..];
+        match stored.is_compressed {
+            true => inflater.inflate_into(chunk.about.compression(), values, content)?,
+            false => content.copy_from_slice(values),
+        }
+        let page = DataPage::of(stored, self.column, levels, &self.out[end - length..])?;
+        let bytes = page.values.len();
+        let is_plain = is(page.encoding, Encoding::PLAIN);
+        let first = self.flat.validity.len();
+        let there = self.flat.page(&page)?;
+        if there.checked_mul(self.cell)? != bytes || there > 0 && !is_plain {
+            return None;
+        }
+        self.place(begin, first, end - bytes);
+        self.out.truncate(begin + rows);
+        Some(())
+    }
+
+    /// Moves the cells from a byte on to the rows from `first` on, which begin at a byte before it. No cell is written to
+    /// before it has moved: after each row there are as many rows as cells, or more.
+    fn place(&mut self, begin: usize, first: usize, from: usize) {
+        let (cell, mut next, mut to) = (self.cell, from, begin);
+        for is_valid in self.flat.validity.from(first) {
+            match is_valid {
+                true => {
+                    self.out.copy_within(next..next + cell, to);
+                    next += cell;
+                }
+                false => self.out[to..to + cell].fill(0),
+            }
+            to += cell;
+        }
+    }
+
     pub(super) fn finish(self) -> Option<ArrayRef> {
+        let cells = match self.fetched {
+            Some(fetched) => Buffer::from(fetched),
+            None => Buffer::from_vec(self.out),
+        };
         let array = ArrayData::builder(self.field.data_type().clone()).len(self.rows);
-        Some(make_array(array.add_buffer(Buffer::from(self.cells)).build().ok()?))
+        let array = array.nulls(self.flat.validity.finish());
+        Some(make_array(array.add_buffer(cells).build().ok()?))
     }
 }

@@ -269,6 +269,12 @@ fn what_is_not_of_the_usual_form_is_left_to_the_parquet_crate() {
 
 #[test]
 fn large_cells_in_one_page_are_left_where_they_were_fetched() {
+    #[derive(Debug, PartialEq)]
+    enum Found {
+        InPlace,
+        Copied,
+        Left,
+    }
     const CELL: i32 = 5_000;
     let cells = |valid: &[bool]| -> ArrayRef {
         let bytes: Vec<Vec<u8>> = (0..valid.len()).map(|row| vec![row as u8 + 1; CELL as usize]).collect();
@@ -282,24 +288,58 @@ fn large_cells_in_one_page_are_left_where_they_were_fetched() {
             usual.set_encoding(Encoding::PLAIN)
         };
         let one_page = || usual().set_data_page_size_limit(1 << 20);
-        for (array, is_nullable, properties, is_left) in [
-            (&whole, false, one_page(), true),
-            (&whole, true, one_page(), true),
-            (&with_nulls, true, one_page(), false),
-            (&whole, false, usual().set_write_batch_size(1), false),
-            (&whole, false, one_page().set_compression(Compression::SNAPPY), false),
-            (&whole, false, one_page().set_dictionary_enabled(true), false),
+        for (array, is_nullable, properties, wanted) in [
+            (&whole, false, one_page(), Found::InPlace),
+            (&whole, true, one_page(), Found::InPlace),
+            (&with_nulls, true, one_page(), Found::Copied),
+            (&whole, false, usual().set_write_batch_size(1), Found::Copied),
+            (&whole, false, one_page().set_compression(Compression::SNAPPY), Found::Copied),
+            (&whole, false, one_page().set_dictionary_enabled(true), Found::Left),
         ] {
             let field = Field::new("c", array.data_type().clone(), is_nullable);
             let schema = Arc::new(Schema::new(vec![field]));
             let batch = RecordBatch::try_new(schema.clone(), vec![array.clone()]).unwrap();
             let bytes = file(&schema, &batch, properties.build());
             let (_, found, expected) = decode_first(&bytes);
-            assert_eq!(found.is_some(), is_left, "{version:?}, nullable: {is_nullable}");
-            if let Some(found) = found {
+            let how = found.map_or(Found::Left, |found| {
                 assert_eq!(&found, &expected);
                 let at = found.to_data().buffers()[0].as_ptr();
-                assert!(bytes.as_ptr_range().contains(&at), "no copy");
+                if bytes.as_ptr_range().contains(&at) { Found::InPlace } else { Found::Copied }
+            });
+            assert_eq!(how, wanted, "{version:?}, nullable: {is_nullable}");
+        }
+    }
+}
+
+#[test]
+fn cells_of_every_length_are_read_with_and_without_nulls() {
+    let mut random = Numbers(8);
+    for cell in [1, 3, 16, 4_096, 5_000] {
+        for nulls in [0, 1, 50, 100] {
+            let valid: Vec<bool> = (0..400).map(|_| random.next() % 100 >= nulls).collect();
+            let cells = valid.iter().map(|valid| {
+                let bytes: Vec<u8> = (0..cell).map(|_| (random.next() >> 20) as u8).collect();
+                valid.then_some(bytes)
+            });
+            let cells = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, cell).unwrap();
+            let cells: ArrayRef = Arc::new(cells);
+            for version in [WriterVersion::PARQUET_1_0, WriterVersion::PARQUET_2_0] {
+                for codec in [
+                    Compression::UNCOMPRESSED,
+                    Compression::SNAPPY,
+                    Compression::LZ4_RAW,
+                    Compression::ZSTD(ZstdLevel::default()),
+                ] {
+                    for of_page in [7, 1_000] {
+                        let properties = properties(version, codec)
+                            .set_dictionary_enabled(false)
+                            .set_encoding(Encoding::PLAIN)
+                            .set_data_page_size_limit(16 << 20)
+                            .set_data_page_row_count_limit(of_page)
+                            .set_write_batch_size(of_page);
+                        check(vec![("c".to_owned(), cells.clone())], properties.build());
+                    }
+                }
             }
         }
     }
@@ -317,7 +357,9 @@ fn damage_is_left_to_the_parquet_crate() {
         lists_of(&DataType::UInt8, 10, &mut random).slice(0, 500),
         fixed_lists_of(&DataType::Int16, 3, 10, &mut random).slice(0, 500),
     ];
-    for array in columns.into_iter().map(|(_, array)| array).chain(lists) {
+    let cells = (0..500).map(|row| (row % 5 != 0).then_some([row as u8; 12]));
+    let cells: ArrayRef = Arc::new(FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 12).unwrap());
+    for array in columns.into_iter().map(|(_, array)| array).chain(lists).chain([cells]) {
         for dictionary in [true, false] {
             let field = Field::new("c", array.data_type().clone(), true);
             let schema = Arc::new(Schema::new(vec![field.clone()]));

@@ -74,6 +74,12 @@ impl Validity {
         }
     }
 
+    /// Whether each value from `from` on is there.
+    pub(super) fn from(&self, from: usize) -> impl Iterator<Item = bool> + '_ {
+        let bits = self.bits.as_ref().map(BooleanBufferBuilder::as_slice);
+        (from..self.len).map(move |at| bits.is_none_or(|bits| bits[at / 8] >> (at % 8) & 1 != 0))
+    }
+
     /// The validity of all; `None` where all are there.
     pub(super) fn finish(self) -> Option<NullBuffer> {
         let nulls = NullBuffer::new(self.bits?.finish());
