@@ -30,6 +30,7 @@ use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
+pub(crate) use cost::PageMemory;
 pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
@@ -271,6 +272,16 @@ impl Catalog {
     /// other, and small buffers of views that grew page by page may have up to twice the capacity.
     pub fn held_bytes(&self, group: &Group, projection: &Projection) -> u64 {
         self.sum(group, projection, cost::held).saturating_add(self.constant_bytes(group, projection))
+    }
+
+    /// Bytes that it takes to decode the projected columns of `group` beside those that are fetched and held, at most: for pages
+    /// while they are decompressed.
+    pub(crate) fn page_bytes(&self, group: &Group, projection: &Projection) -> u64 {
+        let memory = self.files[group.file].footer.get().map(|footer| {
+            let chunks = chunks(footer, group, projection);
+            chunks.fold(PageMemory::default(), |memory, (_, chunk)| memory.with(&chunk, true))
+        });
+        memory.unwrap_or_default().bytes()
     }
 
     /// The measure of the default window: [`held_bytes`](Self::held_bytes), but for narrow numbers, which it counts double.

@@ -270,3 +270,19 @@ fn one_page_of_large_cells_stays_within_the_budget() {
         holds("cells", &cells, 64 * MIB);
     }
 }
+
+/// A page of numbers lies beside its rows while it is decompressed: the row group takes twice the memory of its rows.
+#[test]
+fn one_page_of_numbers_stays_within_the_budget_or_is_refused() {
+    let fields = || vec![Field::new("number", DataType::Int64, false)];
+    let numbers = |rows: usize| {
+        written(rows, rows, fields(), one_page(Compression::SNAPPY), |begin, rows| {
+            vec![Arc::new(Int64Array::from_iter_values((begin..begin + rows).map(|row| row as i64 % 1_000)))]
+        })
+    };
+    holds("numbers", &numbers(6_000_000), 64 * MIB);
+    let large = numbers(12_000_000);
+    let refused = Dataset::open(large.path()).unwrap().loader().memory(64 * MIB).batch_size(64).build();
+    let refused = refused.err().unwrap().to_string();
+    assert!(refused.contains("to fetch and to decode") && refused.contains("raise memory"), "{refused}");
+}

@@ -65,7 +65,7 @@ pub(crate) struct Footer {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ColumnChunk<'a> {
     pub(crate) column: &'a ColumnDescPtr,
-    codec: CompressionCodec,
+    pub(super) codec: CompressionCodec,
     /// Whether it begins with a dictionary page.
     pub(crate) has_dictionary: bool,
     /// Whether values may be stored once where they repeat each other.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::pages::{Kind, StoredPage};
 use super::pieces::Cost;
 use crate::catalog::pages::PageLocations;
-use crate::catalog::{Catalog, ColumnChunk, Group, Projection, chunks};
+use crate::catalog::{Catalog, ColumnChunk, Group, PageMemory, Projection, chunks};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row_set::RowSet;
 use parquet::arrow::arrow_reader::RowSelection;
@@ -73,6 +73,7 @@ impl GroupPages {
     ) -> Result<Cost> {
         let footer = catalog.files[group.file].footer()?;
         let mut cost = Cost { stored: 0, held: catalog.constant_bytes_of(group, projection, rows) };
+        let mut memory = PageMemory::default();
         for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
             let (chunk, rows) = match pages {
                 Some(pages) => (chunk.share(pages.bytes(), pages.row_count()), pages.row_count()),
@@ -80,7 +81,9 @@ impl GroupPages {
             };
             cost.stored = cost.stored.saturating_add(chunk.length);
             cost.held = cost.held.saturating_add(chunk.held(rows));
+            memory = memory.with(&chunk, false);
         }
+        cost.stored = cost.stored.saturating_add(memory.bytes());
         Ok(cost)
     }
 

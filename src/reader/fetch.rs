@@ -239,7 +239,9 @@ impl Fetcher {
         let Fetcher { catalog, projection, .. } = self;
         let of_group = &catalog.groups[group];
         let cost = || Cost {
-            stored: catalog.stored_bytes(of_group, projection),
+            stored: catalog
+                .stored_bytes(of_group, projection)
+                .saturating_add(catalog.page_bytes(of_group, projection)),
             held: catalog.held_bytes(of_group, projection),
         };
         if catalog.files[of_group.file].footer.get().is_none() {

@@ -129,6 +129,9 @@ impl Chunk<'_> {
         }
         let mut demand = sum.demand;
         demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(each));
+        // What the footer says of pages was counted before.
+        let said = self.about.uncompressed.max(self.bytes.len() as u64);
+        demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
         let mended = (!sum.wrong_flags.is_empty()).then(|| {
             let mut bytes = self.bytes.to_vec();
             for at in sum.wrong_flags {

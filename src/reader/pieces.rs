@@ -10,7 +10,7 @@ use crate::shard::Part;
 /// Bytes of a row group, or of a piece of one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Cost {
-    /// Of its column chunks, or their pages.
+    /// Of its column chunks, or their pages, and of large pages while they are decompressed.
     pub(crate) stored: u64,
     /// Of its rows in memory, at most.
     pub(crate) held: u64,
