@@ -1,5 +1,4 @@
-//! Expansion with AVX2: eight coefficients at a time are put in their places in zigzag order, and then all in natural
-//! order.
+//! Expansion with AVX2: 16 coefficients at a time are put in their places in zigzag order, and then in natural order.
 #![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
@@ -73,60 +72,90 @@ fn is_here() -> bool {
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn expand_256(packed: &Packed<'_>, block: &mut Block) -> Escapes {
-    // Values, and the bytes that are loaded after the last one.
-    let mut values = [0u8; 72];
-    let mut zeros = 0;
-    let [mask, sign] = [15, 8].map(|byte| _mm_set1_epi8(byte));
-    for half in 0..2 {
-        let nibbles = load(packed.nibbles, 16 * half);
-        let [low, high] = [nibbles, _mm_srli_epi16::<4>(nibbles)].map(|nibbles| _mm_and_si128(nibbles, mask));
-        for (at, pair) in [_mm_unpacklo_epi8(low, high), _mm_unpackhi_epi8(low, high)].into_iter().enumerate()
-        {
-            let at = 32 * half + 16 * at;
-            let value = _mm_sub_epi8(_mm_xor_si128(pair, sign), sign);
-            let zero = _mm_movemask_epi8(_mm_cmpeq_epi8(value, _mm_setzero_si128())) as u16;
-            zeros |= u64::from(zero) << at;
-            // SAFETY: 16 bytes are stored, the last ones up to 64.
-            unsafe { _mm_storeu_si128(values[at..at + 16].as_mut_ptr().cast(), value) };
-        }
+    // Most blocks have low frequencies alone.
+    match packed.bitmap << 1 {
+        0..0x1_0000 => expand_groups::<1>(packed, block),
+        0x1_0000..0x1_0000_0000 => expand_groups::<2>(packed, block),
+        _ => expand_groups::<4>(packed, block),
     }
+}
+
+/// Expands the first groups of 16 coefficients in zigzag order.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn expand_groups<const GROUPS: usize>(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
-    let mut escaped = zeros & _bzhi_u64(u64::MAX, packed.bitmap.count_ones());
-    while escaped != 0 {
-        let at = escaped.trailing_zeros() as usize;
-        escaped &= escaped - 1;
-        let byte = packed.bytes[escapes.bytes as usize % packed.bytes.len()];
-        values[at] = byte;
-        escapes.bytes += 1;
-        escapes.words |= u64::from(byte == 0) << at;
-    }
+    let mut natural = [_mm_setzero_si128(); 4];
     let present = packed.bitmap << 1;
-    let mut from = 0;
-    let mut eight = |group: usize| {
-        let bits = (present >> (8 * group)) as u8;
-        // SAFETY: eight bytes are loaded: at most 56 values come before those of the last group.
-        let (value, spread) = unsafe {
-            let value = _mm_loadl_epi64(values[from..from + 8].as_ptr().cast());
-            (value, _mm_loadl_epi64(SPREAD[usize::from(bits)].as_ptr().cast()))
-        };
-        from += bits.count_ones() as usize;
-        _mm_shuffle_epi8(value, spread)
-    };
-    let in_zigzag: [__m128i; 4] = std::array::from_fn(|at| {
-        let low = eight(2 * at);
-        _mm_unpacklo_epi64(low, eight(2 * at + 1))
-    });
-    for (two_rows, from) in block.as_chunks_mut::<16>().0.iter_mut().zip(&TO_NATURAL) {
-        let mut natural = _mm_setzero_si128();
-        for (values, from) in in_zigzag.iter().zip(from) {
-            natural = _mm_or_si128(natural, _mm_shuffle_epi8(*values, load(from, 0)));
+    let mut before = 0;
+    for group in 0..GROUPS {
+        let bits = (present >> (16 * group)) as u16;
+        let count = bits.count_ones();
+        let nibbles = signed_nibbles(nibbles_from(packed.nibbles, before));
+        let zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(nibbles, _mm_setzero_si128())) as u32;
+        let escaped = _bzhi_u32(zeros, count) as u16;
+        let mut values = nibbles;
+        if escaped != 0 {
+            // At most 47 bytes come before those of the last group.
+            let bytes = load(packed.bytes, (escapes.bytes as usize).min(48));
+            values = _mm_or_si128(values, _mm_shuffle_epi8(bytes, spread(escaped)));
+            let zeros = _mm_movemask_epi8(_mm_cmpeq_epi8(values, _mm_setzero_si128())) as u16;
+            escapes.words |= u64::from(zeros & escaped) << before;
+            escapes.bytes += escaped.count_ones();
         }
+        before += count;
+        let in_zigzag = _mm_shuffle_epi8(values, spread(bits));
+        for (natural, from) in natural.iter_mut().zip(&TO_NATURAL) {
+            *natural = _mm_or_si128(*natural, _mm_shuffle_epi8(in_zigzag, load(&from[group], 0)));
+        }
+    }
+    // The first 16 coefficients in zigzag order are all in the first six rows.
+    let rows = if GROUPS == 1 { 3 } else { 4 };
+    for (two_rows, natural) in block.as_chunks_mut::<16>().0.iter_mut().zip(natural).take(rows) {
         // SAFETY: 32 bytes are stored to 16 coefficients of two bytes.
         unsafe { _mm256_storeu_si256(two_rows.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(natural)) };
     }
     escapes
 }
 
+/// 16 nibbles from one on: at most 47 come before those of the last group.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn nibbles_from(nibbles: &[u8; 32], at: u32) -> u64 {
+    let (byte, shift) = (((at / 2) as usize).min(23), at % 2 * 4);
+    // SAFETY: eight bytes are read from byte 23 on at most, of 32.
+    let first = unsafe { nibbles.as_ptr().add(byte).cast::<u64>().read_unaligned() };
+    let next = u64::from(nibbles[byte + 8]);
+    first >> shift | next << (u64::BITS - 8) << (8 - shift)
+}
+
+/// Nibbles as bytes with their signs.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn signed_nibbles(nibbles: u64) -> __m128i {
+    let [mask, sign] = [_mm_set1_epi8(15), _mm_set1_epi8(8)];
+    let nibbles = _mm_cvtsi64_si128(nibbles.cast_signed());
+    let each = _mm_and_si128(_mm_unpacklo_epi8(nibbles, _mm_srli_epi16::<4>(nibbles)), mask);
+    _mm_sub_epi8(_mm_xor_si128(each, sign), sign)
+}
+
+/// For 16 bits, where the values of those that are set come from.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn spread(bits: u16) -> __m128i {
+    let [low, high] = bits.to_le_bytes();
+    // SAFETY: eight bytes are loaded from as many.
+    let (first, second) = unsafe {
+        (
+            _mm_loadl_epi64(SPREAD[usize::from(low)].as_ptr().cast()),
+            _mm_loadl_epi64(SPREAD[usize::from(high)].as_ptr().cast()),
+        )
+    };
+    // What becomes zero still does after eight more.
+    _mm_unpacklo_epi64(first, _mm_add_epi8(second, _mm_set1_epi8(low.count_ones() as i8)))
+}
+
+#[inline]
 #[target_feature(enable = "avx2")]
 fn load<const N: usize>(bytes: &[u8; N], at: usize) -> __m128i {
     let bytes = &bytes[at..at + 16];

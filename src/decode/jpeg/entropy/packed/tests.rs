@@ -18,7 +18,8 @@ fn all_ways_expand_alike() {
     let mut draws = Draws::new(RowKey(1));
     for round in 0..20_000 {
         let (density, zeros) = (1 + draws.below(64), 1 + draws.below(16));
-        let bitmap = (0..63).fold(0, |bits: u64, at| bits | u64::from(draws.below(64) < density) << at);
+        let length = 1 + draws.below(63);
+        let bitmap = (0..length).fold(0, |bits: u64, at| bits | u64::from(draws.below(64) < density) << at);
         let mut byte =
             || if draws.below(16) < zeros { draws.below(16) as u8 } else { draws.below(256) as u8 };
         let (nibbles, bytes) = (std::array::from_fn(|_| byte()), std::array::from_fn(|_| byte()));
