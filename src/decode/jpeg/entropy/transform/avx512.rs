@@ -4,33 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::super::library::{TRANSFORMS, Transform, TransformJob};
-
-/// Bits after the point of a constant, and those that the first pass leaves.
-const CONSTANT_BITS: u32 = 13;
-const PASS_BITS: u32 = 2;
-/// Bits that each pass rounds away. The second one divides by 8 as well.
-const FIRST_SHIFT: u32 = CONSTANT_BITS - PASS_BITS;
-const SECOND_SHIFT: u32 = CONSTANT_BITS + PASS_BITS + 3;
-/// What turns levels around zero to bytes, once they are bytes.
-const CENTRE: i8 = i8::MIN;
-
-/// A number with [`CONSTANT_BITS`].
-const fn fixed(number: f64) -> i16 {
-    (number * (1 << CONSTANT_BITS) as f64 + 0.5) as i16
-}
-
-const C_0_298: i16 = fixed(0.298_631_336);
-const C_0_390: i16 = fixed(0.390_180_644);
-const C_0_541: i16 = fixed(0.541_196_100);
-const C_0_765: i16 = fixed(0.765_366_865);
-const C_0_899: i16 = fixed(0.899_976_223);
-const C_1_175: i16 = fixed(1.175_875_602);
-const C_1_501: i16 = fixed(1.501_321_110);
-const C_1_847: i16 = fixed(1.847_759_065);
-const C_1_961: i16 = fixed(1.961_570_560);
-const C_2_053: i16 = fixed(2.053_119_869);
-const C_2_562: i16 = fixed(2.562_915_447);
-const C_3_072: i16 = fixed(3.072_711_026);
+use super::constants::*;
 
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {

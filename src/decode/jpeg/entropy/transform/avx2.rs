@@ -1,0 +1,260 @@
+//! The transform with AVX2: of two blocks at a time, and with less of it where only their lowest frequencies are there.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::super::library::{TRANSFORMS, Transform, TransformJob};
+use super::constants::*;
+
+/// The shifts as the intrinsics take them.
+const FIRST: i32 = FIRST_SHIFT as i32;
+const SECOND: i32 = SECOND_SHIFT as i32;
+/// Blocks of a register.
+const BLOCKS: usize = 2;
+/// Bytes of a row of a block.
+const ROW: usize = 16;
+
+/// The function, if this machine has all that it needs.
+pub(super) fn transform() -> Option<Transform> {
+    unsafe extern "C" fn detected(jobs: *const [TransformJob; TRANSFORMS]) {
+        // SAFETY: the function is only handed out where the machine has the features; the caller vouches for the jobs.
+        unsafe {
+            for jobs in (*jobs).as_chunks().0 {
+                transform_256(jobs);
+            }
+        }
+    }
+    is_x86_feature_detected!("avx2").then_some(detected)
+}
+
+/// # Safety
+/// The pointers of all jobs are valid, and their rows have eight bytes from the column on.
+#[target_feature(enable = "avx2")]
+unsafe fn transform_256(jobs: &[TransformJob; BLOCKS]) {
+    let [first, second] = jobs;
+    // SAFETY: a block and a table have 128 bytes each.
+    let (mut rows, tables) = unsafe {
+        (
+            by_rows(first.block.cast(), second.block.cast()),
+            by_rows(first.quantization.cast(), second.quantization.cast()),
+        )
+    };
+    let lower = _mm256_or_si256(_mm256_or_si256(rows[4], rows[5]), _mm256_or_si256(rows[6], rows[7]));
+    let upper = _mm256_or_si256(_mm256_or_si256(rows[1], rows[2]), rows[3]);
+    let right = _mm256_unpackhi_epi64(_mm256_or_si256(rows[0], upper), lower);
+    let is_low = is_zero(_mm256_or_si256(right, lower));
+    // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
+    let below = _mm256_cmpeq_epi64(_mm256_or_si256(upper, lower), _mm256_setzero_si256());
+    let flat = _mm256_and_si256(below, _mm256_shuffle_epi32::<SWAPPED>(below));
+    if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
+        let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
+        // SAFETY: the caller vouches for the jobs.
+        return unsafe { write([all; 4], jobs) };
+    }
+    let used = if is_low { 4 } else { 8 };
+    for (row, table) in rows.iter_mut().zip(tables).take(used) {
+        *row = _mm256_mullo_epi16(*row, table);
+    }
+    let mut columns = if is_low { low_pass::<FIRST>(rows) } else { pass::<FIRST>(rows) };
+    if !is_zero(flat) {
+        let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(rows[0]);
+        for column in &mut columns {
+            *column = _mm256_blendv_epi8(*column, shifted, flat);
+        }
+    }
+    let columns = transposed(columns);
+    let rows = transposed(if is_low { low_pass::<SECOND>(columns) } else { pass::<SECOND>(columns) });
+    let mut bytes = [_mm256_setzero_si256(); 4];
+    for (pair, bytes) in bytes.iter_mut().enumerate() {
+        *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
+    }
+    // SAFETY: the caller vouches for the jobs.
+    unsafe { write(bytes, jobs) }
+}
+
+/// The order of 32-bit numbers that swaps the halves of a block's row.
+const SWAPPED: i32 = 0b01_00_11_10;
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn is_zero(numbers: __m256i) -> bool {
+    _mm256_testz_si256(numbers, numbers) == 1
+}
+
+/// Pixels around zero of blocks that have DC alone, of which they are `rows`: those of two rows.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn same(rows: __m256i) -> __m256i {
+    // Both passes divide by 32 together, and round half of it up.
+    let shifted = _mm256_slli_epi16::<{ PASS_BITS as i32 }>(rows);
+    let half = _mm256_and_si256(_mm256_srli_epi16::<4>(shifted), _mm256_set1_epi16(1));
+    let level = _mm256_add_epi16(_mm256_srai_epi16::<5>(shifted), half);
+    let bytes = _mm256_packs_epi16(level, level);
+    _mm256_shuffle_epi8(bytes, _mm256_setzero_si256())
+}
+
+/// Stores eight rows of both blocks, of which each register has two.
+///
+/// # Safety
+/// The rows of all jobs have eight bytes from the column on.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn write(pixels: [__m256i; 4], jobs: &[TransformJob; BLOCKS]) {
+    let centre = _mm256_set1_epi8(CENTRE);
+    for (pair, bytes) in pixels.into_iter().enumerate() {
+        let bytes = _mm256_add_epi8(bytes, centre);
+        let each = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+        for (job, bytes) in jobs.iter().zip(each) {
+            let column = job.column as usize;
+            // SAFETY: the caller vouches for eight rows, of eight bytes from the column on.
+            unsafe {
+                let [first, second] =
+                    [(*job.rows.add(2 * pair)).add(column), (*job.rows.add(2 * pair + 1)).add(column)];
+                _mm_storel_epi64(first.cast(), bytes);
+                _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
+            }
+        }
+    }
+}
+
+/// The rows of two blocks of 8x8: each register has one of each block.
+///
+/// # Safety
+/// 128 bytes may be read from each pointer.
+#[inline]
+#[target_feature(enable = "avx2")]
+unsafe fn by_rows(first: *const u8, second: *const u8) -> [__m256i; 8] {
+    let mut rows = [_mm256_setzero_si256(); 8];
+    for (at, row) in rows.iter_mut().enumerate() {
+        // SAFETY: 16 bytes are read of each row of 16.
+        *row = unsafe { _mm256_loadu2_m128i(second.add(at * ROW).cast(), first.add(at * ROW).cast()) };
+    }
+    rows
+}
+
+/// Rows as columns, in each block.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn transposed(rows: [__m256i; 8]) -> [__m256i; 8] {
+    interleaved(interleaved(interleaved(rows)))
+}
+
+/// Each row mixed with the one that is four after it.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn interleaved([a, b, c, d, e, f, g, h]: [__m256i; 8]) -> [__m256i; 8] {
+    let [[a, e], [b, f], [c, g], [d, h]] = [pairs(a, e), pairs(b, f), pairs(c, g), pairs(d, h)];
+    [a, e, b, f, c, g, d, h]
+}
+
+/// One pass: of every column.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pass<const SHIFT: i32>(rows: [__m256i; 8]) -> [__m256i; 8] {
+    // Even rows.
+    let two_and_six = pairs(rows[2], rows[6]);
+    let two = weighed(two_and_six, C_0_541, C_0_541 - C_1_847);
+    let three = weighed(two_and_six, C_0_541 + C_0_765, C_0_541);
+    let zero = widened::<SHIFT>(_mm256_add_epi16(rows[0], rows[4]));
+    let one = widened::<SHIFT>(_mm256_sub_epi16(rows[0], rows[4]));
+    let even = [sum(zero, three), sum(one, two), difference(one, two), difference(zero, three)];
+
+    // Odd rows.
+    let sums = pairs(_mm256_add_epi16(rows[7], rows[3]), _mm256_add_epi16(rows[5], rows[1]));
+    let third = weighed(sums, C_1_175 - C_1_961, C_1_175);
+    let fourth = weighed(sums, C_1_175, C_1_175 - C_0_390);
+    let seven_and_one = pairs(rows[7], rows[1]);
+    let five_and_three = pairs(rows[5], rows[3]);
+    let odd = [
+        sum(weighed(seven_and_one, -C_0_899, C_1_501 - C_0_899), fourth),
+        sum(weighed(five_and_three, -C_2_562, C_3_072 - C_2_562), third),
+        sum(weighed(five_and_three, C_2_053 - C_2_562, -C_2_562), fourth),
+        sum(weighed(seven_and_one, C_0_298 - C_0_899, -C_0_899), third),
+    ];
+
+    combined::<SHIFT>(even, odd)
+}
+
+/// [`pass`] of rows of which the last four are zeros.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn low_pass<const SHIFT: i32>([zero, one, two, three, ..]: [__m256i; 8]) -> [__m256i; 8] {
+    const ONE: i16 = 1 << CONSTANT_BITS;
+    let half = _mm256_set1_epi32(1 << (SHIFT - 1));
+    let even_rows = pairs(zero, two);
+    let odd_rows = pairs(three, one);
+    let even = [
+        sum(weighed(even_rows, ONE, C_0_541 + C_0_765), [half; 2]),
+        sum(weighed(even_rows, ONE, C_0_541), [half; 2]),
+        sum(weighed(even_rows, ONE, -C_0_541), [half; 2]),
+        sum(weighed(even_rows, ONE, -C_0_541 - C_0_765), [half; 2]),
+    ];
+    let odd = [
+        weighed(odd_rows, C_1_175, C_1_501 - C_0_899 + C_1_175 - C_0_390),
+        weighed(odd_rows, C_3_072 - C_2_562 + C_1_175 - C_1_961, C_1_175),
+        weighed(odd_rows, C_1_175 - C_2_562, C_1_175 - C_0_390),
+        weighed(odd_rows, C_1_175 - C_1_961, C_1_175 - C_0_899),
+    ];
+    combined::<SHIFT>(even, odd)
+}
+
+/// The sums and differences of both halves of a pass.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn combined<const SHIFT: i32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m256i; 8] {
+    let mut done = [_mm256_setzero_si256(); 8];
+    for at in 0..4 {
+        done[at] = narrowed::<SHIFT>(sum(even[at], odd[at]));
+        done[7 - at] = narrowed::<SHIFT>(difference(even[at], odd[at]));
+    }
+    done
+}
+
+/// Numbers of 32 bits: for the lower half of each block's columns, and for the upper one.
+type Sums = [__m256i; 2];
+
+/// Numbers of two rows beside each other.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn pairs(a: __m256i, b: __m256i) -> Sums {
+    [_mm256_unpacklo_epi16(a, b), _mm256_unpackhi_epi16(a, b)]
+}
+
+/// The sums of pairs, each number times its constant.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weighed([low, high]: Sums, a: i16, b: i16) -> Sums {
+    let weights = _mm256_set1_epi32(i32::from(a) & 0xFFFF | i32::from(b) << 16);
+    [_mm256_madd_epi16(low, weights), _mm256_madd_epi16(high, weights)]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn sum(a: Sums, b: Sums) -> Sums {
+    [_mm256_add_epi32(a[0], b[0]), _mm256_add_epi32(a[1], b[1])]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn difference(a: Sums, b: Sums) -> Sums {
+    [_mm256_sub_epi32(a[0], b[0]), _mm256_sub_epi32(a[1], b[1])]
+}
+
+/// A row with the bits of constants after the point, and half of what is rounded away in the end.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn widened<const SHIFT: i32>(row: __m256i) -> Sums {
+    let [low, high] = pairs(_mm256_setzero_si256(), row);
+    let half = _mm256_set1_epi32(1 << (SHIFT - 1));
+    let [low, high] = [
+        _mm256_srai_epi32::<{ 16 - CONSTANT_BITS as i32 }>(low),
+        _mm256_srai_epi32::<{ 16 - CONSTANT_BITS as i32 }>(high),
+    ];
+    [_mm256_add_epi32(low, half), _mm256_add_epi32(high, half)]
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn narrowed<const SHIFT: i32>([low, high]: Sums) -> __m256i {
+    _mm256_packs_epi32(_mm256_srai_epi32::<SHIFT>(low), _mm256_srai_epi32::<SHIFT>(high))
+}

@@ -1,0 +1,28 @@
+//! The numbers of the transform, of Loeffler, Ligtenberg and Moschytz (ICASSP 1989), in fixed point.
+
+/// Bits after the point of a constant, and those that the first pass leaves.
+pub(super) const CONSTANT_BITS: u32 = 13;
+pub(super) const PASS_BITS: u32 = 2;
+/// Bits that each pass rounds away. The second one divides by 8 as well.
+pub(super) const FIRST_SHIFT: u32 = CONSTANT_BITS - PASS_BITS;
+pub(super) const SECOND_SHIFT: u32 = CONSTANT_BITS + PASS_BITS + 3;
+/// What turns levels around zero to bytes, once they are bytes.
+pub(super) const CENTRE: i8 = i8::MIN;
+
+/// A number with [`CONSTANT_BITS`].
+const fn fixed(number: f64) -> i16 {
+    (number * (1 << CONSTANT_BITS) as f64 + 0.5) as i16
+}
+
+pub(super) const C_0_298: i16 = fixed(0.298_631_336);
+pub(super) const C_0_390: i16 = fixed(0.390_180_644);
+pub(super) const C_0_541: i16 = fixed(0.541_196_100);
+pub(super) const C_0_765: i16 = fixed(0.765_366_865);
+pub(super) const C_0_899: i16 = fixed(0.899_976_223);
+pub(super) const C_1_175: i16 = fixed(1.175_875_602);
+pub(super) const C_1_501: i16 = fixed(1.501_321_110);
+pub(super) const C_1_847: i16 = fixed(1.847_759_065);
+pub(super) const C_1_961: i16 = fixed(1.961_570_560);
+pub(super) const C_2_053: i16 = fixed(2.053_119_869);
+pub(super) const C_2_562: i16 = fixed(2.562_915_447);
+pub(super) const C_3_072: i16 = fixed(3.072_711_026);
