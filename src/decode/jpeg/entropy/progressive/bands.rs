@@ -15,6 +15,9 @@ const AT_ONCE: u32 = 56;
 /// Those that are still there after the longest code and its sign or number.
 const AFTER_CODE: u32 = AT_ONCE - 31;
 
+/// Coefficients that are raised together.
+const RAISED: usize = 3;
+
 /// The coefficients that a scan has.
 #[derive(Clone, Copy)]
 pub(super) struct Band {
@@ -100,7 +103,8 @@ pub(super) fn refine<D: Deposit>(
         bits.consume(entry.length);
         let left = band.from(at);
         if entry.advance == END {
-            raised |= corrections::<D>(bits, before & left);
+            let which = before & left;
+            raised |= corrections::<D>(bits, which, which.count_ones());
             break entry.value as u32 - 1;
         }
         // The zero that the code is for: it passes over some, counted from the first.
@@ -111,7 +115,9 @@ pub(super) fn refine<D: Deposit>(
             break 0;
         };
         let next = D::deposit(1 << behind, zeros).leading_zeros();
-        raised |= corrections::<D>(bits, before & left & !(u64::MAX >> next));
+        // All that are passed over but for its zeros, which is known sooner than counted.
+        let corrected = next + 1 - at - u32::from(entry.advance);
+        raised |= corrections::<D>(bits, before & left & !(u64::MAX >> next), corrected);
         let value = entry.value << band.low;
         block[usize::from(NATURAL[next as usize & 63])] = value;
         *nonzero |= if value != 0 { bit(next) } else { 0 };
@@ -129,7 +135,8 @@ pub(super) fn refine<D: Deposit>(
 #[inline(always)]
 pub(super) fn correct<D: Deposit>(bits: &mut Reader<'_>, band: Band, (block, nonzero): (&mut Block, &u64)) {
     bits.refill();
-    let raised = corrections::<D>(bits, *nonzero & band.from(band.first));
+    let which = *nonzero & band.from(band.first);
+    let raised = corrections::<D>(bits, which, which.count_ones());
     raise(block, raised, band);
 }
 
@@ -139,10 +146,9 @@ pub(super) fn has_any(band: Band, nonzero: u64) -> bool {
     nonzero & band.from(band.first) != 0
 }
 
-/// Reads a bit for each coefficient of `which`; those that have a one are returned.
+/// Reads a bit for each coefficient of `which`, of which there are `count`; those that have a one are returned.
 #[inline(always)]
-fn corrections<D: Deposit>(bits: &mut Reader<'_>, which: u64) -> u64 {
-    let mut count = which.count_ones();
+fn corrections<D: Deposit>(bits: &mut Reader<'_>, which: u64, mut count: u32) -> u64 {
     if count > AFTER_CODE {
         bits.refill();
     }
@@ -162,13 +168,19 @@ fn corrections<D: Deposit>(bits: &mut Reader<'_>, which: u64) -> u64 {
 }
 
 /// Adds the lowest bit of the scan to coefficients, away from zero.
+///
+/// Most blocks have few, so their number decides no branch up to [`RAISED`].
 #[inline(always)]
 fn raise(block: &mut Block, mut which: u64, band: Band) {
     while which != 0 {
-        let at = which.leading_zeros();
-        which &= !bit(at);
-        let value = &mut block[usize::from(NATURAL[at as usize])];
-        let sign = (*value >> 15) | 1;
-        *value = value.wrapping_add(sign << band.low);
+        for _ in 0..RAISED {
+            // Without any that is left, nothing is added to the last one.
+            let at = 63 - which.trailing_zeros() % u64::BITS;
+            let any = -i16::from(which != 0);
+            which &= which.wrapping_sub(1);
+            let value = &mut block[usize::from(NATURAL[at as usize]) % 64];
+            let sign = (*value >> 15) | 1;
+            *value = value.wrapping_add((sign & any) << band.low);
+        }
     }
 }
