@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import gc
+import itertools
 import multiprocessing
 import os
 import pickle
@@ -26,7 +27,7 @@ import pytest
 from conftest import ids, small
 
 import forebay as fb
-from forebay.transforms import several
+from forebay.transforms import processes, several
 from forebay.transforms.processes import Processes
 
 PROCESSES = fb.Workers(2, threads=False)
@@ -410,6 +411,27 @@ def test_batches_that_are_kept_keep_their_rows(plain: Path) -> None:
     # The last slots are given back with the last arrays, also with those that a cycle of other objects keeps for a while.
     until(lambda: gc.collect() >= 0 and not [path for path in open_files() if "forebay-slot" in path])
     assert not [line for line in Path("/proc/self/maps").read_text().splitlines() if "forebay-slot" in line]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_slots_that_cannot_be_sent_to_a_worker_are_closed(
+    plain: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    send, sent = processes.send_handle, itertools.count()
+
+    def fails(*words: Any) -> None:
+        """As when the worker dies at that moment."""
+        if next(sent) == number:
+            raise BrokenPipeError("gone")
+        send(*words)
+
+    monkeypatch.setattr(processes, "send_handle", fails)
+    with (
+        small(plain, batch_size=16, transform=big, transform_workers=1) as loader,
+        pytest.raises(fb.WorkerError, match="worker process [0-9]+ of the transform"),
+    ):
+        list(loader)
+    until(lambda: gc.collect() >= 0 and not [path for path in open_files() if "forebay-slot" in path])
 
 
 def test_workers_that_an_epoch_gives_back_after_the_loader_was_closed_end(

@@ -166,13 +166,13 @@ class Process:
         if not self._is_greeted:
             self._connection.send_bytes(self._content)
             self._is_greeted, self._content = True, b""
-        source, target = self._slot(self._sources), self._slot(self._targets)
-        source.clear()
+        source = self._slot(self._sources)
         try:
+            source.clear()
             packed = source.pack((arrays, keys))
+            target = self._slot(self._targets)
         except BaseException:
-            self._sources.append(source)
-            self._targets.append(target)
+            self._give_back(source, self._sources)
             raise
         self._under_way.append((source, target))
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
@@ -193,7 +193,11 @@ class Process:
         if isinstance(result, Raised):
             self._targets.append(target)
             return result
-        value, held = target.unpack(result.packed)
+        try:
+            value, held = target.unpack(result.packed)
+        except BaseException:
+            self._give_back(target, self._targets)
+            raise
         lease = held()
         if lease is None:
             self._targets.append(target)
@@ -260,13 +264,20 @@ class Process:
         if free:
             return free.popleft()
         slot = Slot.new(next(self._numbers))
-        self._connection.send_bytes(pickle.dumps(NewSlot(slot.number)))
-        send_handle(self._connection, slot.descriptor, self._process.pid)
+        try:
+            self._connection.send_bytes(pickle.dumps(NewSlot(slot.number)))
+            send_handle(self._connection, slot.descriptor, self._process.pid)
+        except BaseException:
+            slot.close()
+            raise
         return slot
 
     def _dropped(self, slot: Slot) -> None:
         self._kept.discard(slot)
-        self._targets.append(slot)
+        self._give_back(slot, self._targets)
+
+    def _give_back(self, slot: Slot, free: deque[Slot]) -> None:
+        free.append(slot)
         # Asked after that, as another thread may release it between the two.
         if self._released:
             self._close_slots()
