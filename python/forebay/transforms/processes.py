@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing
 import multiprocessing.process
 import os
@@ -175,6 +176,7 @@ class Process:
             self._give_back(source, self._sources)
             raise
         self._under_way.append((source, target))
+        self._close_if_released()
         self._connection.send_bytes(pickle.dumps(Task(packed, count, source.number, target.number)))
 
     def receive(self) -> tuple[Any, int] | Raised:
@@ -249,10 +251,7 @@ class Process:
         """Gives back what it has in this process, once nobody reads from it any more."""
         self._close()
         self._released = True
-        self._close_slots()
-        for pair in drained(self._under_way):
-            for slot in pair:
-                slot.close()
+        self._close_if_released()
 
     def _close(self) -> None:
         with self._closing:
@@ -278,13 +277,14 @@ class Process:
 
     def _give_back(self, slot: Slot, free: deque[Slot]) -> None:
         free.append(slot)
-        # Asked after that, as another thread may release it between the two.
-        if self._released:
-            self._close_slots()
+        self._close_if_released()
 
-    def _close_slots(self) -> None:
-        for slot in drained(self._sources) + drained(self._targets):
-            slot.close()
+    def _close_if_released(self) -> None:
+        """Asked after slots were added, as another thread may release the worker just before that."""
+        if self._released:
+            pairs = drained(self._under_way)
+            for slot in [*drained(self._sources), *drained(self._targets), *itertools.chain.from_iterable(pairs)]:
+                slot.close()
 
 
 def drained(values: deque[T]) -> list[T]:
