@@ -3,19 +3,19 @@
 //! Not a time of the entry's own file: the kernel notes the setting of a time as a change, and could then not tell what
 //! others did to the entry since.
 
-use std::path::Path;
-
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, utimensat};
 use rustix::io::Errno;
 
-use super::folder;
+use super::folder::{self, Folder};
+use super::key::Name;
 
 const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
 
-/// Sets the time of last use, noted at `path`, to now. If this fails, the entry only seems less used.
-pub(super) fn mark(path: &Path) {
+/// Notes that an entry is used now. If this fails, it only seems less used.
+pub(super) fn mark(folder: &Folder, name: Name) {
+    let path = folder.last_use(name);
     let times = Timestamps { last_access: NOW, last_modification: NOW };
-    if utimensat(CWD, path, &times, AtFlags::SYMLINK_NOFOLLOW) == Err(Errno::NOENT) {
-        let _ = folder::create(path, true);
+    if utimensat(CWD, &path, &times, AtFlags::SYMLINK_NOFOLLOW) == Err(Errno::NOENT) {
+        let _ = folder::create(&path, true);
     }
 }

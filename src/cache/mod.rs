@@ -361,7 +361,7 @@ impl DiskCache {
             && let Some((slot, is_first)) = index.get(key.name())
         {
             if is_first {
-                last_use::mark(&space.folder.last_use(key.name()));
+                last_use::mark(&space.folder, key.name());
             }
             return Some(entry(slot));
         }
@@ -408,7 +408,7 @@ impl DiskCache {
         };
         match slot {
             Ok(Some(slot)) => {
-                last_use::mark(&self.0.space.folder.last_use(key.name()));
+                last_use::mark(&self.0.space.folder, key.name());
                 Ok(Some(slot))
             }
             Ok(None) => self.damaged(path),

@@ -86,7 +86,7 @@ impl Writer {
             }
             points::pass(Point::Renamed);
             self.path = None;
-            last_use::mark(&self.space.folder.last_use(self.name));
+            last_use::mark(&self.space.folder, self.name);
         }
         Ok(())
     }

@@ -92,7 +92,7 @@ fn a_change_shows_whatever_use_is_marked_after_it() {
     let modified = path.metadata().unwrap().modified().unwrap();
     overwrite(&path, 0);
     writable(&path).set_modified(modified).unwrap();
-    last_use::mark(&cache.0.space.folder.last_use(key(0).name()));
+    last_use::mark(&cache.0.space.folder, key(0).name());
     assert!(!entry.is_intact());
     assert!(cache.get(&key(0)).is_none());
 }
