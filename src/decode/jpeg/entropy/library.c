@@ -6,30 +6,16 @@
 
 #include "library.h"
 
-#include <string.h>
-
-/* The library's private structures begin with these in every version so far. */
+/* The library's private structure begins with these in every version so far. */
 #if LIBJPEG_TURBO_VERSION_NUMBER < 3000000 || LIBJPEG_TURBO_VERSION_NUMBER >= 4000000
-#error "compare the structures below with jpegint.h of this version of libjpeg-turbo"
+#error "compare the structure below with jpegint.h of this version of libjpeg-turbo"
 #endif
 struct jpeg_entropy_decoder {
   void (*start_pass)(j_decompress_ptr info);
   boolean (*decode_mcu)(j_decompress_ptr info, JBLOCKROW *blocks);
 };
 
-struct jpeg_d_coef_controller {
-  void (*start_input_pass)(j_decompress_ptr info);
-  int (*consume_data)(j_decompress_ptr info);
-  void (*start_output_pass)(j_decompress_ptr info);
-  int (*decompress_data)(j_decompress_ptr info, JSAMPIMAGE out);
-};
-
 #define ROWS_AT_ONCE 16
-/* Bytes of a cache line. */
-#define ALIGNMENT 64
-/* Results of decompress_data. */
-#define ROW_COMPLETED 3
-#define SCAN_COMPLETED 4
 
 static void fail(j_common_ptr info)
 {
@@ -53,84 +39,15 @@ static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW *blocks)
   return TRUE;
 }
 
-/* Makes pixels of the blocks that wait. Without enough of them some are done again. */
-static void transform(struct forebay_library *library)
+/* The number of components if they are luma alone or with two of chroma, in this order; else 0. */
+static unsigned luma_and_chroma(j_decompress_ptr info)
 {
-  if (library->waiting == 0)
-    return;
-  for (unsigned job = library->waiting; job < TRANSFORMS; job++)
-    library->jobs[job] = library->jobs[0];
-  library->transform(library->jobs);
-  library->waiting = 0;
-}
-
-/* Adds the blocks of an MCU that have pixels in the image. `row` is that of the MCU within its iMCU. */
-static void add_jobs(struct forebay_library *library, JBLOCK *blocks, JSAMPIMAGE out, JDIMENSION column,
-                     int row)
-{
-  j_decompress_ptr info = &library->info;
-  int last_row = info->input_iMCU_row + 1 == info->total_iMCU_rows;
-  for (int index = 0; index < info->comps_in_scan; index++) {
-    const jpeg_component_info *component = info->cur_comp_info[index];
-    int width = column + 1 == info->MCUs_per_row ? component->last_col_width : component->MCU_width;
-    int height = component->MCU_height;
-    if (last_row && component->last_row_height - row < height)
-      height = component->last_row_height - row;
-    if (!component->component_needed)
-      height = 0;
-    for (int y = 0; y < height; y++)
-      for (int x = 0; x < width; x++) {
-        struct forebay_transform_job *job = &library->jobs[library->waiting++];
-        job->block = blocks[y * component->MCU_width + x];
-        job->quantisation = component->quant_table->quantval;
-        job->rows = out[component->component_index] + (row + y) * DCTSIZE;
-        job->column = ((column - library->first_column) * (unsigned)component->MCU_width + (unsigned)x) * DCTSIZE;
-        if (library->waiting == TRANSFORMS)
-          transform(library);
-      }
-    blocks += component->MCU_blocks;
-  }
-}
-
-/* A row of iMCUs, as the library's function of this name makes it, which calls for one block at a time. */
-static int decompress_data(j_decompress_ptr info, JSAMPIMAGE out)
-{
-  struct forebay_library *library = info->client_data;
-  int rows = 1;
-  if (info->comps_in_scan == 1)
-    rows = info->input_iMCU_row + 1 == info->total_iMCU_rows ? info->cur_comp_info[0]->last_row_height
-                                                             : info->cur_comp_info[0]->v_samp_factor;
-  for (int row = 0; row < rows; row++) {
-    for (JDIMENSION column = 0; column < info->MCUs_per_row; column++) {
-      if (column < library->first_column || column > library->last_column) {
-        library->decode(library->state, NULL);
-        continue;
-      }
-      JBLOCK *blocks = library->blocks + library->mcu * D_MAX_BLOCKS_IN_MCU;
-      JBLOCKROW pointers[D_MAX_BLOCKS_IN_MCU];
-      for (int block = 0; block < info->blocks_in_MCU; block++)
-        pointers[block] = blocks + block;
-      memset(blocks, 0, (size_t)info->blocks_in_MCU * sizeof *blocks);
-      library->decode(library->state, pointers);
-      library->mcu = (library->mcu + 1) % TRANSFORMS;
-      add_jobs(library, blocks, out, column, row);
-    }
-  }
-  transform(library);
-  info->output_iMCU_row++;
-  /* Nothing is read after the last row, so the library need not be told that the pass ends. */
-  return ++info->input_iMCU_row < info->total_iMCU_rows ? ROW_COMPLETED : SCAN_COMPLETED;
-}
-
-/* Whether all blocks are to be transformed as a whole. */
-static int is_in_full(j_decompress_ptr info)
-{
-  for (int index = 0; index < info->num_components; index++) {
-    const jpeg_component_info *component = &info->comp_info[index];
-    if (component->DCT_scaled_size != DCTSIZE || component->quant_table == NULL)
+  for (int component = 0; component < info->comps_in_scan; component++)
+    if (info->cur_comp_info[component]->component_index != component)
       return 0;
-  }
-  return 1;
+  int is_one = info->jpeg_color_space == JCS_GRAYSCALE && info->num_components == 1;
+  int are_three = info->jpeg_color_space == JCS_YCbCr && info->num_components == 3;
+  return is_one || are_three ? (unsigned)info->num_components : 0;
 }
 
 static int create(struct forebay_library *library)
@@ -151,9 +68,7 @@ struct forebay_library *forebay_library_new(void)
   struct forebay_library *library = calloc(1, sizeof *library);
   if (library == NULL)
     return NULL;
-  library->blocks = aligned_alloc(ALIGNMENT, TRANSFORMS * D_MAX_BLOCKS_IN_MCU * sizeof *library->blocks);
-  if (library->blocks == NULL || !create(library)) {
-    free(library->blocks);
+  if (!create(library)) {
     free(library);
     return NULL;
   }
@@ -163,7 +78,6 @@ struct forebay_library *forebay_library_new(void)
 void forebay_library_free(struct forebay_library *library)
 {
   jpeg_destroy_decompress(&library->info);
-  free(library->blocks);
   free(library);
 }
 
@@ -212,14 +126,17 @@ int forebay_library_start(struct forebay_library *library, const unsigned char *
     const jpeg_component_info *of = info->cur_comp_info[component];
     scan->dc[component] = info->dc_huff_tbl_ptrs[of->dc_tbl_no];
     scan->ac[component] = info->ac_huff_tbl_ptrs[of->ac_tbl_no];
+    scan->across[component] = (unsigned)of->h_samp_factor;
+    scan->down[component] = (unsigned)of->v_samp_factor;
+    scan->quantization[component] = of->quant_table != NULL ? of->quant_table->quantval : NULL;
   }
+  scan->luma_and_chroma = luma_and_chroma(info);
   return 1;
 }
 
-/* Reads a region whose left border is one of an iMCU: rows of `width * colours` bytes to `out`. Blocks are transformed by
- * `transform`, or by the library where that is NULL. */
+/* Reads a region whose left border is one of an iMCU: rows of `width * colours` bytes to `out`. */
 int forebay_library_read(struct forebay_library *library, struct forebay_region region, forebay_decode decode,
-                         void *state, forebay_transform transform, unsigned char *out)
+                         void *state, unsigned char *out)
 {
   j_decompress_ptr info = &library->info;
   if (setjmp(library->failed)) {
@@ -231,11 +148,7 @@ int forebay_library_read(struct forebay_library *library, struct forebay_region 
   library->column = 0;
   library->first_column = 0;
   library->last_column = info->MCUs_per_row - 1;
-  library->transform = transform;
-  library->waiting = 0;
   info->entropy->decode_mcu = decode_mcu;
-  if (transform != NULL && is_in_full(info))
-    info->coef->decompress_data = decompress_data;
 
   if (region.width != info->output_width) {
     JDIMENSION x = region.x, width = region.width;

@@ -25,23 +25,16 @@ struct forebay_scan {
   unsigned component_of_block[D_MAX_BLOCKS_IN_MCU];
   const JHUFF_TBL *dc[COMPONENTS];
   const JHUFF_TBL *ac[COMPONENTS];
+  /* Of each component: sampling factors, and the table of quantisation or NULL. */
+  unsigned across[COMPONENTS], down[COMPONENTS];
+  const UINT16 *quantization[COMPONENTS];
+  /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */
+  unsigned luma_and_chroma;
 };
 
 struct forebay_region {
   unsigned x, y, width, height;
 };
-
-/* A block, and the place of its pixels: from `column` on in eight `rows`. */
-struct forebay_transform_job {
-  const JCOEF *block;
-  const UINT16 *quantisation;
-  JSAMPROW *rows;
-  JDIMENSION column;
-};
-
-/* Makes pixels of blocks, as the library's accurate integer transform does. */
-#define TRANSFORMS 4
-typedef void (*forebay_transform)(const struct forebay_transform_job *jobs);
 
 struct forebay_library {
   struct jpeg_decompress_struct info;
@@ -50,11 +43,6 @@ struct forebay_library {
   forebay_decode decode;
   void *state;
   JDIMENSION column, first_column, last_column;
-  forebay_transform transform;
-  struct forebay_transform_job jobs[TRANSFORMS];
-  /* Blocks of as many MCUs as may be waiting for a job each. */
-  JBLOCK *blocks;
-  unsigned waiting, mcu;
 };
 
 #endif

@@ -7,8 +7,9 @@ use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::NonNull;
 
 use super::super::ffi::Region;
+use super::Request;
+use super::rows::{Functions, Rows};
 use super::tables::Definition;
-use super::{Request, transform};
 
 /// Coefficients of a block, in natural order.
 pub(super) type Block = [i16; 64];
@@ -39,6 +40,10 @@ struct RawScan {
     component_of_block: [c_uint; BLOCKS],
     dc: [*const Definition; COMPONENTS],
     ac: [*const Definition; COMPONENTS],
+    across: [c_uint; COMPONENTS],
+    down: [c_uint; COMPONENTS],
+    quantization: [*const [u16; 64]; COMPONENTS],
+    luma_and_chroma: c_uint,
 }
 
 #[repr(C)]
@@ -48,21 +53,6 @@ struct RawRegion {
     width: c_uint,
     height: c_uint,
 }
-
-/// What `library.h` calls `forebay_transform_job`.
-#[repr(C)]
-pub(super) struct TransformJob {
-    pub(super) block: *const Block,
-    pub(super) quantization: *const [u16; 64],
-    /// Eight rows.
-    pub(super) rows: *const *mut u8,
-    pub(super) column: c_uint,
-}
-
-/// Makes pixels of as many blocks.
-pub(super) type Transform = unsafe extern "C" fn(jobs: *const [TransformJob; TRANSFORMS]);
-/// What `library.h` calls by this name.
-pub(super) const TRANSFORMS: usize = 4;
 
 type Decode = unsafe extern "C" fn(state: *mut c_void, blocks: *mut *mut Block);
 
@@ -84,18 +74,32 @@ unsafe extern "C" {
         region: RawRegion,
         decode: Decode,
         state: *mut c_void,
-        transform: Option<Transform>,
         out: *mut u8,
     ) -> c_int;
 }
 
 /// A decompressor, for one thread at a time.
-pub(super) struct Library(NonNull<Raw>);
+pub(super) struct Library {
+    raw: NonNull<Raw>,
+    /// Memory for the planes of rows that are made without the library.
+    samples: Vec<u8>,
+}
 
 impl Library {
     pub(super) fn new() -> Option<Library> {
         // SAFETY: no precondition; the result is null or a live decompressor.
-        NonNull::new(unsafe { forebay_library_new() }).map(Library)
+        let raw = NonNull::new(unsafe { forebay_library_new() })?;
+        Some(Library { raw, samples: Vec::new() })
+    }
+
+    /// Bytes that it holds between two images.
+    pub(super) fn bytes(&self) -> u64 {
+        self.samples.capacity() as u64
+    }
+
+    /// Frees them.
+    pub(super) fn free(&mut self) {
+        self.samples = Vec::new();
     }
 
     /// Reads everything before the scan; `None` if it is not a sound baseline JPEG of one scan.
@@ -113,11 +117,15 @@ impl Library {
             component_of_block: [0; BLOCKS],
             dc: [std::ptr::null(); COMPONENTS],
             ac: [std::ptr::null(); COMPONENTS],
+            across: [0; COMPONENTS],
+            down: [0; COMPONENTS],
+            quantization: [std::ptr::null(); COMPONENTS],
+            luma_and_chroma: 0,
         };
         // SAFETY: the decompressor is live and idle. The bytes outlive the scan, which makes it idle again when dropped.
         let started = unsafe {
             forebay_library_start(
-                self.0.as_ptr(),
+                self.raw.as_ptr(),
                 encoded.as_ptr(),
                 encoded.len(),
                 memory,
@@ -133,7 +141,7 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         // SAFETY: the decompressor is live and not used after this.
-        unsafe { forebay_library_free(self.0.as_ptr()) }
+        unsafe { forebay_library_free(self.raw.as_ptr()) }
     }
 }
 
@@ -175,6 +183,30 @@ impl<'a> Scan<'a> {
         (self.raw.component_of_block.map(|component| component as u8), self.raw.blocks_in_mcu as usize)
     }
 
+    /// Pixels across and down, at the scale of the request.
+    pub(super) fn size(&self) -> (u32, u32) {
+        (self.raw.width, self.raw.height)
+    }
+
+    /// Bytes of a pixel.
+    pub(super) fn colours(&self) -> usize {
+        self.request.colours
+    }
+
+    /// The sampling factors of as many components, across and down: luma, or luma and chroma. `None` for other colours, and at a
+    /// reduced scale.
+    pub(super) fn sampling(&self) -> Option<([[u32; 2]; COMPONENTS], usize)> {
+        let RawScan { across, down, luma_and_chroma, .. } = self.raw;
+        let factors = std::array::from_fn(|component| [across[component], down[component]]);
+        (luma_and_chroma > 0 && self.request.reduction == 1).then_some((factors, luma_and_chroma as usize))
+    }
+
+    /// The steps of the coefficients of a component, in natural order.
+    pub(super) fn quantization(&self, component: usize) -> Option<&[u16; 64]> {
+        // SAFETY: the library has a table there, or null; it lives until the scan is dropped.
+        unsafe { self.raw.quantization.get(component)?.as_ref() }
+    }
+
     /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
     /// first to the last that is needed: with its blocks, all zeros, or with none where only later MCUs are needed.
     /// Returns whether the library reported no warning.
@@ -182,13 +214,13 @@ impl<'a> Scan<'a> {
     where
         F: FnMut(Option<&mut [&mut Block]>),
     {
-        self.read_with(transform::fastest(), region, decode, out)
+        self.read_with(Functions::fastest(), region, decode, out)
     }
 
-    /// [`read`](Self::read) with a transform, or with that of the library.
+    /// [`read`](Self::read) with these functions, or with the library alone.
     pub(super) fn read_with<F>(
         self,
-        transform: Option<Transform>,
+        functions: Option<Functions>,
         region: Option<Region>,
         mut decode: F,
         out: &mut [u8],
@@ -204,16 +236,23 @@ impl<'a> Scan<'a> {
         if !inside || out.len() != bytes {
             return false;
         }
+        let region = Region { x, y, width, height };
+        let mut samples = std::mem::take(&mut self.library.samples);
+        let rows = functions.and_then(|functions| Rows::new(&self, region, functions));
+        let made = rows.map(|rows| rows.read(&mut samples, &mut decode, out).is_some());
+        self.library.samples = samples;
+        if let Some(made) = made {
+            return made;
+        }
         let mut state = ReadState { decode: &mut decode, blocks_in_mcu: blocks_in_mcu as usize };
         // SAFETY: the scan has been started and not been read. The library writes `height` rows of `width` pixels to `out`,
         // which has space for exactly these, and calls back only during this call and with this state.
         let read = unsafe {
             forebay_library_read(
-                self.library.0.as_ptr(),
+                self.library.raw.as_ptr(),
                 RawRegion { x, y, width, height },
                 call::<F>,
                 (&raw mut state).cast(),
-                transform,
                 out.as_mut_ptr(),
             )
         };
@@ -224,7 +263,7 @@ impl<'a> Scan<'a> {
 impl Drop for Scan<'_> {
     fn drop(&mut self) {
         // SAFETY: the decompressor is live; this makes it idle, also if it is.
-        unsafe { forebay_library_give_up(self.library.0.as_ptr()) }
+        unsafe { forebay_library_give_up(self.library.raw.as_ptr()) }
     }
 }
 

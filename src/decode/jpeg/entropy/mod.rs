@@ -10,11 +10,13 @@
 //! reads those of all other kinds.
 
 mod bits;
+mod colours;
 mod frame;
 mod library;
 mod packed;
 mod planes;
 mod progressive;
+mod rows;
 mod sequential;
 mod tables;
 #[cfg(test)]
@@ -173,12 +175,15 @@ impl EntropyDecoder {
 
     /// Bytes of the coefficients that it holds.
     pub(super) fn bytes(&self) -> u64 {
-        self.planes.bytes()
+        self.planes.bytes() + self.library.as_ref().map_or(0, Library::bytes)
     }
 
     /// Frees them.
     pub(super) fn free(&mut self) {
         self.planes = Planes::default();
+        if let Some(library) = &mut self.library {
+            library.free();
+        }
     }
 }
 

@@ -10,15 +10,47 @@ mod avx2;
 mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod constants;
-#[cfg(test)]
-mod tests;
 
-use super::library::Transform;
+use super::library::Block;
 
-/// The transform of this machine; `None` to leave it to the library.
-pub(super) fn fastest() -> Option<Transform> {
+/// Blocks that are transformed together.
+pub(super) const TRANSFORMS: usize = 4;
+
+/// A block, and the place of its samples: eight in each of eight rows.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'a> {
+    pub(super) block: &'a Block,
+    /// Steps of the coefficients.
+    pub(super) quantization: &'a [u16; 64],
+    /// Where the first row begins, and bytes from each row to the next.
+    pub(super) start: usize,
+    pub(super) pitch: usize,
+}
+
+impl Job<'_> {
+    /// Whether its samples are within so many bytes.
     #[cfg(target_arch = "x86_64")]
-    return avx512::transform().or_else(avx2::transform);
+    fn fits(&self, bytes: usize) -> bool {
+        let last = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(self.start));
+        last.and_then(|last| last.checked_add(SIDE)).is_some_and(|end| end <= bytes)
+    }
+}
+
+/// Samples across and down a block.
+#[cfg(target_arch = "x86_64")]
+const SIDE: usize = 8;
+
+/// Makes samples of as many blocks.
+///
+/// # Panics
+/// If a place is not within the samples.
+pub(super) type Transform = fn(&[Job<'_>; TRANSFORMS], &mut [u8]);
+
+/// The transforms of this machine, from the fastest on; without any it is left to the library.
+pub(super) fn all() -> impl Iterator<Item = Transform> {
+    #[cfg(target_arch = "x86_64")]
+    let all = [avx512::transform(), avx2::transform()];
     #[cfg(not(target_arch = "x86_64"))]
-    None
+    let all: [Option<Transform>; 0] = [];
+    all.into_iter().flatten()
 }

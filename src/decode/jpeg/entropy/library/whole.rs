@@ -53,7 +53,7 @@ impl Library {
         // calls back only during it, with this state and with as many blocks.
         let read = unsafe {
             forebay_library_coefficients(
-                self.0.as_ptr(),
+                self.raw.as_ptr(),
                 request.encoded.as_ptr(),
                 request.encoded.len(),
                 request.memory,
@@ -80,7 +80,7 @@ impl Scan<'_> {
         // and sets `out` where it returns 1.
         let written = unsafe {
             forebay_library_write(
-                self.library.0.as_ptr(),
+                self.library.raw.as_ptr(),
                 call::<F>,
                 (&raw mut state).cast(),
                 c_int::from(apart),

@@ -3,8 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::library::{TRANSFORMS, Transform, TransformJob};
 use super::constants::*;
+use super::{Job, TRANSFORMS, Transform};
 
 /// The shifts as the intrinsics take them.
 const FIRST: i32 = FIRST_SHIFT as i32;
@@ -16,27 +16,26 @@ const ROW: usize = 16;
 
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {
-    unsafe extern "C" fn detected(jobs: *const [TransformJob; TRANSFORMS]) {
-        // SAFETY: the function is only handed out where the machine has the features; the caller vouches for the jobs.
-        unsafe {
-            for jobs in (*jobs).as_chunks().0 {
-                transform_256(jobs);
-            }
-        }
-    }
-    is_x86_feature_detected!("avx2").then_some(detected)
+    // SAFETY: the function is only handed out where the machine has the feature.
+    is_x86_feature_detected!("avx2").then_some(|jobs, samples| unsafe { transform_all(jobs, samples) })
 }
 
-/// # Safety
-/// The pointers of all jobs are valid, and their rows have eight bytes from the column on.
 #[target_feature(enable = "avx2")]
-unsafe fn transform_256(jobs: &[TransformJob; BLOCKS]) {
+fn transform_all(jobs: &[Job<'_>; TRANSFORMS], samples: &mut [u8]) {
+    for jobs in jobs.as_chunks().0 {
+        transform_256(jobs, samples);
+    }
+}
+
+#[target_feature(enable = "avx2")]
+fn transform_256(jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
+    assert!(jobs.iter().all(|job| job.fits(samples.len())), "blocks beyond the samples");
     let [first, second] = jobs;
     // SAFETY: a block and a table have 128 bytes each.
     let (mut rows, tables) = unsafe {
         (
-            by_rows(first.block.cast(), second.block.cast()),
-            by_rows(first.quantization.cast(), second.quantization.cast()),
+            by_rows(first.block.as_ptr().cast(), second.block.as_ptr().cast()),
+            by_rows(first.quantization.as_ptr().cast(), second.quantization.as_ptr().cast()),
         )
     };
     let lower = _mm256_or_si256(_mm256_or_si256(rows[4], rows[5]), _mm256_or_si256(rows[6], rows[7]));
@@ -48,8 +47,8 @@ unsafe fn transform_256(jobs: &[TransformJob; BLOCKS]) {
     let flat = _mm256_and_si256(below, _mm256_shuffle_epi32::<SWAPPED>(below));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
-        // SAFETY: the caller vouches for the jobs.
-        return unsafe { write([all; 4], jobs) };
+        // SAFETY: the places of the jobs are within the samples.
+        return unsafe { write([all; 4], jobs, samples) };
     }
     let used = if is_low { 4 } else { 8 };
     for (row, table) in rows.iter_mut().zip(tables).take(used) {
@@ -68,8 +67,8 @@ unsafe fn transform_256(jobs: &[TransformJob; BLOCKS]) {
     for (pair, bytes) in bytes.iter_mut().enumerate() {
         *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
     }
-    // SAFETY: the caller vouches for the jobs.
-    unsafe { write(bytes, jobs) }
+    // SAFETY: the places of the jobs are within the samples.
+    unsafe { write(bytes, jobs, samples) }
 }
 
 /// The order of 32-bit numbers that swaps the halves of a block's row.
@@ -96,20 +95,19 @@ fn same(rows: __m256i) -> __m256i {
 /// Stores eight rows of both blocks, of which each register has two.
 ///
 /// # Safety
-/// The rows of all jobs have eight bytes from the column on.
+/// The places of all jobs are within the samples.
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write(pixels: [__m256i; 4], jobs: &[TransformJob; BLOCKS]) {
+unsafe fn write(pixels: [__m256i; 4], jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
     let centre = _mm256_set1_epi8(CENTRE);
     for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm256_add_epi8(bytes, centre);
         let each = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
         for (job, bytes) in jobs.iter().zip(each) {
-            let column = job.column as usize;
-            // SAFETY: the caller vouches for eight rows, of eight bytes from the column on.
+            // SAFETY: the caller vouches for eight rows of eight bytes.
             unsafe {
-                let [first, second] =
-                    [(*job.rows.add(2 * pair)).add(column), (*job.rows.add(2 * pair + 1)).add(column)];
+                let first = samples.as_mut_ptr().add(job.start + 2 * pair * job.pitch);
+                let second = first.add(job.pitch);
                 _mm_storel_epi64(first.cast(), bytes);
                 _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
             }

@@ -3,30 +3,26 @@
 
 use std::arch::x86_64::*;
 
-use super::super::library::{TRANSFORMS, Transform, TransformJob};
 use super::constants::*;
+use super::{Job, TRANSFORMS, Transform};
 
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {
     let has = is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq");
-    unsafe extern "C" fn detected(jobs: *const [TransformJob; TRANSFORMS]) {
-        // SAFETY: the function is only handed out where the machine has the features; the caller vouches for the jobs.
-        unsafe { transform_512(&*jobs) }
-    }
-    has.then_some(detected)
+    // SAFETY: the function is only handed out where the machine has the features.
+    has.then_some(|jobs, samples| unsafe { transform_512(jobs, samples) })
 }
 
-/// # Safety
-/// The pointers of all jobs are valid, and their rows have eight bytes from the column on.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-unsafe fn transform_512(jobs: &[TransformJob; TRANSFORMS]) {
+fn transform_512(jobs: &[Job<'_>; TRANSFORMS], samples: &mut [u8]) {
+    assert!(jobs.iter().all(|job| job.fits(samples.len())), "blocks beyond the samples");
     // SAFETY: a block and a table have 128 bytes each.
     let (blocks, tables) = unsafe {
         (
-            by_rows(jobs.each_ref().map(|job| job.block.cast())),
-            by_rows(jobs.each_ref().map(|job| job.quantization.cast())),
+            by_rows(jobs.each_ref().map(|job| job.block.as_ptr().cast())),
+            by_rows(jobs.each_ref().map(|job| job.quantization.as_ptr().cast())),
         )
     };
     let mut rows = blocks;
@@ -59,10 +55,10 @@ unsafe fn transform_512(jobs: &[TransformJob; TRANSFORMS]) {
             _mm512_extracti32x4_epi32::<3>(bytes),
         ];
         for (job, bytes) in jobs.iter().zip(each) {
-            let column = job.column as usize;
-            // SAFETY: the caller vouches for eight rows, of eight bytes from the column on.
+            // SAFETY: eight rows of eight bytes are within the samples.
             unsafe {
-                let [first, second] = [0, 1].map(|row| (*job.rows.add(2 * pair + row)).add(column));
+                let first = samples.as_mut_ptr().add(job.start + 2 * pair * job.pitch);
+                let second = first.add(job.pitch);
                 _mm_storel_epi64(first.cast(), bytes);
                 _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
             }

@@ -1,0 +1,203 @@
+//! A row of pixels with AVX-512: 64 at a time.
+#![allow(unsafe_code)]
+
+use std::arch::x86_64::*;
+
+use super::constants::*;
+use super::{Chroma, Colours, MARGIN, Row};
+
+/// Pixels of a step, and bytes of a register.
+const STEP: usize = 64;
+/// Bytes of a pixel.
+const PIXEL: usize = 3;
+/// Samples of chroma that are read before the first one of a step.
+const BEFORE: usize = 16;
+
+/// The function, if this machine has all that it needs.
+pub(super) fn colours() -> Option<Colours> {
+    let has = is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vnni");
+    // SAFETY: the function is only handed out where the machine has the features.
+    has.then_some(|row, chroma, out| unsafe { row_512(row, chroma, out) })
+}
+
+/// Words of even and of odd columns.
+type Halves = [__m512i; 2];
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi,avx512vnni")]
+fn row_512(row: &Row<'_>, chroma: Chroma, out: &mut [u8]) -> Option<()> {
+    for (step, out) in out.chunks_mut(STEP * PIXEL).enumerate() {
+        let at = step * STEP;
+        let [blue, red] = match chroma {
+            Chroma::None => return None,
+            Chroma::Full => [full(row.chroma[0], at)?, full(row.chroma[1], at)?],
+            Chroma::HalfWidth => [half_width(row.chroma[0], at)?, half_width(row.chroma[1], at)?],
+            Chroma::HalfHeight => {
+                [half_height(row.chroma[0], row.is_lower, at)?, half_height(row.chroma[1], row.is_lower, at)?]
+            }
+            Chroma::Half => [half(row.chroma[0], at)?, half(row.chroma[1], at)?],
+        };
+        let levels = split(load(row.luma, at)?);
+        let mut pixels = [[_mm512_setzero_si512(); 3]; 2];
+        for (half, pixels) in pixels.iter_mut().enumerate() {
+            *pixels = converted(levels[half], blue[half], red[half]);
+        }
+        let [even, odd] = pixels;
+        store(std::array::from_fn(|colour| _mm512_packus_epi16(even[colour], odd[colour])), out);
+    }
+    Some(())
+}
+
+/// 64 samples.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(samples: &[u8], at: usize) -> Option<__m512i> {
+    let samples = samples.get(at..)?.first_chunk::<STEP>()?;
+    // SAFETY: 64 bytes are loaded, and there are as many.
+    Some(unsafe { _mm512_loadu_si512(samples.as_ptr().cast()) })
+}
+
+/// Bytes as words of even and odd columns.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn split(bytes: __m512i) -> Halves {
+    [_mm512_and_si512(bytes, _mm512_set1_epi16(0xFF)), _mm512_srli_epi16::<8>(bytes)]
+}
+
+/// Chroma around zero, of each pixel.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn full([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
+    let centre = _mm512_set1_epi16(CENTRE);
+    Some(split(load(samples, MARGIN + at)?).map(|half| _mm512_sub_epi16(half, centre)))
+}
+
+/// The same of chroma that is halved down: three parts of the nearest row, and one of the next.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn half_height([near, far]: [&[u8]; 2], is_lower: bool, at: usize) -> Option<Halves> {
+    let (near, far) = (split(load(near, MARGIN + at)?), split(load(far, MARGIN + at)?));
+    let rounding = _mm512_set1_epi16(if is_lower { ODD_OF_4 } else { EVEN_OF_4 } - 4 * CENTRE);
+    Some([0, 1].map(|half| {
+        let sum = _mm512_add_epi16(tripled(near[half]), _mm512_add_epi16(far[half], rounding));
+        _mm512_srai_epi16::<2>(sum)
+    }))
+}
+
+/// The same of chroma that is halved across: three parts of the nearest column, and one of the next.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn half_width([samples, _]: [&[u8]; 2], at: usize) -> Option<Halves> {
+    let bytes = load(samples, MARGIN + at / 2 - BEFORE)?;
+    let columns = NEIGHBOURS.map(|indices| {
+        // SAFETY: 64 bytes are loaded, and there are as many.
+        let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
+        _mm512_maskz_permutexvar_epi8(EVERY_SECOND, indices, bytes)
+    });
+    Some(smoothed::<2>(columns, [EVEN_OF_4, ODD_OF_4]))
+}
+
+/// The same of chroma that is halved across and down.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn half([near, far]: [&[u8]; 2], at: usize) -> Option<Halves> {
+    let [near, far] = [load(near, MARGIN + at / 2 - BEFORE)?, load(far, MARGIN + at / 2 - BEFORE)?];
+    let parts = _mm512_set1_epi16(i16::from_le_bytes([3, 1]));
+    let columns = NEIGHBOURS.map(|indices| {
+        // SAFETY: 64 bytes are loaded, and there are as many.
+        let indices = unsafe { _mm512_load_si512(indices.0.as_ptr().cast()) };
+        _mm512_maddubs_epi16(_mm512_permutex2var_epi8(near, indices, far), parts)
+    });
+    Some(smoothed::<4>(columns, [EVEN_OF_16, ODD_OF_16]))
+}
+
+/// Bytes that have a register of their own in memory.
+#[repr(align(64))]
+struct Aligned([u8; STEP]);
+
+/// Which bytes are the 32 columns before those of a step, these, and those after them: each of the first register, and then
+/// of the second.
+const NEIGHBOURS: [&Aligned; 3] = [&neighbours(BEFORE - 1), &neighbours(BEFORE), &neighbours(BEFORE + 1)];
+
+/// The bytes of the first register alone.
+const EVERY_SECOND: u64 = 0x5555_5555_5555_5555;
+
+const fn neighbours(first: usize) -> Aligned {
+    let mut indices = [0; STEP];
+    let mut at = 0;
+    while at < STEP {
+        indices[at] = (first + at / 2 + at % 2 * STEP) as u8;
+        at += 1;
+    }
+    Aligned(indices)
+}
+
+/// Even pixels: three parts of a column, and one of the column before. Odd ones: and one of the column after.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn smoothed<const BITS: u32>([before, column, after]: [__m512i; 3], rounding: [i16; 2]) -> Halves {
+    let three = tripled(column);
+    let half = |next: __m512i, rounding: i16| {
+        let rounding = _mm512_set1_epi16(rounding - (CENTRE << BITS));
+        _mm512_srai_epi16::<BITS>(_mm512_add_epi16(three, _mm512_add_epi16(next, rounding)))
+    };
+    [half(before, rounding[0]), half(after, rounding[1])]
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn tripled(words: __m512i) -> __m512i {
+    _mm512_add_epi16(words, _mm512_add_epi16(words, words))
+}
+
+/// Red, green and blue of words, which may be beyond a byte.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
+    let weights = _mm512_set1_epi32(i32::from(GREEN_OF_BLUE) & 0xFFFF | i32::from(GREEN_OF_RED) << 16);
+    let rounding = _mm512_set1_epi32(GREEN_HALF);
+    let pairs = [_mm512_unpacklo_epi16(blue, red), _mm512_unpackhi_epi16(blue, red)];
+    let [low, high] =
+        pairs.map(|pairs| _mm512_srai_epi32::<GREEN_BITS>(_mm512_dpwssd_epi32(rounding, pairs, weights)));
+    let green = _mm512_sub_epi16(_mm512_packs_epi32(low, high), red);
+    [
+        _mm512_add_epi16(_mm512_add_epi16(luma, red), _mm512_mulhrs_epi16(red, _mm512_set1_epi16(RED))),
+        _mm512_add_epi16(luma, green),
+        _mm512_add_epi16(_mm512_add_epi16(luma, blue), _mm512_mulhrs_epi16(blue, _mm512_set1_epi16(BLUE))),
+    ]
+}
+
+/// Stores pixels of three colours, of each of which 16 bytes have eight of even columns and then eight of odd ones.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
+    for ((order, is_blue), to) in MIXED.iter().zip(out.chunks_mut(STEP)) {
+        // SAFETY: 64 bytes are loaded, and there are as many; as many are stored as there are.
+        unsafe {
+            let order = _mm512_load_si512(order.0.as_ptr().cast());
+            let two = _mm512_permutex2var_epi8(red, order, green);
+            let bytes = _mm512_mask_permutexvar_epi8(two, *is_blue, order, blue);
+            let mask = u64::MAX >> (STEP - to.len());
+            _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask, bytes);
+        }
+    }
+}
+
+/// Of each of three registers of pixels: where its bytes come from, and which of them are blue.
+static MIXED: [(Aligned, u64); PIXEL] = [mixed(0), mixed(1), mixed(2)];
+
+const fn mixed(register: usize) -> (Aligned, u64) {
+    let (mut order, mut is_blue) = ([0; STEP], 0);
+    let mut at = 0;
+    while at < STEP {
+        let byte = register * STEP + at;
+        let (pixel, colour) = (byte / PIXEL, byte % PIXEL);
+        let place = pixel / 16 * 16 + pixel % 2 * 8 + pixel % 16 / 2;
+        order[at] = (place + if colour == 1 { STEP } else { 0 }) as u8;
+        is_blue |= ((colour == 2) as u64) << at;
+        at += 1;
+    }
+    (Aligned(order), is_blue)
+}
