@@ -62,6 +62,10 @@ impl Chroma {
 }
 
 /// The samples that a row of pixels is made of.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no other processor has a function that reads it")
+)]
 pub(super) struct Row<'a> {
     /// From the first one on.
     pub(super) luma: &'a [u8],

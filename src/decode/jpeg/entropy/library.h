@@ -25,7 +25,7 @@ struct forebay_scan {
   unsigned component_of_block[D_MAX_BLOCKS_IN_MCU];
   const JHUFF_TBL *dc[COMPONENTS];
   const JHUFF_TBL *ac[COMPONENTS];
-  /* Of each component: sampling factors, and the table of quantisation or NULL. */
+  /* Of each component: sampling factors, and the table of quantization or NULL. */
   unsigned across[COMPONENTS], down[COMPONENTS];
   const UINT16 *quantization[COMPONENTS];
   /* Components in the order of their frame that are luma, or luma and two of chroma; else 0. */

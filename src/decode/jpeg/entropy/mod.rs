@@ -1,11 +1,11 @@
 //! The fast path for JPEG: libjpeg-turbo with our own Huffman decoder in place of the library's.
 //!
-//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library does the
-//! rest, from the coefficients to the pixels, but for the inverse transform where the processor has a faster one
-//! ([`transform`]). A file that is not a sound baseline or progressive JPEG is declined, and decoded by the library alone,
-//! which reports what is wrong: so pixels and errors are the same either way.
+//! Huffman decoding is most of the work of a JPEG, and half of it can be saved (docs/entropy.md). The library reads the header, and
+//! makes the pixels of coefficients where [`rows`] does not: on processors for which there is no faster [`transform`], at reduced
+//! scales, and of unusual samplings. A file that is not a sound baseline or progressive JPEG is declined, and decoded by the library
+//! alone, which reports what is wrong: so pixels and errors are the same either way.
 //!
-//! Of a baseline JPEG, coefficients go to the library as they are decoded ([`sequential`]). Those of a progressive one are
+//! Of a baseline JPEG, coefficients are used as they are decoded ([`sequential`]). Those of a progressive one are
 //! collected first, in [`planes`]. Those of either can be [packed], and are read from there with less work. For that the library
 //! reads those of all other kinds.
 

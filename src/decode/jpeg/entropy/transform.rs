@@ -17,6 +17,10 @@ use super::library::Block;
 pub(super) const TRANSFORMS: usize = 4;
 
 /// A block, and the place of its samples: eight in each of eight rows.
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "no other processor has a function that reads it")
+)]
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
     pub(super) block: &'a Block,
