@@ -85,11 +85,7 @@ impl Cursor {
                     None => Slot::deal(deals, slots, self.number),
                 };
                 let slot = self.slot.insert(slot);
-                let (gone, before) = (slot.rows.len() - left, picks.len());
-                if gone > 0 {
-                    slot.take(gone, picks);
-                    picks.truncate(before);
-                }
+                slot.pass_over(slot.rows.len() - left, picks);
                 slot.take((rows.end - rows.start) as usize, picks);
             }
         }
@@ -115,6 +111,21 @@ impl Slot {
             SlotRows::Mixed(rows)
         };
         Slot { number, first, rows }
+    }
+
+    /// Leaves the next `count` rows out.
+    fn pass_over(&mut self, count: usize, picks: &mut Vec<Pick>) {
+        // Not one by one: a walk may begin far into a large part.
+        if let SlotRows::Run { next, rows } = &mut self.rows {
+            *next += count as u32;
+            *rows -= count;
+            return;
+        }
+        let before = picks.len();
+        if count > 0 {
+            self.take(count, picks);
+            picks.truncate(before);
+        }
     }
 
     /// Takes the next `count` rows.
