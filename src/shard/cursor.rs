@@ -115,14 +115,12 @@ impl Slot {
 
     /// Leaves the next `count` rows out.
     fn pass_over(&mut self, count: usize, picks: &mut Vec<Pick>) {
-        // Not one by one: a walk may begin far into a large part.
         if let SlotRows::Run { next, rows } = &mut self.rows {
+            // Not one by one: a walk may begin far into a large part.
             *next += count as u32;
             *rows -= count;
-            return;
-        }
-        let before = picks.len();
-        if count > 0 {
+        } else if count > 0 {
+            let before = picks.len();
             self.take(count, picks);
             picks.truncate(before);
         }

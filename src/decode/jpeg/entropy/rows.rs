@@ -8,12 +8,10 @@ mod tests;
 
 use super::colours::{Chroma, Colours, MARGIN, REACH, Row};
 use super::library::{BLOCKS, Block, Scan};
-use super::transform::{Job, TRANSFORMS, Transform};
+use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::decode::jpeg::ffi::Region;
 
-/// Samples across and down a block.
-const SIDE: usize = 8;
 /// MCUs that are decoded before they are transformed: enough for whole transforms of any sampling.
 const BUNCH: usize = 4;
 /// Rows of MCUs that the planes hold.
@@ -90,10 +88,10 @@ impl<'a> Rows<'a> {
         let colours = scan.colours();
         let (factors, components) = scan.sampling()?;
         let chroma = Chroma::of(&factors[..components])?;
-        if colours > components && components != 1 || region.width < NARROWEST || region.height == 0 {
+        if region.width < NARROWEST || region.height == 0 {
             return None;
         }
-        let (_, image_height) = scan.size();
+        let (_, height) = scan.size();
         let [most_across, most_down] = chroma.blocks_of_luma();
         let mcu_width = most_across * SIDE;
         let (left, right) = (region.x as usize, (region.x + region.width) as usize);
@@ -115,7 +113,7 @@ impl<'a> Rows<'a> {
                 across,
                 down,
                 width: (region.width as usize * across).div_ceil(most_across),
-                height: (image_height as usize * down).div_ceil(most_down),
+                height: (height as usize * down).div_ceil(most_down),
             };
             tables[component] = scan.quantization(component)?;
             for (y, x) in (0..down).flat_map(|y| (0..across).map(move |x| (y, x))) {

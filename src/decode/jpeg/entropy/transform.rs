@@ -13,6 +13,8 @@ mod constants;
 
 use super::library::Block;
 
+/// Samples across and down a block.
+pub(super) const SIDE: usize = 8;
 /// Blocks that are transformed together.
 pub(super) const TRANSFORMS: usize = 4;
 
@@ -39,10 +41,6 @@ impl Job<'_> {
         last.and_then(|last| last.checked_add(SIDE)).is_some_and(|end| end <= bytes)
     }
 }
-
-/// Samples across and down a block.
-#[cfg(target_arch = "x86_64")]
-const SIDE: usize = 8;
 
 /// Makes samples of as many blocks.
 ///
