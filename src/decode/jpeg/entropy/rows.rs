@@ -12,8 +12,10 @@ use super::transform::{Job, SIDE, TRANSFORMS, Transform};
 use super::{colours, transform};
 use crate::decode::jpeg::ffi::Region;
 
-/// MCUs that are decoded before they are transformed: enough for whole transforms of any sampling.
-const BUNCH: usize = 4;
+/// MCUs that are decoded before they are transformed: enough for whole jobs of any component.
+const BUNCH: usize = TRANSFORMS;
+/// The most blocks that a component has of an MCU.
+const MOST_IN_MCU: usize = 4;
 /// Rows of MCUs that the planes hold.
 const HELD: usize = 2;
 /// The narrowest region, in pixels. The library does not smooth the chroma of images of a few columns.
@@ -35,33 +37,65 @@ impl Functions {
     }
 }
 
-/// The samples of a component of two rows of MCUs.
+/// A component's samples of two rows of MCUs, and how they are made.
 #[derive(Clone, Copy)]
-struct Plane {
+struct Plane<'a> {
     /// The first sample of the first row, and bytes between rows.
     start: usize,
     pitch: usize,
-    /// Blocks of an MCU.
+    /// Blocks of an MCU, across and down.
     across: usize,
     down: usize,
     /// Samples of the region across, and of the image down.
     width: usize,
     height: usize,
+    quantization: &'a [u16; 64],
+    /// The blocks of a bunch of MCUs, one MCU after the other.
+    places: [Place; BUNCH * MOST_IN_MCU],
 }
 
-impl Plane {
+impl Plane<'_> {
+    const NONE: Plane<'static> = Plane {
+        start: 0,
+        pitch: 0,
+        across: 1,
+        down: 1,
+        width: 0,
+        height: 0,
+        quantization: &[0; 64],
+        places: [Place { block: 0, samples: 0 }; BUNCH * MOST_IN_MCU],
+    };
+
     /// Where a row of the component begins.
     fn row(&self, y: usize) -> usize {
-        self.start + y % (HELD * self.down * SIDE) * self.pitch
+        // A power of two, since an MCU has one or two blocks down.
+        let rows = HELD * self.down * SIDE;
+        self.start + (y & (rows - 1)) * self.pitch
+    }
+
+    /// Blocks of an MCU.
+    fn in_mcu(&self) -> usize {
+        self.across * self.down
     }
 }
 
-/// The place of a block of an MCU: its component, and the samples before it in the MCU.
-#[derive(Clone, Copy, Default)]
+/// A block of a bunch.
+#[derive(Clone, Copy)]
 struct Place {
-    component: usize,
-    x: usize,
-    y: usize,
+    /// The blocks before it.
+    block: usize,
+    /// The samples before its first one, in the plane.
+    samples: usize,
+}
+
+/// The places of a component that has so many blocks of an MCU across and down, after `before` of other components.
+fn places((across, down): (usize, usize), pitch: usize, before: usize) -> [Place; BUNCH * MOST_IN_MCU] {
+    let in_mcu = across * down;
+    std::array::from_fn(|at| {
+        let (mcu, block) = (at / in_mcu, at % in_mcu);
+        let (x, y) = (mcu * across + block % across, block / across);
+        Place { block: mcu * BLOCKS + before + block, samples: x * SIDE + y * SIDE * pitch }
+    })
 }
 
 /// What rows of a region are made of.
@@ -70,11 +104,10 @@ pub(super) struct Rows<'a> {
     chroma: Chroma,
     region: Region,
     colours: usize,
-    planes: [Plane; 3],
-    tables: [&'a [u16; 64]; 3],
-    /// Those of an MCU that are needed, and how many an MCU has.
-    places: [Place; BLOCKS],
+    planes: [Plane<'a>; 3],
+    /// Planes that are needed: for grey pixels luma alone.
     needed: usize,
+    /// Blocks of an MCU.
     in_mcu: usize,
     /// MCUs of the image and of the region.
     mcus_per_row: usize,
@@ -99,43 +132,38 @@ impl<'a> Rows<'a> {
             return None;
         }
         let columns = left / mcu_width..right.div_ceil(mcu_width);
-        let (mut places, mut in_mcu, mut bytes) = ([Place::default(); BLOCKS], 0, 0);
-        let mut needed = 0;
-        let none = Plane { start: 0, pitch: 0, across: 1, down: 1, width: 0, height: 0 };
-        let (mut planes, mut tables) = ([none; 3], [&[0; 64]; 3]);
-        for component in 0..components {
+        let (mut in_mcu, mut bytes) = (0, 0);
+        let mut planes = [Plane::NONE; 3];
+        let needed = if colours > 1 { components } else { 1 };
+        for (component, plane) in planes.iter_mut().enumerate().take(components) {
             let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
             let pitch =
                 (MARGIN + columns.len() * across * SIDE + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
-            planes[component] = Plane {
+            *plane = Plane {
                 start: bytes + MARGIN,
                 pitch,
                 across,
                 down,
                 width: (region.width as usize * across).div_ceil(most_across),
                 height: (height as usize * down).div_ceil(most_down),
+                quantization: scan.quantization(component)?,
+                places: places((across, down), pitch, in_mcu),
             };
-            tables[component] = scan.quantization(component)?;
-            for (y, x) in (0..down).flat_map(|y| (0..across).map(move |x| (y, x))) {
-                *places.get_mut(in_mcu)? = Place { component, x: x * SIDE, y: y * SIDE };
-                in_mcu += 1;
-            }
-            // Luma alone is needed for grey pixels.
-            if component == 0 || colours > 1 {
-                (needed, bytes) = (in_mcu, bytes + pitch * HELD * down * SIDE);
+            in_mcu += plane.in_mcu();
+            if component < needed {
+                bytes += pitch * HELD * down * SIDE;
             }
         }
+        let mcus_per_row = scan.mcus_per_row();
         (in_mcu == scan.blocks().1).then_some(Rows {
             functions,
             chroma,
             region,
             colours,
             planes,
-            tables,
-            places,
             needed,
             in_mcu,
-            mcus_per_row: scan.mcus_per_row(),
+            mcus_per_row,
             columns,
             bytes,
         })
@@ -149,7 +177,7 @@ impl<'a> Rows<'a> {
         if samples.len() < self.bytes {
             *samples = vec![0; self.bytes];
         }
-        let [luma, ..] = self.planes;
+        let [luma, ..] = &self.planes;
         let mcu_height = luma.down * SIDE;
         let smooth_down = self.chroma.is_halved_down() && self.colours > 1;
         let (first, end) = (self.region.y as usize, (self.region.y + self.region.height) as usize);
@@ -162,7 +190,7 @@ impl<'a> Rows<'a> {
         }
         let mut rows = out.chunks_exact_mut(self.region.width as usize * self.colours);
         let mut y = first;
-        let mut blocks = [[[0; 64]; BLOCKS]; BUNCH];
+        let mut blocks = [[0; 64]; BUNCH * BLOCKS];
         for mcu_row in top..=bottom {
             self.decode_row(mcu_row, (&mut blocks, samples), &mut decode);
             let made = (mcu_row + 1) * mcu_height;
@@ -179,7 +207,7 @@ impl<'a> Rows<'a> {
     fn decode_row<F>(
         &self,
         mcu_row: usize,
-        (blocks, samples): (&mut [[Block; BLOCKS]; BUNCH], &mut [u8]),
+        (blocks, samples): (&mut [Block; BUNCH * BLOCKS], &mut [u8]),
         decode: &mut F,
     ) where
         F: FnMut(Option<&mut [&mut Block]>),
@@ -188,20 +216,14 @@ impl<'a> Rows<'a> {
             decode(None);
         }
         for first in self.columns.clone().step_by(BUNCH) {
-            let bunch = &mut blocks[..BUNCH.min(self.columns.end - first)];
-            for mcu in bunch.iter_mut() {
+            let count = BUNCH.min(self.columns.end - first);
+            for mcu in blocks.as_chunks_mut::<BLOCKS>().0.iter_mut().take(count) {
                 mcu[..self.in_mcu].fill([0; 64]);
                 decode(Some(&mut mcu.each_mut()[..self.in_mcu]));
             }
             let column = first - self.columns.start;
-            let mut jobs = bunch.iter().enumerate().flat_map(|(at, mcu)| {
-                let with_places = mcu.iter().zip(&self.places[..self.needed]);
-                with_places.map(move |(block, place)| self.job(block, *place, (column + at, mcu_row)))
-            });
-            while let Some(job) = jobs.next() {
-                let mut some = [job; TRANSFORMS];
-                some[1..].iter_mut().zip(&mut jobs).for_each(|(to, job)| *to = job);
-                (self.functions.transform)(&some, samples);
+            for plane in &self.planes[..self.needed] {
+                self.transform(plane, (mcu_row, column), &blocks[..count * BLOCKS], samples);
             }
         }
         for _ in self.columns.end..self.mcus_per_row {
@@ -212,19 +234,26 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// What is to be done with a block: of an MCU that is counted from the left border of the region and from the top of the image.
-    #[inline(always)]
-    fn job<'b>(&self, block: &'b Block, place: Place, (column, mcu_row): (usize, usize)) -> Job<'b>
-    where
-        'a: 'b,
-    {
-        let plane = &self.planes[place.component];
-        let row = plane.row(mcu_row * plane.down * SIDE + place.y);
-        Job {
-            block,
-            quantization: self.tables[place.component],
-            start: row + column * plane.across * SIDE + place.x,
-            pitch: plane.pitch,
+    /// Makes samples of blocks of MCUs, of which the first is in this row of the image and in this column of the region.
+    fn transform(
+        &self,
+        plane: &Plane<'_>,
+        (mcu_row, column): (usize, usize),
+        blocks: &[Block],
+        samples: &mut [u8],
+    ) {
+        let start = plane.row(mcu_row * plane.down * SIDE) + column * plane.across * SIDE;
+        let count = blocks.len() / BLOCKS * plane.in_mcu();
+        for places in plane.places[..count].chunks(TRANSFORMS) {
+            // What is missing to a whole job is done as often as it takes.
+            let place = |at: usize| places[at.min(places.len() - 1)];
+            let job = Job {
+                blocks: std::array::from_fn(|at| &blocks[place(at).block]),
+                quantization: plane.quantization,
+                starts: std::array::from_fn(|at| start + place(at).samples),
+                pitch: plane.pitch,
+            };
+            (self.functions.transform)(&job, samples);
         }
     }
 
@@ -241,7 +270,7 @@ impl<'a> Rows<'a> {
 
     /// Makes a row of pixels.
     fn make(&self, y: usize, samples: &[u8], out: &mut [u8]) -> Option<()> {
-        let [luma, blue, red] = self.planes;
+        let [luma, blue, red] = &self.planes;
         let luma = &samples[luma.row(y)..];
         let width = self.region.width as usize;
         match (self.chroma, self.colours) {

@@ -18,18 +18,18 @@ pub(super) const SIDE: usize = 8;
 /// Blocks that are transformed together.
 pub(super) const TRANSFORMS: usize = 4;
 
-/// A block, and the place of its samples: eight in each of eight rows.
+/// Blocks of a component, and the places of their samples: eight in each of eight rows.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     allow(dead_code, reason = "no other processor has a function that reads it")
 )]
 #[derive(Clone, Copy)]
 pub(super) struct Job<'a> {
-    pub(super) block: &'a Block,
+    pub(super) blocks: [&'a Block; TRANSFORMS],
     /// Steps of the coefficients.
     pub(super) quantization: &'a [u16; 64],
-    /// Where the first row begins, and bytes from each row to the next.
-    pub(super) start: usize,
+    /// Where the first row of each block begins, and bytes from each row to the next.
+    pub(super) starts: [usize; TRANSFORMS],
     pub(super) pitch: usize,
 }
 
@@ -37,16 +37,16 @@ impl Job<'_> {
     /// Whether its samples are within so many bytes.
     #[cfg(target_arch = "x86_64")]
     fn fits(&self, bytes: usize) -> bool {
-        let last = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(self.start));
-        last.and_then(|last| last.checked_add(SIDE)).is_some_and(|end| end <= bytes)
+        let end = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(SIDE));
+        end.and_then(|end| bytes.checked_sub(end)).is_some_and(|last| self.starts.iter().all(|start| *start <= last))
     }
 }
 
-/// Makes samples of as many blocks.
+/// Makes the samples of a job.
 ///
 /// # Panics
 /// If a place is not within the samples.
-pub(super) type Transform = fn(&[Job<'_>; TRANSFORMS], &mut [u8]);
+pub(super) type Transform = fn(&Job<'_>, &mut [u8]);
 
 /// The transforms of this machine, from the fastest on; without any it is left to the library.
 pub(super) fn all() -> impl Iterator<Item = Transform> {

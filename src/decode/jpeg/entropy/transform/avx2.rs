@@ -4,7 +4,8 @@
 use std::arch::x86_64::*;
 
 use super::constants::*;
-use super::{Job, TRANSFORMS, Transform};
+use super::super::library::Block;
+use super::{Job, Transform};
 
 /// The shifts as the intrinsics take them.
 const FIRST: i32 = FIRST_SHIFT as i32;
@@ -17,25 +18,32 @@ const ROW: usize = 16;
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {
     // SAFETY: the function is only handed out where the machine has the feature.
-    is_x86_feature_detected!("avx2").then_some(|jobs, samples| unsafe { transform_all(jobs, samples) })
+    is_x86_feature_detected!("avx2").then_some(|job, samples| unsafe { transform_all(job, samples) })
 }
 
 #[target_feature(enable = "avx2")]
-fn transform_all(jobs: &[Job<'_>; TRANSFORMS], samples: &mut [u8]) {
-    for jobs in jobs.as_chunks().0 {
-        transform_256(jobs, samples);
+fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
+    assert!(job.fits(samples.len()), "blocks beyond the samples");
+    for (blocks, starts) in job.blocks.as_chunks().0.iter().zip(job.starts.as_chunks().0) {
+        // SAFETY: the places of the job are within the samples.
+        unsafe { transform_256(blocks, job.quantization, (starts, job.pitch), samples) };
     }
 }
 
+/// # Safety
+/// Eight rows of eight bytes from each start on, with this pitch, are within the samples.
 #[target_feature(enable = "avx2")]
-fn transform_256(jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
-    assert!(jobs.iter().all(|job| job.fits(samples.len())), "blocks beyond the samples");
-    let [first, second] = jobs;
+unsafe fn transform_256(
+    [first, second]: &[&Block; BLOCKS],
+    quantization: &[u16; 64],
+    places: (&[usize; BLOCKS], usize),
+    samples: &mut [u8],
+) {
     // SAFETY: a block and a table have 128 bytes each.
     let (mut rows, tables) = unsafe {
         (
-            by_rows(first.block.as_ptr().cast(), second.block.as_ptr().cast()),
-            by_rows(first.quantization.as_ptr().cast(), second.quantization.as_ptr().cast()),
+            by_rows(first.as_ptr().cast(), second.as_ptr().cast()),
+            by_rows(quantization.as_ptr().cast(), quantization.as_ptr().cast()),
         )
     };
     let lower = _mm256_or_si256(_mm256_or_si256(rows[4], rows[5]), _mm256_or_si256(rows[6], rows[7]));
@@ -47,8 +55,8 @@ fn transform_256(jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
     let flat = _mm256_and_si256(below, _mm256_shuffle_epi32::<SWAPPED>(below));
     if is_low && is_zero(_mm256_or_si256(_mm256_srli_epi64::<16>(rows[0]), upper)) {
         let all = same(_mm256_mullo_epi16(rows[0], tables[0]));
-        // SAFETY: the places of the jobs are within the samples.
-        return unsafe { write([all; 4], jobs, samples) };
+        // SAFETY: the caller vouches for the places.
+        return unsafe { write([all; 4], places, samples) };
     }
     let used = if is_low { 4 } else { 8 };
     for (row, table) in rows.iter_mut().zip(tables).take(used) {
@@ -67,8 +75,8 @@ fn transform_256(jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
     for (pair, bytes) in bytes.iter_mut().enumerate() {
         *bytes = _mm256_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
     }
-    // SAFETY: the places of the jobs are within the samples.
-    unsafe { write(bytes, jobs, samples) }
+    // SAFETY: the caller vouches for the places.
+    unsafe { write(bytes, places, samples) }
 }
 
 /// The order of 32-bit numbers that swaps the halves of a block's row.
@@ -95,19 +103,23 @@ fn same(rows: __m256i) -> __m256i {
 /// Stores eight rows of both blocks, of which each register has two.
 ///
 /// # Safety
-/// The places of all jobs are within the samples.
+/// As of [`transform_256`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write(pixels: [__m256i; 4], jobs: &[Job<'_>; BLOCKS], samples: &mut [u8]) {
+unsafe fn write(
+    pixels: [__m256i; 4],
+    (starts, pitch): (&[usize; BLOCKS], usize),
+    samples: &mut [u8],
+) {
     let centre = _mm256_set1_epi8(CENTRE);
     for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm256_add_epi8(bytes, centre);
         let each = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
-        for (job, bytes) in jobs.iter().zip(each) {
+        for (start, bytes) in starts.iter().zip(each) {
             // SAFETY: the caller vouches for eight rows of eight bytes.
             unsafe {
-                let first = samples.as_mut_ptr().add(job.start + 2 * pair * job.pitch);
-                let second = first.add(job.pitch);
+                let first = samples.as_mut_ptr().add(start + 2 * pair * pitch);
+                let second = first.add(pitch);
                 _mm_storel_epi64(first.cast(), bytes);
                 _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
             }

@@ -4,7 +4,7 @@
 use std::arch::x86_64::*;
 
 use super::constants::*;
-use super::{Job, TRANSFORMS, Transform};
+use super::{Job, SIDE, TRANSFORMS, Transform};
 
 /// The function, if this machine has all that it needs.
 pub(super) fn transform() -> Option<Transform> {
@@ -12,41 +12,81 @@ pub(super) fn transform() -> Option<Transform> {
         && is_x86_feature_detected!("avx512bw")
         && is_x86_feature_detected!("avx512dq");
     // SAFETY: the function is only handed out where the machine has the features.
-    has.then_some(|jobs, samples| unsafe { transform_512(jobs, samples) })
+    has.then_some(|job, samples| unsafe { transform_512(job, samples) })
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-fn transform_512(jobs: &[Job<'_>; TRANSFORMS], samples: &mut [u8]) {
-    assert!(jobs.iter().all(|job| job.fits(samples.len())), "blocks beyond the samples");
-    // SAFETY: a block and a table have 128 bytes each.
-    let (blocks, tables) = unsafe {
-        (
-            by_rows(jobs.each_ref().map(|job| job.block.as_ptr().cast())),
-            by_rows(jobs.each_ref().map(|job| job.quantization.as_ptr().cast())),
-        )
-    };
+fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
+    assert!(job.fits(samples.len()), "blocks beyond the samples");
+    // SAFETY: a block has 128 bytes.
+    let blocks = unsafe { by_rows(job.blocks.map(|block| block.as_ptr().cast())) };
+    let (table, _) = job.quantization.as_chunks::<SIDE>();
     let mut rows = blocks;
-    for (row, table) in rows.iter_mut().zip(tables) {
-        *row = _mm512_mullo_epi16(*row, table);
+    for (row, steps) in rows.iter_mut().zip(table) {
+        // SAFETY: 16 bytes are loaded of eight steps of two bytes.
+        let steps = unsafe { _mm_loadu_si128(steps.as_ptr().cast()) };
+        *row = _mm512_mullo_epi16(*row, _mm512_broadcast_i32x4(steps));
     }
-    let mut columns = pass::<FIRST_SHIFT>(rows);
+    // Coefficients below the first row.
+    let [_, one, two, three, four, five, six, seven] = blocks;
+    let upper = _mm512_or_si512(_mm512_or_si512(one, two), three);
+    let lower = _mm512_or_si512(_mm512_or_si512(four, five), _mm512_or_si512(six, seven));
+    let below = _mm512_or_si512(upper, lower);
+    let any = _mm512_or_si512(below, blocks[0]);
+    if _mm512_mask_test_epi16_mask(AC_OF_FIRST_ROW, blocks[0], blocks[0]) == 0 && is_zero(below) {
+        // SAFETY: the places of the job are within the samples.
+        return unsafe { write([same(rows[0]); 4], job, samples) };
+    }
+    // Most blocks have their lowest frequencies alone.
+    let is_low = is_zero(lower) && _mm512_test_epi64_mask(any, any) & UPPER_COLUMNS == 0;
+    let mut columns = if is_low { low_pass::<FIRST_SHIFT>(rows) } else { pass::<FIRST_SHIFT>(rows) };
     // Blocks without any AC below the first row: the library saves their first pass, which differs where it overflows.
-    let mut below = _mm512_setzero_si512();
-    for row in &blocks[1..] {
-        below = _mm512_or_si512(below, *row);
-    }
     let any = _mm512_test_epi64_mask(below, below);
-    let flat = !(any | any >> 1) & 0b0101_0101;
+    let flat = !(any | any >> 1) & !UPPER_COLUMNS;
     if flat != 0 {
         let shifted = _mm512_slli_epi16::<PASS_BITS>(rows[0]);
         for column in &mut columns {
             *column = _mm512_mask_mov_epi64(*column, flat | flat << 1, shifted);
         }
     }
-    let rows = transposed(pass::<SECOND_SHIFT>(transposed(columns)));
+    let columns = transposed(columns);
+    let rows = transposed(if is_low { low_pass::<SECOND_SHIFT>(columns) } else { pass::<SECOND_SHIFT>(columns) });
+    let pairs = std::array::from_fn(|pair| _mm512_packs_epi16(rows[2 * pair], rows[2 * pair + 1]));
+    // SAFETY: the places of the job are within the samples.
+    unsafe { write(pairs, job, samples) }
+}
+
+/// The numbers of a row of each block that are not of its first column.
+const AC_OF_FIRST_ROW: u32 = 0xFEFE_FEFE;
+/// The upper halves of the rows of each block.
+const UPPER_COLUMNS: u8 = 0b1010_1010;
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn is_zero(numbers: __m512i) -> bool {
+    _mm512_test_epi64_mask(numbers, numbers) == 0
+}
+
+/// Pixels around zero of blocks that have DC alone, of which they are `rows`: those of two rows.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn same(rows: __m512i) -> __m512i {
+    // Both passes divide by 32 together, and round half of it up.
+    let shifted = _mm512_slli_epi16::<PASS_BITS>(rows);
+    let half = _mm512_and_si512(_mm512_srli_epi16::<4>(shifted), _mm512_set1_epi16(1));
+    let level = _mm512_add_epi16(_mm512_srai_epi16::<5>(shifted), half);
+    _mm512_shuffle_epi8(_mm512_packs_epi16(level, level), _mm512_setzero_si512())
+}
+
+/// Stores eight rows of four blocks, of which each register has two.
+///
+/// # Safety
+/// The places of the job are within the samples.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+unsafe fn write(pixels: [__m512i; 4], job: &Job<'_>, samples: &mut [u8]) {
     let centre = _mm512_set1_epi8(CENTRE);
-    for pair in 0..4 {
-        let bytes = _mm512_packs_epi16(rows[2 * pair], rows[2 * pair + 1]);
+    for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm512_add_epi8(bytes, centre);
         let each = [
             _mm512_castsi512_si128(bytes),
@@ -54,10 +94,10 @@ fn transform_512(jobs: &[Job<'_>; TRANSFORMS], samples: &mut [u8]) {
             _mm512_extracti32x4_epi32::<2>(bytes),
             _mm512_extracti32x4_epi32::<3>(bytes),
         ];
-        for (job, bytes) in jobs.iter().zip(each) {
-            // SAFETY: eight rows of eight bytes are within the samples.
+        for (start, bytes) in job.starts.into_iter().zip(each) {
+            // SAFETY: the caller vouches for eight rows of eight bytes.
             unsafe {
-                let first = samples.as_mut_ptr().add(job.start + 2 * pair * job.pitch);
+                let first = samples.as_mut_ptr().add(start + 2 * pair * job.pitch);
                 let second = first.add(job.pitch);
                 _mm_storel_epi64(first.cast(), bytes);
                 _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
@@ -135,6 +175,36 @@ fn pass<const SHIFT: u32>(rows: [__m512i; 8]) -> [__m512i; 8] {
         sum(weighed(seven_and_one, C_0_298 - C_0_899, -C_0_899), third),
     ];
 
+    combined::<SHIFT>(even, odd)
+}
+
+/// [`pass`] of rows of which the last four are zeros.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn low_pass<const SHIFT: u32>([zero, one, two, three, ..]: [__m512i; 8]) -> [__m512i; 8] {
+    const ONE: i16 = 1 << CONSTANT_BITS;
+    let half = _mm512_set1_epi32(1 << (SHIFT - 1));
+    let even_rows = pairs(zero, two);
+    let odd_rows = pairs(three, one);
+    let even = [
+        sum(weighed(even_rows, ONE, C_0_541 + C_0_765), [half; 2]),
+        sum(weighed(even_rows, ONE, C_0_541), [half; 2]),
+        sum(weighed(even_rows, ONE, -C_0_541), [half; 2]),
+        sum(weighed(even_rows, ONE, -C_0_541 - C_0_765), [half; 2]),
+    ];
+    let odd = [
+        weighed(odd_rows, C_1_175, C_1_501 - C_0_899 + C_1_175 - C_0_390),
+        weighed(odd_rows, C_3_072 - C_2_562 + C_1_175 - C_1_961, C_1_175),
+        weighed(odd_rows, C_1_175 - C_2_562, C_1_175 - C_0_390),
+        weighed(odd_rows, C_1_175 - C_1_961, C_1_175 - C_0_899),
+    ];
+    combined::<SHIFT>(even, odd)
+}
+
+/// The sums and differences of both halves of a pass.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+fn combined<const SHIFT: u32>(even: [Sums; 4], odd: [Sums; 4]) -> [__m512i; 8] {
     let mut done = [_mm512_setzero_si512(); 8];
     for at in 0..4 {
         done[at] = narrowed::<SHIFT>(sum(even[at], odd[at]));
