@@ -25,6 +25,8 @@ const SLACK: usize = MOST_FOURS * TAPS * 3 + TWO_REGISTERS;
 const SUMS: usize = 16;
 /// Most fours of weights that a pixel may have along an axis: for a scale of more than 7.
 const MOST_FOURS: usize = 4;
+/// Most bits after the point of a weight: sums of levels fit 16 bits without the lower 8 of these.
+const MOST_PRECISION: u32 = 16;
 /// The largest weight whose upper half fits 8 bits with a sign.
 const LARGEST_WEIGHT: i16 = 0x7F7F;
 
@@ -99,10 +101,12 @@ impl Avx512 {
         across.set(view.width, (part.left, part.width), size.width)?;
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.fours.max(down.fours) <= MOST_FOURS).then_some(())?;
+        (across.precision.max(down.precision) <= MOST_PRECISION).then_some(())?;
         let largest = across.values.as_flattened().iter().chain(down.values.as_flattened()).max()?;
         (*largest <= LARGEST_WEIGHT).then_some(())?;
         let source = Source::of(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
+        (reach <= TWO_REGISTERS).then_some(())?;
         let pitch = source.bytes.next_multiple_of(REGISTER) + SLACK;
         if rows.len() < pitch * ROWS {
             *rows = vec![0; pitch * ROWS];
@@ -113,15 +117,21 @@ impl Avx512 {
             let count = some.len() / row;
             for (to, y) in rows.chunks_exact_mut(pitch).zip(at * ROWS..).take(count) {
                 let y = if mirror.down { size.height as usize - 1 - y } else { y };
-                source_row(source, down, y, to)?;
+                match down.fours {
+                    1 => source_row::<1>(source, down, y, to)?,
+                    2 => source_row::<2>(source, down, y, to)?,
+                    3 => source_row::<3>(source, down, y, to)?,
+                    _ => source_row::<MOST_FOURS>(source, down, y, to)?,
+                }
             }
-            let (fours, precision) = (across.fours, across.precision);
-            if reach <= REGISTER {
-                write_rows::<false>(lanes, (fours, precision), rows, some, row)?;
-            } else if reach <= TWO_REGISTERS {
-                write_rows::<true>(lanes, (fours, precision), rows, some, row)?;
-            } else {
-                return None;
+            let precision = across.precision;
+            match (across.fours, reach <= REGISTER) {
+                (1, true) => write_rows::<1, false>(lanes, precision, rows, some, row)?,
+                (1, false) => write_rows::<1, true>(lanes, precision, rows, some, row)?,
+                (2, true) => write_rows::<2, false>(lanes, precision, rows, some, row)?,
+                (2, false) => write_rows::<2, true>(lanes, precision, rows, some, row)?,
+                (3, _) => write_rows::<3, true>(lanes, precision, rows, some, row)?,
+                _ => write_rows::<MOST_FOURS, true>(lanes, precision, rows, some, row)?,
             }
         }
         Some(())
@@ -143,18 +153,23 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored:
     let mut reach = 0;
     for (group, lanes) in lanes.chunks_exact_mut(fours).enumerate() {
         let bytes = group * SUMS..((group + 1) * SUMS).min(width * channels);
-        let pixel = |byte: usize| if mirrored { width - 1 - byte / channels } else { byte / channels };
-        let ends = [bytes.start, bytes.end - 1].map(|byte| across.firsts[pixel(byte)] as usize * channels);
+        let (mut pixel, mut channel) = (bytes.start / channels, bytes.start % channels);
+        let from = |pixel: usize| if mirrored { width - 1 - pixel } else { pixel };
+        let ends = [pixel, (bytes.end - 1) / channels].map(|pixel| across.firsts[from(pixel)] as usize * channels);
         let base = ends[0].min(ends[1]);
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
-        for (at, byte) in bytes.enumerate() {
-            let (pixel, channel) = (pixel(byte), byte % channels);
+        for at in 0..bytes.len() {
+            let from = from(pixel);
             // More than 8 bits are refused by their reach.
-            let offset = (across.firsts[pixel] as usize * channels + channel - base) as u8;
-            for (lane, weights) in lanes.iter_mut().zip(across.of(pixel)) {
+            let offset = (across.firsts[from] as usize * channels + channel - base) as u8;
+            for (lane, weights) in lanes.iter_mut().zip(across.of(from)) {
                 lane.indices[at] = spacing.map(|tap| tap.wrapping_add(offset));
                 lane.lower[at] = weights.map(|weight| weight as i8);
                 lane.upper[at] = weights.map(upper_half);
+            }
+            channel += 1;
+            if channel == channels {
+                (pixel, channel) = (pixel + 1, 0);
             }
         }
         for (four, lane) in lanes.iter_mut().enumerate() {
@@ -164,66 +179,104 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored:
     reach
 }
 
-/// Four rows of the source, and what they are multiplied by.
+/// Four weights of each sum, in two halves.
 #[derive(Clone, Copy)]
-struct Step<'a> {
-    rows: [&'a [u8]; TAPS],
+struct Halves {
     upper: __m512i,
     lower: __m512i,
 }
 
+/// Sums of 32 bits of levels times their weights, half of what is rounded away, without the lower 8 bits.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn weighed<const FOURS: usize>(
+    levels: &[__m512i; FOURS],
+    weights: &[Halves; FOURS],
+    half: __m512i,
+) -> __m512i {
+    let mut sum = half;
+    for (levels, weights) in levels.iter().zip(weights) {
+        sum = _mm512_dpbusd_epi32(sum, *levels, weights.lower);
+    }
+    sum = _mm512_srai_epi32::<8>(sum);
+    for (levels, weights) in levels.iter().zip(weights) {
+        sum = _mm512_dpbusd_epi32(sum, *levels, weights.upper);
+    }
+    sum
+}
+
+/// What sums are divided by, in bits, and half of it.
+#[derive(Clone, Copy)]
+struct Rounding {
+    shift: __m128i,
+    half: __m512i,
+}
+
+impl Rounding {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn of(precision: u32) -> Rounding {
+        let shift = _mm_cvtsi32_si128(precision as i32 - 8);
+        Rounding { shift, half: _mm512_set1_epi32((1 << precision) >> 1) }
+    }
+
+    /// Sums as bytes: four of each in turn, in each quarter.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn bytes(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        let low = _mm512_srl_epi16(_mm512_packus_epi32(a, b), self.shift);
+        let high = _mm512_srl_epi16(_mm512_packus_epi32(c, d), self.shift);
+        _mm512_packus_epi16(low, high)
+    }
+}
+
 /// Makes one row of the result of those of the source: in its height, and of the view's width.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-fn source_row(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
+fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, to: &mut [u8]) -> Option<()> {
     let Source { pixels, pitch, bytes, last } = source;
     let first = *down.firsts.get(y)? as usize;
-    let none = Step { rows: [&[]; TAPS], upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() };
-    let mut steps = [none; MOST_FOURS];
-    for (four, (step, weights)) in steps.iter_mut().zip(down.of(y)).enumerate() {
-        for (tap, row) in step.rows.iter_mut().enumerate() {
-            let from = (first + four * TAPS + tap).min(last) * pitch;
-            *row = pixels.get(from..from + bytes)?;
-        }
-        step.upper = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| upper_half(weight) as u8)));
-        step.lower = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| weight as u8)));
+    let mut rows: [[&[u8]; TAPS]; FOURS] = [[&[]; TAPS]; FOURS];
+    for (row, at) in rows.as_flattened_mut().iter_mut().zip(first..) {
+        let from = at.min(last) * pitch;
+        *row = pixels.get(from..from + bytes)?;
     }
-    let steps = steps.get(..down.fours)?;
-    let half = _mm512_set1_epi32((1 << down.precision) >> 1);
-    let precision = _mm_cvtsi32_si128(down.precision as i32);
-    for (block, to) in to.as_chunks_mut::<REGISTER>().0.iter_mut().enumerate().take(bytes.div_ceil(REGISTER))
-    {
+    let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
+    for (to, weights) in weights.iter_mut().zip(down.of(y)) {
+        to.upper = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| upper_half(weight) as u8)));
+        to.lower = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| weight as u8)));
+    }
+    let rounding = Rounding::of(down.precision);
+    let blocks = to.as_chunks_mut::<REGISTER>().0.iter_mut();
+    for (block, to) in blocks.enumerate().take(bytes.div_ceil(REGISTER)) {
         let at = block * REGISTER;
         let count = (bytes - at).min(REGISTER);
         let mask = u64::MAX >> (REGISTER - count);
-        let (mut upper, mut lower) = ([_mm512_setzero_si512(); 4], [half; 4]);
-        for step in steps {
-            let mut rows = [_mm512_setzero_si512(); TAPS];
-            for (row, from) in rows.iter_mut().zip(step.rows) {
-                let from = from.get(at..at + count)?;
-                // SAFETY: as many bytes are loaded as there are.
-                *row = unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) };
-            }
+        let mut levels = [[_mm512_setzero_si512(); FOURS]; 4];
+        for (four, rows) in rows.iter().enumerate() {
             let [a, b, c, d] = rows;
+            // SAFETY: as many bytes are loaded as there are of each row.
+            let (a, b, c, d) = unsafe {
+                (
+                    _mm512_maskz_loadu_epi8(mask, a.as_ptr().add(at).cast()),
+                    _mm512_maskz_loadu_epi8(mask, b.as_ptr().add(at).cast()),
+                    _mm512_maskz_loadu_epi8(mask, c.as_ptr().add(at).cast()),
+                    _mm512_maskz_loadu_epi8(mask, d.as_ptr().add(at).cast()),
+                )
+            };
             let [low, high] = [_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)];
             let [below, above] = [_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d)];
-            let levels = [
-                _mm512_unpacklo_epi16(low, below),
-                _mm512_unpackhi_epi16(low, below),
-                _mm512_unpacklo_epi16(high, above),
-                _mm512_unpackhi_epi16(high, above),
-            ];
-            for ((upper, lower), levels) in upper.iter_mut().zip(&mut lower).zip(levels) {
-                *upper = _mm512_dpbusd_epi32(*upper, levels, step.upper);
-                *lower = _mm512_dpbusd_epi32(*lower, levels, step.lower);
-            }
+            levels[0][four] = _mm512_unpacklo_epi16(low, below);
+            levels[1][four] = _mm512_unpackhi_epi16(low, below);
+            levels[2][four] = _mm512_unpacklo_epi16(high, above);
+            levels[3][four] = _mm512_unpackhi_epi16(high, above);
         }
-        for (upper, lower) in upper.iter_mut().zip(lower) {
-            *upper = _mm512_sra_epi32(_mm512_add_epi32(_mm512_slli_epi32::<8>(*upper), lower), precision);
+        let mut sums = [_mm512_setzero_si512(); 4];
+        for (sum, levels) in sums.iter_mut().zip(&levels) {
+            *sum = weighed(levels, &weights, rounding.half);
         }
-        let sums = upper;
-        let words = [_mm512_packs_epi32(sums[0], sums[1]), _mm512_packs_epi32(sums[2], sums[3])];
+        let bytes = rounding.bytes(sums);
         // SAFETY: 64 bytes are stored to as many.
-        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_packus_epi16(words[0], words[1])) };
+        unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes) };
     }
     Some(())
 }
@@ -235,52 +288,62 @@ fn upper_half(weight: i16) -> i8 {
 
 /// Makes rows of the result of those in between. With `WIDE`, lanes read two registers.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vnni")]
-fn write_rows<const WIDE: bool>(
+fn write_rows<const FOURS: usize, const WIDE: bool>(
     lanes: &[Lane],
-    (fours, precision): (usize, u32),
+    precision: u32,
     rows: &[u8],
     target: &mut [u8],
     row: usize,
 ) -> Option<()> {
-    let half = _mm512_set1_epi32((1 << precision) >> 1);
-    let precision = _mm_cvtsi32_si128(precision as i32);
+    let rounding = Rounding::of(precision);
+    // Four bytes of each row in each quarter, and then those of a row beside each other.
+    let by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     let pitch = rows.len() / ROWS;
-    let count = target.len() / row;
-    for (group, lanes) in lanes.chunks_exact(fours).enumerate() {
-        let (mut upper, mut lower) = ([_mm512_setzero_si512(); ROWS], [half; ROWS]);
-        for lane in lanes {
+    let mut targets = target.chunks_exact_mut(row);
+    let mut targets: [Option<&mut [u8]>; ROWS] = std::array::from_fn(|_| targets.next());
+    for (group, lanes) in lanes.as_chunks::<FOURS>().0.iter().enumerate() {
+        (lanes.iter().all(|lane| lane.base + TWO_REGISTERS <= pitch)).then_some(())?;
+        let mut levels = [[_mm512_setzero_si512(); FOURS]; ROWS];
+        let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
+        for (four, lane) in lanes.iter().enumerate() {
             // SAFETY: 64 bytes are loaded from each, which has as many.
-            let (indices, units, rest) = unsafe {
-                (
-                    _mm512_load_si512(lane.indices.as_ptr().cast()),
-                    _mm512_load_si512(lane.upper.as_ptr().cast()),
-                    _mm512_load_si512(lane.lower.as_ptr().cast()),
-                )
+            let indices = unsafe {
+                weights[four].upper = _mm512_load_si512(lane.upper.as_ptr().cast());
+                weights[four].lower = _mm512_load_si512(lane.lower.as_ptr().cast());
+                _mm512_load_si512(lane.indices.as_ptr().cast())
             };
-            for (at, (upper, lower)) in upper.iter_mut().zip(&mut lower).enumerate() {
-                let from = rows.get(at * pitch + lane.base..)?.first_chunk::<TWO_REGISTERS>()?;
-                // SAFETY: 64 bytes are loaded, or twice as many, and there are 128.
-                let levels = unsafe {
-                    let first = _mm512_loadu_si512(from.as_ptr().cast());
+            for (at, levels) in levels.iter_mut().enumerate() {
+                // SAFETY: 64 bytes are loaded, or twice as many, and a row has 128 from each base on.
+                levels[four] = unsafe {
+                    let from = rows.as_ptr().add(at * pitch + lane.base);
+                    let first = _mm512_loadu_si512(from.cast());
                     if WIDE {
-                        let second = _mm512_loadu_si512(from[REGISTER..].as_ptr().cast());
+                        let second = _mm512_loadu_si512(from.add(REGISTER).cast());
                         _mm512_permutex2var_epi8(first, indices, second)
                     } else {
                         _mm512_permutexvar_epi8(indices, first)
                     }
                 };
-                *upper = _mm512_dpbusd_epi32(*upper, levels, units);
-                *lower = _mm512_dpbusd_epi32(*lower, levels, rest);
             }
         }
-        let to = group * SUMS;
-        for (at, (upper, lower)) in upper.into_iter().zip(lower).enumerate().take(count) {
-            let sum = _mm512_add_epi32(_mm512_slli_epi32::<8>(upper), lower);
-            let bytes = _mm512_cvtusepi32_epi8(_mm512_sra_epi32(sum, precision));
-            let left = (row - to).min(SUMS);
-            let to = target.get_mut(at * row + to..at * row + to + left)?;
+        let mut sums = [_mm512_setzero_si512(); 4];
+        for (sum, levels) in sums.iter_mut().zip(&levels) {
+            *sum = weighed(levels, &weights, rounding.half);
+        }
+        let bytes = rounding.bytes(sums);
+        let bytes = _mm512_permutexvar_epi32(by_rows, bytes);
+        let each = [
+            _mm512_castsi512_si128(bytes),
+            _mm512_extracti32x4_epi32::<1>(bytes),
+            _mm512_extracti32x4_epi32::<2>(bytes),
+            _mm512_extracti32x4_epi32::<3>(bytes),
+        ];
+        let from = group * SUMS;
+        let mask = u16::MAX >> (SUMS - (row - from).min(SUMS));
+        for (target, bytes) in targets.iter_mut().flatten().zip(each) {
+            let to = target.get_mut(from..)?;
             // SAFETY: as many bytes are stored as there are.
-            unsafe { _mm_mask_storeu_epi8(to.as_mut_ptr().cast(), u16::MAX >> (SUMS - left), bytes) };
+            unsafe { _mm_mask_storeu_epi8(to.as_mut_ptr().cast(), mask, bytes) };
         }
     }
     Some(())

@@ -3,6 +3,9 @@
 /// Weights that are multiplied together.
 pub(super) const TAPS: usize = 4;
 
+/// Target pixels that are weighed together.
+const GROUP: usize = 8;
+
 /// Bits of a weight's sign and value, and the most after the point.
 const WEIGHT_BITS: u32 = 15;
 const MOST_PRECISION: u32 = 21;
@@ -20,8 +23,8 @@ pub(super) struct Weights {
     pub(super) pairs: usize,
     /// Bits after the point of a weight.
     pub(super) precision: u32,
-    /// The weights of each target pixel before they are rounded.
-    exact: Vec<f64>,
+    /// The weights before they are rounded, of target pixels in groups: the first weight of each, then the second of each.
+    exact: Vec<[f64; GROUP]>,
 }
 
 impl Weights {
@@ -33,47 +36,50 @@ impl Weights {
             return None;
         }
         let radius = scale.max(1.0);
-        let in_radius = 1.0 / radius;
         let reached = radius.ceil() as usize * 2 + 1;
+        let filter = Filter { radius, in_radius: 1.0 / radius, end: f64::from(length) };
         self.firsts.clear();
         self.exact.clear();
-        self.exact.resize(reached * count as usize, 0.0);
-        let (mut most, mut largest) = (0, 0.0f64);
-        for (at, weights) in self.exact.chunks_exact_mut(reached).enumerate() {
-            let centre = from + (at as f64 + 0.5) * scale;
-            let first = (centre - radius).floor().max(0.0) as u32;
-            let end = (centre + radius).ceil().min(f64::from(length)) as u32;
-            let centre = centre - 0.5;
-            let weight = |pixel: u32| {
-                let distance = ((f64::from(pixel) - centre) * in_radius).abs();
-                if distance < 1.0 { 1.0 - distance } else { 0.0 }
-            };
-            let first = (first..end).find(|pixel| weight(*pixel) != 0.0)?;
-            let (mut sum, mut used) = (0.0, 0);
-            for (at, (to, pixel)) in weights.iter_mut().zip(first..end).enumerate() {
-                *to = weight(pixel);
-                sum += *to;
-                used = if *to == 0.0 { used } else { at + 1 };
+        self.exact.resize(reached * (count as usize).div_ceil(GROUP), [0.0; GROUP]);
+        let (mut most, mut largest) = (0, 0.0);
+        for (group, weights) in self.exact.chunks_exact_mut(reached).enumerate() {
+            let mut centres = [0.0; GROUP];
+            for (at, centre) in centres.iter_mut().enumerate() {
+                // What is missing to a whole group is the last pixel once more.
+                let pixel = (group * GROUP + at).min(count as usize - 1) as f64;
+                *centre = from + (pixel + 0.5) * scale;
             }
-            for weight in &mut weights[..used] {
-                *weight /= sum;
-                largest = largest.max(*weight);
-            }
+            let (firsts, used) = filter.weigh(&centres, weights)?;
             most = most.max(used);
-            self.firsts.push(first);
+            for weight in weights.as_flattened() {
+                largest = if *weight > largest { *weight } else { largest };
+            }
+            self.firsts.extend(firsts);
         }
+        self.firsts.truncate(count as usize);
         let fits = |bits: &u32| rounded_up(largest * f64::from(1u32 << (bits + 1))) >= 1 << WEIGHT_BITS;
         self.precision = (0..MOST_PRECISION).find(fits).unwrap_or(MOST_PRECISION);
         self.fours = most.div_ceil(TAPS);
         self.pairs = most.div_ceil(2);
-        let scale = f64::from(1u32 << self.precision);
-        self.values.clear();
-        self.values.resize(self.fours * count as usize, [0; TAPS]);
-        let rounded = self.values.chunks_exact_mut(self.fours.max(1)).map(<[_]>::as_flattened_mut);
-        for (to, exact) in rounded.zip(self.exact.chunks_exact(reached)) {
-            to.iter_mut().zip(exact).for_each(|(to, exact)| *to = rounded_up(exact * scale) as i16);
-        }
+        self.round(reached, count as usize);
         Some(())
+    }
+
+    /// Sets the values of so many pixels, each made of `reached` at most.
+    #[inline(always)]
+    fn round(&mut self, reached: usize, count: usize) {
+        let Weights { values, exact, fours, precision, .. } = self;
+        let scale = f64::from(1u32 << *precision);
+        values.clear();
+        values.resize(*fours * count, [0; TAPS]);
+        let groups = values.chunks_mut(*fours * GROUP).zip(exact.chunks_exact(reached));
+        for (values, weights) in groups {
+            for (tap, weights) in weights.iter().enumerate().take(*fours * TAPS) {
+                for (values, weight) in values.chunks_exact_mut(*fours).zip(weights) {
+                    values[tap / TAPS][tap % TAPS] = rounded_up(weight * scale) as i16;
+                }
+            }
+        }
     }
 
     /// The weights of one target pixel.
@@ -85,7 +91,52 @@ impl Weights {
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
         let values = self.values.capacity() * size_of::<[i16; TAPS]>();
-        (self.firsts.capacity() * size_of::<u32>() + self.exact.capacity() * size_of::<f64>() + values) as u64
+        (self.firsts.capacity() * size_of::<u32>() + self.exact.capacity() * size_of::<[f64; GROUP]>() + values) as u64
+    }
+}
+
+/// The filter of a line.
+struct Filter {
+    /// How far it reaches, and how much a distance is of that.
+    radius: f64,
+    in_radius: f64,
+    /// Where the line ends.
+    end: f64,
+}
+
+impl Filter {
+    /// The weights of a group of pixels with these centres, which add up to 1. Returns the first pixel that each is made of, and
+    /// the number of the last weight that is not zero for all.
+    #[inline(always)]
+    fn weigh(&self, centres: &[f64; GROUP], weights: &mut [[f64; GROUP]]) -> Option<([u32; GROUP], usize)> {
+        let Filter { radius, in_radius, end } = *self;
+        let weight = |centre: f64, pixel: f64| {
+            let distance = ((pixel - (centre - 0.5)) * in_radius).abs();
+            let is_reached = distance < 1.0 && pixel < (centre + radius).ceil().min(end);
+            if is_reached { 1.0 - distance } else { 0.0 }
+        };
+        let (mut starts, mut firsts) = ([0.0; GROUP], [0; GROUP]);
+        for ((start, first), centre) in starts.iter_mut().zip(&mut firsts).zip(centres) {
+            let reached = (centre - radius).floor().max(0.0);
+            *start = if weight(*centre, reached) == 0.0 { reached + 1.0 } else { reached };
+            *first = *start as u32;
+        }
+        let (mut sums, mut used) = ([0.0; GROUP], 0);
+        for (tap, weights) in weights.iter_mut().enumerate() {
+            let mut any = 0.0;
+            for (at, to) in weights.iter_mut().enumerate() {
+                *to = weight(centres[at], starts[at] + tap as f64);
+                sums[at] += *to;
+                any += *to;
+            }
+            used = if any == 0.0 { used } else { tap + 1 };
+        }
+        for weights in weights.iter_mut() {
+            for (weight, sum) in weights.iter_mut().zip(sums) {
+                *weight /= sum;
+            }
+        }
+        sums.iter().all(|sum| *sum > 0.0).then_some((firsts, used))
     }
 }
 
