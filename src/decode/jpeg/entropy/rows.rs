@@ -291,8 +291,8 @@ impl<'a> Rows<'a> {
                     (true, false) => near.saturating_sub(1),
                     (true, true) => (near + 1).min(blue.height - 1),
                 };
-                let chroma = [blue, red]
-                    .map(|plane| [near, far].map(|y| &samples[plane.row(y) - MARGIN..][..plane.pitch]));
+                let row = |plane: &Plane<'_>, y| &samples[plane.row(y) - MARGIN..][..plane.pitch];
+                let chroma = [[row(blue, near), row(blue, far)], [row(red, near), row(red, far)]];
                 (self.functions.colours)(&Row { luma, chroma, is_lower }, self.chroma, out)?;
             }
         }

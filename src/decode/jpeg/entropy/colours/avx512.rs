@@ -173,14 +173,21 @@ fn converted(luma: __m512i, blue: __m512i, red: __m512i) -> [__m512i; 3] {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
-    for ((order, is_blue), to) in MIXED.iter().zip(out.chunks_mut(STEP)) {
-        // SAFETY: 64 bytes are loaded, and there are as many; as many are stored as there are.
+    let mut bytes = [_mm512_setzero_si512(); PIXEL];
+    for ((order, is_blue), bytes) in MIXED.iter().zip(&mut bytes) {
+        // SAFETY: 64 bytes are loaded, and there are as many.
+        let order = unsafe { _mm512_load_si512(order.0.as_ptr().cast()) };
+        let two = _mm512_permutex2var_epi8(red, order, green);
+        *bytes = _mm512_mask_permutexvar_epi8(two, *is_blue, order, blue);
+    }
+    let whole = out.len() == STEP * PIXEL;
+    for (bytes, to) in bytes.into_iter().zip(out.chunks_mut(STEP)) {
+        // SAFETY: as many bytes are stored as there are.
         unsafe {
-            let order = _mm512_load_si512(order.0.as_ptr().cast());
-            let two = _mm512_permutex2var_epi8(red, order, green);
-            let bytes = _mm512_mask_permutexvar_epi8(two, *is_blue, order, blue);
-            let mask = u64::MAX >> (STEP - to.len());
-            _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), mask, bytes);
+            match whole {
+                true => _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes),
+                false => _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), u64::MAX >> (STEP - to.len()), bytes),
+            }
         }
     }
 }
