@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 use super::super::library::Block;
 use super::super::sequential::NATURAL;
-use super::expand::{Escapes, Packed};
+use super::expand::{self, Escapes, Packed};
 use super::read::{ReadMcu, Reader};
 
 /// The index of a byte that becomes zero.
@@ -43,7 +43,7 @@ const TO_NATURAL: [[[u8; 16]; 4]; 4] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        reader.mcu(blocks, |packed, block| expand_256(packed, block))
+        reader.mcu(blocks, (|packed, block| expand_256(packed, block), expand::count))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is only handed out where the machine has the features.

@@ -22,7 +22,7 @@ const ZIGZAG: [u8; 64] = {
 pub(super) fn read_mcu() -> Option<ReadMcu> {
     #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
     fn with_features(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
-        reader.mcu(blocks, |packed, block| expand_512(packed, block))
+        reader.mcu(blocks, (|packed, block| expand_512(packed, block), |packed| count_512(packed)))
     }
     fn detected(reader: &mut Reader<'_>, blocks: &mut [&mut Block]) -> Option<()> {
         // SAFETY: the function is only handed out where the machine has the features.
@@ -52,15 +52,21 @@ fn is_here() -> bool {
         && is_x86_feature_detected!("popcnt")
 }
 
+/// A block's values in the order of its bitmap, and which of them are bytes and words.
+struct Values {
+    all: __m512i,
+    bytes: u64,
+    words: u64,
+}
+
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
-fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
-    // SAFETY: 32, 64 and 64 bytes are loaded from arrays of as many.
-    let (nibbles, bytes, zigzag) = unsafe {
+fn values(packed: &Packed<'_>) -> Values {
+    // SAFETY: 32 and 64 bytes are loaded from arrays of as many.
+    let (nibbles, bytes) = unsafe {
         (
             _mm256_loadu_si256(packed.nibbles.as_ptr().cast()),
             _mm512_loadu_si512(packed.bytes.as_ptr().cast()),
-            _mm512_loadu_si512(ZIGZAG.as_ptr().cast()),
         )
     };
     let present: u64 = _bzhi_u64(u64::MAX, packed.bitmap.count_ones());
@@ -71,9 +77,25 @@ fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let sign = _mm512_set1_epi8(8);
     let values = _mm512_sub_epi8(_mm512_xor_si512(spread, sign), sign);
     let escaped = _mm512_testn_epi8_mask(values, values) & present;
-    let values = _mm512_mask_expand_epi8(values, escaped, bytes);
-    let words = _mm512_testn_epi8_mask(values, values) & escaped;
-    let in_zigzag = _mm512_maskz_expand_epi8(packed.bitmap << 1, values);
+    let all = _mm512_mask_expand_epi8(values, escaped, bytes);
+    Values { all, bytes: escaped, words: _mm512_testn_epi8_mask(all, all) & escaped }
+}
+
+/// The bytes and the words of a block that is passed over.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+fn count_512(packed: &Packed<'_>) -> (usize, usize) {
+    let Values { bytes, words, .. } = values(packed);
+    (bytes.count_ones() as usize, words.count_ones() as usize)
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,popcnt")]
+fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
+    let Values { all, bytes, words } = values(packed);
+    // SAFETY: 64 bytes are loaded from as many.
+    let zigzag = unsafe { _mm512_loadu_si512(ZIGZAG.as_ptr().cast()) };
+    let in_zigzag = _mm512_maskz_expand_epi8(packed.bitmap << 1, all);
     let natural = _mm512_permutexvar_epi8(zigzag, in_zigzag);
     let low = _mm512_cvtepi8_epi16(_mm512_castsi512_si256(natural));
     let high = _mm512_cvtepi8_epi16(_mm512_extracti64x4_epi64::<1>(natural));
@@ -83,5 +105,5 @@ fn expand_512(packed: &Packed<'_>, block: &mut Block) -> Escapes {
         _mm512_storeu_si512(first.as_mut_ptr().cast(), low);
         _mm512_storeu_si512(second.as_mut_ptr().cast(), high);
     }
-    Escapes { bytes: escaped.count_ones(), words }
+    Escapes { bytes: bytes.count_ones(), words }
 }

@@ -65,7 +65,7 @@ fn fastest() -> ReadMcu {
     if let Some(fast) = super::avx512::read_mcu().or_else(super::avx2::read_mcu) {
         return fast;
     }
-    |reader, blocks| reader.mcu(blocks, expand::plain)
+    |reader, blocks| reader.mcu(blocks, (expand::plain, expand::count))
 }
 
 /// A place among the MCUs of packed coefficients.
@@ -126,24 +126,38 @@ impl<'a> Reader<'a> {
         self.sound
     }
 
-    /// Reads the MCU that is asked for, with one way to expand blocks.
+    /// Reads the MCU that is asked for, with one way to expand blocks, and to count what they have.
     #[inline(always)]
     pub(super) fn mcu(
         &mut self,
         blocks: &mut [&mut Block],
-        expand: impl Fn(&Packed<'_>, &mut Block) -> Escapes,
+        (expand, count): (
+            impl Fn(&Packed<'_>, &mut Block) -> Escapes,
+            impl Fn(&Packed<'_>) -> (usize, usize),
+        ),
     ) -> Option<()> {
         if self.read_row != Some(self.row) {
             self.begin_row()?;
         }
         while self.read_column < self.column {
             for at in 0..self.components.len() {
-                self.block(at, None, &expand)?;
+                if let Some(packed) = self.block(at)?.0 {
+                    let (bytes, words) = count(&packed);
+                    self.pass(bytes, words);
+                }
             }
             self.read_column += 1;
         }
         for (at, block) in blocks.iter_mut().enumerate() {
-            self.block(at, Some(block), &expand)?;
+            let (packed, dc) = self.block(at)?;
+            if let Some(packed) = packed {
+                let escapes = expand(&packed, block);
+                self.place.bytes += escapes.bytes as usize;
+                if escapes.words != 0 {
+                    self.widen(packed.bitmap, escapes.words, block)?;
+                }
+            }
+            block[0] = dc;
         }
         self.read_column += 1;
         Some(())
@@ -159,30 +173,26 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    /// Reads the block at a place of its MCU, or counts it.
+    /// The AC coefficients of the block at a place of its MCU, if it has any, up to their bytes and words; and its DC.
     #[inline(always)]
-    fn block(
-        &mut self,
-        in_mcu: usize,
-        block: Option<&mut Block>,
-        expand: &impl Fn(&Packed<'_>, &mut Block) -> Escapes,
-    ) -> Option<()> {
+    fn block(&mut self, in_mcu: usize) -> Option<(Option<Packed<'a>>, i16)> {
         let Parts { blocks, streams: [bitmaps, nibbles, bytes, _], .. } = self.parts;
         let head = *blocks.get(self.place.block)?;
         self.place.block += 1;
         let length = head & 15;
-        let difference = match head as i8 >> 4 {
-            BYTE_DC => self.wide_dc()?,
-            nibble => i16::from(nibble),
-        };
+        // No branch: which differences are nibbles cannot be foreseen. Bytes are followed by padding.
+        let (nibble, byte) = (head as i8 >> 4, *bytes.get(self.place.bytes)? as i8);
+        let is_byte = nibble == BYTE_DC;
+        self.place.bytes += usize::from(is_byte);
+        let mut difference = i16::from(if is_byte { byte } else { nibble });
+        if is_byte && byte == WORD_DC {
+            difference = self.word()?;
+        }
         let component = usize::from(*self.components.get(in_mcu)?) % COMPONENTS;
-        let before = self.before[component].wrapping_add(difference);
-        self.before[component] = before;
+        let dc = self.before[component].wrapping_add(difference);
+        self.before[component] = dc;
         if length == 0 {
-            if let Some(block) = block {
-                block[0] = before;
-            }
-            return Some(());
+            return Some((None, dc));
         }
         let bits = (u64::BITS as u8).checked_sub(length * 8)?;
         let place = &mut self.place;
@@ -196,27 +206,14 @@ impl<'a> Reader<'a> {
         };
         place.bitmaps += usize::from(length);
         place.nibbles += packed.count().div_ceil(2) as usize;
-        let Some(block) = block else {
-            let (bytes, words) = expand::count(&packed);
-            place.bytes += bytes;
-            place.words += words * size_of::<i16>();
-            return Some(());
-        };
-        let escapes = expand(&packed, block);
-        place.bytes += escapes.bytes as usize;
-        block[0] = before;
-        if escapes.words != 0 {
-            self.widen(bitmap, escapes.words, block)?;
-        }
-        Some(())
+        Some((Some(packed), dc))
     }
 
-    /// A difference of DC that is no nibble.
-    #[inline]
-    fn wide_dc(&mut self) -> Option<i16> {
-        let byte = *self.parts.streams[2].get(self.place.bytes)? as i8;
-        self.place.bytes += 1;
-        if byte == WORD_DC { self.word() } else { Some(byte.into()) }
+    /// Passes over the bytes and words of a block.
+    #[inline(always)]
+    fn pass(&mut self, bytes: usize, words: usize) {
+        self.place.bytes += bytes;
+        self.place.words += words * size_of::<i16>();
     }
 
     /// Puts words where `which` of the coefficients have them, counted among those that are not zero.
