@@ -54,7 +54,17 @@ fn delivered_type(data_type: &DataType) -> DataType {
 /// Whether a column is brought into the order of a part's deal before batches are made of it: its values are small and lie
 /// side by side, so that a row costs a line of the processor's cache wherever it is.
 pub(crate) fn is_narrow(data_type: &DataType) -> bool {
-    data_type.primitive_width().is_some() || *data_type == DataType::Boolean
+    narrow_bits(data_type).is_some()
+}
+
+/// Bits of a row of such a column, with its validity.
+pub(crate) fn narrow_bits(data_type: &DataType) -> Option<u64> {
+    const VALIDITY: u64 = 1;
+    let value = match data_type {
+        DataType::Boolean => 1,
+        _ => data_type.primitive_width()? as u64 * u64::from(u8::BITS),
+    };
+    Some(value + VALIDITY)
 }
 
 /// Gathers one column. `fill` stands for nulls: of lists it replaces each value that is null, a list of differing length

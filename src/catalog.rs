@@ -30,7 +30,7 @@ use crate::row_set::RowSet;
 use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
-pub(crate) use cost::PageMemory;
+pub(crate) use cost::{PageMemory, value_width};
 pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};

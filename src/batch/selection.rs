@@ -198,6 +198,18 @@ impl Selection {
         Selection::Stretches { rows, stretches }
     }
 
+    /// The rows that it has of the only source.
+    pub(crate) fn into_rows(self) -> Vec<u32> {
+        match self {
+            Selection::Stretches { rows, .. } => rows,
+            other => {
+                let mut rows = Vec::with_capacity(other.len());
+                other.for_each(|_, row| rows.push(row as u32));
+                rows
+            }
+        }
+    }
+
     /// As stretches, unless they are short.
     fn stretches(picks: Vec<(u32, u32)>) -> Result<Self, Vec<(u32, u32)>> {
         if breaks_within(&picks, picks.len() / WORTHWHILE_STRETCH, |a, b| a.0 == b.0).is_none() {

@@ -52,7 +52,7 @@ impl PageMemory {
         // The Parquet crate moves cells once more, to make room for nulls.
         let moved = if is_cells { chunk.uncompressed } else { 0 };
         let pages = if is_compressed { chunk.uncompressed } else { 0 };
-        let counted = chunk.values.saturating_mul(width(descriptor) - out.min(width(descriptor)));
+        let counted = chunk.values.saturating_mul(value_width(descriptor) - out.min(value_width(descriptor)));
         let bytes = pages.saturating_add(moved).saturating_sub(counted);
         match is_number && is_one_by_one && (is_flat || is_list) {
             _ if bytes <= LARGE_CHUNK => self,
@@ -73,11 +73,11 @@ const LIST_PARTS: usize = 3;
 /// Bytes that the decoded chunk holds: for each value its width and validity, for views also the decompressed pages that
 /// they point into, for lists also the offsets of their `rows`.
 pub(super) fn held(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
-    sum(chunk, rows, width(chunk.column))
+    sum(chunk, rows, value_width(chunk.column))
 }
 
 /// Bytes that a value is counted as.
-fn width(descriptor: &ColumnDescPtr) -> u64 {
+pub(crate) fn value_width(descriptor: &ColumnDescPtr) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
         && descriptor.max_rep_level() == 0;

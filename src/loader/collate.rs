@@ -699,14 +699,14 @@ impl Collator {
     }
 
     /// The rows of a row group that nobody else has, with all done that is less work for a row group than for each batch:
-    /// narrow columns are brought into the order of `deal`, while they are in the processor's cache.
-    pub(super) fn prepared(&self, rows: RecordBatch, deal: Option<&[u32]>) -> Result<RecordBatch> {
+    /// narrow columns are brought into an order, while they are in the processor's cache. One after the other: a second copy of each,
+    /// and no more, is in the budget.
+    pub(super) fn prepared(&self, rows: RecordBatch, order: Option<&Selection>) -> Result<RecordBatch> {
         let (schema, columns, count) = rows.into_parts();
-        let order = deal.map(|deal| Selection::of_one(deal.to_vec()));
         let columns =
             columns.into_iter().zip(&self.codecs).zip(&self.keys).map(|((column, codec), is_key)| {
                 let column = codec.prepare(column)?;
-                match &order {
+                match order {
                     Some(order) if is_narrow(column.data_type()) && !is_key => {
                         gather(&[&column], order, None)
                     }

@@ -442,6 +442,7 @@ impl Dataset {
             pages: None,
             pieces: Arc::default(),
             heads: Arc::default(),
+            dealt_bits: 0,
         };
         let whole = |group: usize| Part { group: group as u32, start: 0, rows: 0 };
         let reading = async move {

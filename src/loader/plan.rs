@@ -104,7 +104,7 @@ impl RankPlan {
             plan.rows += step.rows;
             plan.padded += step.padded;
             for part in step.entering {
-                let Cost { stored, held: bytes } = fetcher.cost(&part);
+                let Cost { stored, held: bytes, .. } = fetcher.cost(&part);
                 plan.row_groups += 1;
                 plan.stored_bytes += stored;
                 at_hand = if mapped { bytes } else { at_hand + bytes };

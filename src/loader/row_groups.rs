@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::collate::Collator;
 use super::tiers::Tiers;
 use crate::arrow::array::RecordBatch;
+use crate::batch::Selection;
 use crate::error::{Error, ErrorKind, Result, caught};
 use crate::monitor::{Monitor, Phase, RowGroupWatch, Stage};
 use crate::reader::budget::Permit;
@@ -161,7 +162,8 @@ impl RowGroupDecoder {
                     None => dealt.extend(base..base + rows),
                 }
             }
-            collator.prepared(rows, deals.iter().any(Option::is_some).then_some(&dealt))
+            let order = deals.iter().any(Option::is_some).then(|| Selection::of_one(dealt));
+            collator.prepared(rows, order.as_ref())
         });
         let Ok(rows) = read else { return Err((bunch, deals)) };
         longest.store(collator.lengths.longest(&rows), Relaxed);
@@ -353,8 +355,13 @@ impl RowGroupDecoder {
         match (read, writer) {
             (Ok(rows), None) => {
                 // Samples of several rows share them, so that there is no order of rows.
-                let order = deal.as_deref().filter(|_| samples.are_rows());
-                let rows = collator.prepared(rows, order)?;
+                let (order, deal) = match deal {
+                    // As large as a column, so there is one.
+                    Some(deal) if samples.are_rows() => (Some(Selection::of_one(deal.into())), None),
+                    deal => (None, deal),
+                };
+                let rows = collator.prepared(rows, order.as_ref())?;
+                let deal = order.map(|order| order.into_rows().into()).or(deal);
                 let resident = Resident::new(fetcher, samples, part, rows, permit);
                 Ok(self.as_dealt(resident, deal).into())
             }

@@ -5,13 +5,13 @@ mod needed;
 use super::semaphore::WITH_CONSUMER;
 use crate::decode::Workspace;
 use crate::error::{Error, ErrorKind, Result};
-use crate::reader::budget::ALONE_BEYOND;
+use crate::reader::budget::{ALONE_BEYOND, Budget};
 use crate::reader::fetch::Fetcher;
 use crate::samples::SampleIndex;
 use crate::shard::{OrderSpec, Split};
 
 pub(super) use crate::reader::budget::words;
-use needed::Needed;
+use needed::{Needed, listed_while_read};
 
 /// Batches made ahead of the consumer, at least, where memory allows: one ready, and one for a delay on each side.
 const AHEAD: u64 = 3;
@@ -181,8 +181,9 @@ impl Sizing {
         Sizing { row_groups: self.row_groups.saturating_sub(bytes).max(1), asked, ..self }
     }
 
-    /// Sets the share of row groups: what the lists leave. Where the footers do not give the lengths of values, batches get
-    /// half of the budget, as far as the row groups leave it to them.
+    /// Sets the share of row groups: what the lists leave, but enough for the largest to pass alone, beside which there are no
+    /// lists but its own. Where the footers do not give the lengths of values, batches get half of the budget, as far as the row
+    /// groups leave it to them.
     ///
     /// # Errors
     /// The window does not fit, or a row group does not pass even alone.
@@ -194,8 +195,11 @@ impl Sizing {
         split: Split,
         are_lengths_known: bool,
     ) -> Result<Self> {
-        let Needed { row_groups: needed, lists, .. } = self.needed(fetcher, samples, order, split)?;
-        let rest = self.row_groups.saturating_sub(lists).max(1);
+        let Needed { row_groups: needed, lists, largest, .. } =
+            self.needed(fetcher, samples, order, split)?;
+        let alone = Budget::rounded(largest.saturating_sub(ALONE_BEYOND)).min(self.row_groups);
+        let rest = self.row_groups.saturating_sub(lists).max(alone);
+        let lists = self.row_groups - rest;
         if are_lengths_known {
             return Ok(Sizing { row_groups: rest, lists, ..self });
         }
@@ -224,10 +228,12 @@ impl Sizing {
     ) -> Result<Needed> {
         let room = self.row_groups + self.lists;
         let given = || (0..samples.most().len()).filter(|&group| samples.most()[group] > 0);
+        let (listed, budget) = (listed_while_read(samples, order), Budget::new(room));
         for group in given() {
-            let admitted = fetcher.admit(group, |bytes| self.total(bytes));
+            let rows = samples.most()[group];
+            let admitted = fetcher.admit((group, rows), listed, &budget, |bytes| self.total(bytes));
             admitted.map_err(|error| match self.asked.may_cut {
-                true => error.hint_also(&self.pieces_that_fit(fetcher, group, samples.most()[group])),
+                true => error.hint_also(&self.pieces_that_fit(fetcher, (group, rows), listed)),
                 false => error,
             })?;
         }
@@ -282,9 +288,10 @@ impl Sizing {
     }
 
     /// The next move where a row group of so many rows is too large to be shuffled.
-    fn pieces_that_fit(&self, fetcher: &Fetcher, group: usize, rows: u32) -> String {
+    fn pieces_that_fit(&self, fetcher: &Fetcher, (group, rows): (usize, u32), listed: u64) -> String {
         let share = u128::from(self.row_groups / PIECE_SHARE);
-        let fit = u128::from(rows) * share / u128::from(fetcher.group_cost(group).total().max(1));
+        let bytes = fetcher.group_cost(group).total().saturating_add(listed.saturating_mul(rows.into()));
+        let fit = u128::from(rows) * share / u128::from(bytes.max(1));
         format!("or have it shuffled in pieces: `piece_rows={}`", fit.max(1))
     }
 

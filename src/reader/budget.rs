@@ -89,17 +89,22 @@ impl Budget {
         self.bytes() + ALONE_BEYOND
     }
 
-    /// Refuses a row group, or `what` is read of one, of `bytes` that would not keep the bound even alone. `memory_for` returns the budget that is
-    /// enough for a number of bytes.
+    /// Refuses a row group, or `what` is read of one, that takes `bytes` for its `purpose` and would not keep the bound even alone.
+    /// `memory_for` returns the budget that is enough for a number of bytes.
     ///
     /// # Errors
     /// It does not keep the bound.
-    pub(crate) fn admit(&self, what: &str, bytes: u64, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
+    pub(crate) fn admit(
+        &self,
+        (what, purpose): (&str, &str),
+        bytes: u64,
+        memory_for: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
         if bytes <= self.largest() {
             return Ok(());
         }
         let cause = format!(
-            "{what} takes {} to fetch and to decode, over the {} that one may take by itself",
+            "{what} takes {} {purpose}, over the {} that one may take by itself",
             words(bytes),
             words(self.largest())
         );
@@ -222,11 +227,12 @@ mod tests {
     fn a_row_group_passes_alone_up_to_what_is_set_aside_for_it() {
         let budget = Budget::new(1 << 20);
         let memory_for = |bytes: u64| bytes + (1 << 20);
-        budget.admit("the row group", ALONE_BEYOND + (1 << 20), memory_for).unwrap();
-        let refused = budget.admit("the row group", 1 << 30, memory_for).unwrap_err();
+        let what = ("the row group", "to fetch");
+        budget.admit(what, ALONE_BEYOND + (1 << 20), memory_for).unwrap();
+        let refused = budget.admit(what, 1 << 30, memory_for).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::TooLarge);
         let words = refused.to_string();
-        assert!(words.contains("takes 1.0 GiB") && words.contains("the 65.0 MiB"), "{words}");
+        assert!(words.contains("takes 1.0 GiB to fetch, over") && words.contains("the 65.0 MiB"), "{words}");
         assert!(words.contains("raise memory to 1.1 GiB"), "{words}");
     }
 }

@@ -72,7 +72,7 @@ impl GroupPages {
         rows: u64,
     ) -> Result<Cost> {
         let footer = catalog.files[group.file].footer()?;
-        let mut cost = Cost { stored: 0, held: catalog.constant_bytes_of(group, projection, rows) };
+        let mut cost = Cost { held: catalog.constant_bytes_of(group, projection, rows), ..Cost::default() };
         let mut memory = PageMemory::default();
         for ((_, chunk), pages) in chunks(footer, group, projection).zip(self.0.iter()) {
             let (chunk, rows) = match pages {
@@ -83,8 +83,7 @@ impl GroupPages {
             cost.held = cost.held.saturating_add(chunk.held(rows));
             memory = memory.with(&chunk, false);
         }
-        cost.stored = cost.stored.saturating_add(memory.bytes());
-        Ok(cost)
+        Ok(Cost { decoding: memory.bytes(), ..cost })
     }
 
     /// The bytes to fetch of a row group in place of its chunks, in the same order.

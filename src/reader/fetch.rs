@@ -26,7 +26,7 @@ use super::budget::{Budget, Permit};
 use super::bunches::bunches;
 use super::chunk_pages::GroupPages;
 use super::heads::Heads;
-use super::pieces::{Cost, Pieces};
+use super::pieces::{Cost, Piece, Pieces};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
 use crate::catalog::{Catalog, Projection};
 use crate::error::{Error, ErrorKind, Result};
@@ -68,15 +68,18 @@ pub(crate) struct Fetcher {
     pub(crate) pieces: Arc<Pieces>,
     /// The rows that are read with the row group before.
     pub(crate) heads: Arc<Heads>,
+    /// Bits of a row that it takes a second time while a column is brought into the order of a shuffle; 0 where none is.
+    pub(crate) dealt_bits: u64,
 }
 
 /// What row groups cost, once their footers were read: planning asks for it many times, and it is a sum over all columns.
 #[derive(Clone, Default)]
 pub(crate) struct KnownCosts(Arc<OnceLock<Box<[KnownCost]>>>);
 
-/// What a row group costs, once that is known: two numbers, of a million row groups if need be.
+/// What a row group costs, once that is known: three numbers, of a million row groups if need be.
 struct KnownCost {
     stored: AtomicU64,
+    decoding: AtomicU64,
     /// Written last.
     held: AtomicU64,
 }
@@ -89,10 +92,11 @@ impl KnownCost {
     fn get_or_init(&self, find: impl FnOnce() -> Cost) -> Cost {
         let held = self.held.load(Acquire);
         if held != Self::UNKNOWN {
-            return Cost { stored: self.stored.load(Relaxed), held };
+            return Cost { stored: self.stored.load(Relaxed), decoding: self.decoding.load(Relaxed), held };
         }
         let cost = find();
         self.stored.store(cost.stored, Relaxed);
+        self.decoding.store(cost.decoding, Relaxed);
         self.held.store(cost.held, Release);
         cost
     }
@@ -100,7 +104,8 @@ impl KnownCost {
 
 impl Default for KnownCost {
     fn default() -> Self {
-        KnownCost { stored: AtomicU64::new(0), held: AtomicU64::new(Self::UNKNOWN) }
+        let unknown = AtomicU64::new(Self::UNKNOWN);
+        KnownCost { stored: AtomicU64::new(0), decoding: AtomicU64::new(0), held: unknown }
     }
 }
 
@@ -204,7 +209,20 @@ impl Fetcher {
 
     /// The same without heads.
     pub(crate) fn own_cost(&self, part: &Part) -> Cost {
-        self.pieces.of(part).map_or_else(|| self.group_cost(part.group as usize), |piece| piece.cost)
+        self.pieces
+            .of(part)
+            .map_or_else(|| self.group_cost(part.group as usize), |piece| self.piece_cost(piece))
+    }
+
+    /// What it takes to read a piece of a row group.
+    pub(crate) fn piece_cost(&self, piece: &Piece) -> Cost {
+        self.dealt(piece.cost, piece.rows.into())
+    }
+
+    /// The same cost with that of bringing so many rows into the order of a shuffle: pages are no longer needed by then.
+    fn dealt(&self, cost: Cost, rows: u64) -> Cost {
+        let copy = rows.saturating_mul(self.dealt_bits).div_ceil(u8::BITS.into());
+        Cost { decoding: cost.decoding.max(copy), ..cost }
     }
 
     /// What it takes to read a row group whole, with its heads.
@@ -212,15 +230,26 @@ impl Fetcher {
         self.group_cost(group).with(self.heads.cost(group as u32))
     }
 
-    /// Refuses a row group of which not even one piece would keep the bound; see [`Budget::admit`].
-    pub(crate) fn admit(&self, group: usize, memory_for: impl FnOnce(u64) -> u64) -> Result<()> {
+    /// Refuses a row group of `rows` rows of which not even one piece would keep the bound of a budget, beside lists with `listed`
+    /// bytes for each row; see [`Budget::admit`].
+    pub(crate) fn admit(
+        &self,
+        (group, rows): (usize, u32),
+        listed: u64,
+        budget: &Budget,
+        memory_for: impl FnOnce(u64) -> u64,
+    ) -> Result<()> {
+        let with_lists =
+            |cost: Cost, rows: u32| cost.total().saturating_add(listed.saturating_mul(rows.into()));
+        let of_piece = |piece: &Piece| with_lists(self.piece_cost(piece), piece.rows);
         let pieces = self.pieces.of_group(group);
-        let (what, bytes) =
-            match pieces.and_then(|pieces| pieces.iter().map(|piece| piece.cost.total()).max()) {
-                Some(largest) => ("a piece of the row group", largest),
-                None => ("the row group", self.whole_cost(group).total()),
-            };
-        let admitted = self.budget.admit(what, bytes, memory_for);
+        let (what, bytes) = match pieces.and_then(|pieces| pieces.iter().map(of_piece).max()) {
+            Some(largest) => ("a piece of the row group", largest),
+            None => ("the row group", with_lists(self.whole_cost(group), rows)),
+        };
+        let purpose =
+            if listed > 0 { "to fetch, to decode and to shuffle" } else { "to fetch and to decode" };
+        let admitted = budget.admit((what, purpose), bytes, memory_for);
         admitted.map_err(|error| error.at(self.catalog.place(&self.catalog.groups[group])))
     }
 
@@ -239,16 +268,15 @@ impl Fetcher {
         let Fetcher { catalog, projection, .. } = self;
         let of_group = &catalog.groups[group];
         let cost = || Cost {
-            stored: catalog
-                .stored_bytes(of_group, projection)
-                .saturating_add(catalog.page_bytes(of_group, projection)),
+            stored: catalog.stored_bytes(of_group, projection),
+            decoding: catalog.page_bytes(of_group, projection),
             held: catalog.held_bytes(of_group, projection),
         };
         if catalog.files[of_group.file].footer.get().is_none() {
-            return cost();
+            return self.dealt(cost(), of_group.rows);
         }
         let known = || catalog.groups.iter().map(|_| KnownCost::default()).collect();
-        self.costs.0.get_or_init(known)[group].get_or_init(cost)
+        self.dealt(self.costs.0.get_or_init(known)[group].get_or_init(cost), of_group.rows)
     }
 
     /// Fetches `parts`; passes them to `begin` as they come, small neighbours together, and the result to `pass_on`, in

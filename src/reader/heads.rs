@@ -48,7 +48,7 @@ impl Heads {
                     let cost = pages.cost(catalog, projection, group, head.rows.into())?;
                     Cost { held: cost.held.min(held), ..cost }
                 }
-                None => Cost { stored: catalog.stored_bytes(group, projection), held },
+                None => Cost { stored: catalog.stored_bytes(group, projection), decoding: 0, held },
             };
             Ok((head, cost))
         };

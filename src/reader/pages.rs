@@ -20,7 +20,7 @@ pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
 pub(super) use self::lengths::varint;
-use crate::catalog::{ColumnChunk, leaf_width};
+use crate::catalog::{ColumnChunk, leaf_width, value_width};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Bytes that one byte of Deflate expands to at most.
@@ -119,7 +119,7 @@ impl Chunk<'_> {
         }
         self.compare(&sum)?;
         let descriptor = self.about.column;
-        let mut each = leaf_width(descriptor);
+        let mut each = value_width(descriptor);
         let mut decoded = rows.min(sum.values);
         if descriptor.path().parts().len() > 1 {
             each += LEVEL_BYTES;

@@ -273,7 +273,7 @@ async fn columns_of(
 ) -> Result<(Option<Permit>, RecordBatch)> {
     let part = Part { group: group as u32, start: 0, rows: live.count() };
     // A budget of twice the bytes is enough: batches take little of it.
-    fetcher.admit(group, |bytes| bytes.saturating_mul(2))?;
+    fetcher.admit((group, live.count()), 0, &fetcher.budget, |bytes| bytes.saturating_mul(2))?;
     let permit = fetcher.budget.acquire(fetcher.cost(&part).total()).await;
     let chunks = fetcher.read_pages(group, pages).await?;
     let selection = live.selection(0..live.count());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::LoaderBuilder;
 use super::columns::{RowBytes, decodes, is_flat, window_row_bytes};
 use crate::arrow::datatypes::{DataType, Fields, SchemaRef};
-use crate::batch::is_narrow;
+use crate::batch::{is_narrow, narrow_bits};
 use crate::cache::DiskCache;
 use crate::column::ColumnCodec;
 use crate::error::Result;
@@ -140,6 +140,7 @@ impl LoaderBuilder {
             pages: None,
             pieces: Arc::default(),
             heads: Arc::default(),
+            dealt_bits: 0,
         };
         let (selected, largest, warning) = self.select(io, &mut fetcher, &spec.deny, sizing.row_groups)?;
         let sizing = match largest {
@@ -159,6 +160,13 @@ impl LoaderBuilder {
         let order = OrderSpec::new(&spec.shuffle, &row_counts, spec.shard.world(), default_window);
         let may_cut = spec.shuffle.mixing == Mixing::Window && selected.are_rows();
         let sizing = sizing.with_rows(&row_counts, &order, may_cut);
+        if may_cut && spec.cache.is_none() && self.cache.is_none() {
+            let keys = lengths.keys.iter().copied().chain(std::iter::repeat(false));
+            let fields = fetcher.projection.schema().fields().iter().zip(keys);
+            let dealt = fields.filter(|(_, is_key)| !is_key);
+            let bits = dealt.filter_map(|(field, _)| narrow_bits(field.data_type())).max();
+            fetcher.dealt_bits = bits.unwrap_or(0);
+        }
         self.check_rows(rows, &order)?;
         let order = self.in_pieces(io, &mut fetcher, &selected, order, sizing.row_groups)?;
         spec.shuffle = spec.shuffle.settled(order.lanes(), default_window);

@@ -24,6 +24,8 @@ pub(super) struct Needed {
     pub(super) lists: u64,
     /// Lanes that a rank reads.
     pub(super) lanes: u64,
+    /// For the largest row group while it is read, without such lists.
+    pub(super) largest: u64,
 }
 
 /// A row group, as far as memory is concerned.
@@ -46,9 +48,10 @@ impl Needed {
         needs_deals: bool,
     ) -> Self {
         let counts = samples.least().iter().zip(samples.most()).enumerate();
-        let mut stored = 0;
+        let (mut passing, mut largest) = (0, 0);
         let mut weight = |rows: u32, most: u32, cost: Cost| {
-            stored = Budget::rounded(cost.stored).max(stored);
+            passing = Budget::rounded(cost.passing()).max(passing);
+            largest = cost.total().max(largest);
             // One without any is not read.
             Weight { rows: rows.max(1), most, held: Budget::rounded(cost.held) }
         };
@@ -56,7 +59,8 @@ impl Needed {
         for (group, (&least, &most)) in counts.filter(|(_, (_, most))| **most > 0) {
             match fetcher.pieces.of_group(group) {
                 Some(pieces) => {
-                    groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.rows, piece.cost)));
+                    let cost = |piece| fetcher.piece_cost(piece);
+                    groups.extend(pieces.iter().map(|piece| weight(piece.rows, piece.rows, cost(piece))));
                 }
                 None => groups.push(weight(least, most, fetcher.whole_cost(group))),
             }
@@ -67,8 +71,8 @@ impl Needed {
             true => DRAWN.saturating_mul(listed(&mut groups, lanes * (pool + STRADDLED), split.rows)),
             false => 0,
         };
-        let needed = Needed::for_groups(groups, stored, order.mixing, pool, (split, lanes), needs_deals);
-        Needed { lists: needed.lists.saturating_add(drawn), ..needed }
+        let needed = Needed::for_groups(groups, passing, order.mixing, pool, (split, lanes), needs_deals);
+        Needed { lists: needed.lists.saturating_add(drawn), largest, ..needed }
     }
 
     /// Epochs deal row groups to lanes and windows in any order, so the largest are assumed to meet.
@@ -77,10 +81,10 @@ impl Needed {
     /// needs of parts that leave with it out of them ([`Assembly::detach_leaving`](crate::loader::assembly)): then a lane holds no more
     /// than its pool with the part that is awaited, and the batch can be made. Beyond that each lane has memory for one
     /// part more, so that a batch that straddles two row groups does not wait. While a row group is decoded, its bytes lie beside
-    /// its rows: `stored` at most.
+    /// its rows, with all else that decoding takes: `passing` at most.
     fn for_groups(
         mut groups: Vec<Weight>,
-        stored: u64,
+        passing: u64,
         mixing: Mixing,
         pool: u64,
         (split, lanes): (Split, u64),
@@ -88,7 +92,8 @@ impl Needed {
     ) -> Self {
         if mixing == Mixing::Exact {
             let held = groups.iter().map(|group| group.held).sum::<u64>();
-            return Needed { row_groups: held + stored, lists: 0, lanes: u64::from(split.lanes) };
+            let lanes = u64::from(split.lanes);
+            return Needed { row_groups: held + passing, lanes, ..Needed::default() };
         }
         let rows = lanes * split.rows.div_ceil(u64::from(split.lanes.max(1)));
         // A row group that two lanes share is paid for in both.
@@ -107,7 +112,7 @@ impl Needed {
             // Rows are dealt as they are stored, or one by one.
             (Mixing::Stored | Mixing::Exact, _) => 0,
         };
-        Needed { row_groups: by_count.min(by_rows) + stored, lists, lanes }
+        Needed { row_groups: by_count.min(by_rows) + passing, lists, lanes, largest: 0 }
     }
 }
 
@@ -116,6 +121,13 @@ impl Needed {
 fn listed_bytes(pool: u64, needs_deals: bool) -> u64 {
     let source = if pool <= 0xFF { 1 } else { 2 };
     DEALT + source + if needs_deals { DEALT + 1 } else { 0 }
+}
+
+/// Bytes of lists for each row of a row group, or sample of its, while it is read.
+pub(super) fn listed_while_read(samples: &SampleIndex, order: &OrderSpec) -> u64 {
+    let dealt = if order.is_windowed() { DEALT } else { 0 };
+    let drawn = if samples.are_drawn() { DRAWN } else { 0 };
+    dealt + drawn
 }
 
 /// Row groups that are cut where the lanes of a rank begin and end.
