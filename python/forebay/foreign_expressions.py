@@ -110,12 +110,12 @@ class _Arrow:
             batch = file.get_batch(0)
         self._pairs = _pairs(batch.schema)
         self._at = 0
-        self._values = [column[0].as_py() for column in batch.columns]
+        self._values = [column[0] for column in batch.columns]
 
     def read(self) -> Any:
         kind, name = self._next()
         if kind == "literal":
-            return self._values[int(name)]
+            return self._values[int(name)].as_py()
         if kind == "field_ref":
             return col(name)
         if kind != "call":
@@ -123,11 +123,19 @@ class _Arrow:
         arguments, options = [], {}
         while self._pairs[self._at][0] != "end":
             if self._pairs[self._at][0] == "options":
-                options = self._values[int(self._next()[1])]
+                options = self._options(int(self._next()[1]), arguments)
             else:
                 arguments.append(self.read())
         self._next()
         return _arrow_call(name, arguments, options)
+
+    def _options(self, at: int, arguments: list[Any]) -> dict[str, Any]:
+        try:
+            options: dict[str, Any] = self._values[at].as_py()
+        except UnicodeDecodeError:
+            # pyarrow takes the bytes of a prefix for text.
+            raise InvalidError(f"{arguments[0]!r}: bytes in a filter must be UTF-8") from None
+        return options
 
     def _next(self) -> tuple[str, str]:
         self._at += 1

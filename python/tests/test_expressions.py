@@ -202,6 +202,7 @@ def test_expressions_of_pyarrow_that_mean_something_else_are_refused() -> None:
         (x / 2 == 1, "'divide_checked'"),
         (pc.match_like(x, "%a"), "'match_like'"),
         (pc.starts_with(x, "a", ignore_case=True), "'starts_with'"),
+        (pc.starts_with(x, b"\xff"), r"fb.col\('x'\): bytes in a filter must be UTF-8"),
         (~(x + 1), "'invert'"),
         ((x + 1) & (x > 1), "a value as a condition"),
         (x + 1, "a value and not a condition"),
