@@ -85,7 +85,7 @@ pub fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>
         DataType::FixedSizeList(_, _) => lists::gather_fixed(sources, selection, fill),
         DataType::Struct(_) => structs(sources, selection),
         DataType::Null => Ok(new_null_array(&DataType::Null, selection.len())),
-        _ => fixed::gather(sources, selection, fill.and_then(Fill::number)),
+        _ => fixed::gather(sources, selection, fill),
     }
 }
 
@@ -409,6 +409,15 @@ mod tests {
         assert_eq!(texts.as_string::<i64>(), &LargeStringArray::from(vec!["a", "gone", "", "gone"]));
         let bytes = BinaryViewArray::from(vec![Some(&b"a"[..]), None, Some(b"c"), Some(b"d")]);
         assert_eq!(filled(&bytes, vec![7, 8].into()).as_binary::<i64>().value(1), [7, 8]);
+        let cells = [Some([1, 2]), None, Some([0, 0]), None].into_iter();
+        let cells = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 2).unwrap();
+        for (fill, expected) in [(Fill::from(9.0), [9, 9]), (vec![7, 8].into(), [7, 8])] {
+            let filled = filled(&cells, fill);
+            assert_eq!(
+                (0..4).map(|row| filled.as_fixed_size_binary().value(row)).collect::<Vec<_>>(),
+                [[1, 2], expected, [0, 0], expected]
+            );
+        }
         let flags = BooleanArray::from(vec![Some(true), None, Some(false), None]);
         for (fill, expected) in [(1.0, true), (0.0, false)] {
             let expected = BooleanArray::from(vec![true, expected, false, expected]);
@@ -455,8 +464,10 @@ mod tests {
         let numbers = || (0..100).map(|i| (i % 3 != 0).then_some(i as f32));
         let cells = (0..100u8).map(|i| (i % 7 != 0).then_some([i, i + 1, i + 2]));
         let bytes = FixedSizeBinaryArray::try_from_sparse_iter_with_size(cells, 3).unwrap();
-        let columns: [ArrayRef; 2] = [Arc::new(Float32Array::from_iter(numbers())), Arc::new(bytes)];
-        for (column, value) in columns.into_iter().zip([f64::NAN, 9.0].map(Fill::Number)) {
+        let columns: [ArrayRef; 3] =
+            [Arc::new(Float32Array::from_iter(numbers())), Arc::new(bytes.clone()), Arc::new(bytes)];
+        let fills = [Fill::Number(f64::NAN), Fill::Number(9.0), vec![4, 5, 6].into()];
+        for (column, value) in columns.into_iter().zip(fills) {
             for column in [column.slice(5, 60), column] {
                 let picks = (0..column.len() as u32).map(|row| (0, row)).collect();
                 let expected = gather(&[&column], &Selection::new(picks), Some(&value)).unwrap();

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay::arrow::array::*;
 use forebay::arrow::datatypes::{DataType, Field, Float32Type, Int64Type, Schema};
-use forebay::{Dataset, ErrorKind, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
+use forebay::{Dataset, ErrorKind, Fill, Image, Loader, LoaderBuilder, OnBadRow, Shard, Shuffle, Wait};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
@@ -445,6 +445,13 @@ fn nulls_are_delivered_where_bad_rows_raise_and_filled_where_a_value_is_given() 
     assert_eq!(pairs.value(20).as_primitive::<Int64Type>().values(), &[20, -1]);
     assert_eq!(column("cell").as_fixed_size_binary().value(25), [9, 9]);
     assert_eq!(column("text").as_string::<i64>().value(28), "none");
+    let cells = loader(&dir).columns(["cell"]).batch_size(30).fill_null("cell", vec![7, 8]).build().unwrap();
+    let batch = cells.epoch(0).next().unwrap().unwrap();
+    assert_eq!(batch.column(0).as_fixed_size_binary().value(25), [7, 8]);
+    for fill in [Fill::from(vec![7]), "ab".into()] {
+        let refused = loader(&dir).fill_null("cell", fill).build().unwrap_err().to_string();
+        assert!(refused.contains("column \"cell\"") && refused.contains("give 2 bytes"), "{refused}");
+    }
 }
 
 /// Settings that once were accepted and then waited for ever: lanes that share row groups, steps that do not divide by

@@ -158,8 +158,8 @@ class Loader:
         ``forebay.Skip(at_most=...)`` leaves bad rows out and counts them; ``"raise"`` ends the epoch at the first one.
     fill_null : mapping from str to int, float, str or bytes, optional
         Values in place of nulls: ``{"x": 0.0, "text": "", "blob": b""}``. A number for numbers, booleans (0 or 1),
-        times (in the column's own unit) and each byte of binary of fixed length; an int is exact in columns of integers
-        and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
+        times (in the column's own unit) and each byte of binary of fixed length, which takes as many bytes as well; an int
+        is exact in columns of integers and times. For a column of lists it replaces each null inside; a list that is null becomes empty or, where all
         have as many numbers, a list of that value.
     null_mask : iterable of str, optional
         Columns, or patterns of their names as in ``columns``, beside which ``<name>.mask`` says which values are there:

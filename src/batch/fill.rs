@@ -31,7 +31,7 @@ pub enum Fill {
     Integer(i128),
     /// For text.
     Text(Arc<str>),
-    /// For binary of any length.
+    /// For binary: where it is of fixed length, as many bytes.
     Bytes(Arc<[u8]>),
 }
 
@@ -92,6 +92,12 @@ impl Fill {
             (DataType::Utf8View, Fill::Text(_)) | (DataType::BinaryView, Fill::Bytes(_)) => Ok(()),
             (DataType::Utf8View, _) => Err(unfit().hint("give a text")),
             (DataType::BinaryView, _) => Err(unfit().hint("give bytes")),
+            (DataType::FixedSizeBinary(length), Fill::Bytes(bytes)) if bytes.len() == *length as usize => {
+                Ok(())
+            }
+            (DataType::FixedSizeBinary(length), Fill::Bytes(_) | Fill::Text(_)) => {
+                Err(unfit().hint(format!("give {length} bytes, or a number from 0 to 255 for each byte")))
+            }
             (DataType::List(item) | DataType::LargeList(item), _) => self.check(item.data_type()),
             (DataType::FixedSizeList(item, _), _)
                 if fixed::is_fixed(item.data_type()) || *item.data_type() == DataType::Boolean =>
@@ -144,8 +150,8 @@ impl Fill {
 /// # Errors
 /// `value` is not one of its type.
 pub(crate) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
-    match value.number() {
-        Some(number) if fixed::is_fixed(column.data_type()) => fixed::fill(column, number),
-        _ => Ok(column),
+    match fixed::is_fixed(column.data_type()) {
+        true => fixed::fill(column, value),
+        false => Ok(column),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use half::f16;
 
-use super::Selection;
+use super::{Fill, Selection};
 use crate::arrow::array::{Array, ArrayData, ArrayRef, AsArray, downcast_primitive_array, make_array};
 use crate::arrow::buffer::{Buffer, NullBuffer};
 use crate::arrow::datatypes::{ArrowNativeType, DataType, i256};
@@ -55,22 +55,35 @@ impl fmt::Display for Number {
 }
 
 /// Gathers by width: the same copy serves all types of it.
-pub(super) fn gather(
-    sources: &[&dyn Array],
-    selection: &Selection,
-    fill: Option<Number>,
-) -> Result<ArrayRef> {
+pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option<&Fill>) -> Result<ArrayRef> {
     let data_type = sources[0].data_type();
     let (width, stride) = layout(data_type)?;
-    let pattern = fill.map(|value| pattern(data_type, value)).transpose()?;
+    let row = fill.map(|value| row_of(data_type, value)).transpose()?.flatten();
+    let row = row.as_deref();
     match width {
-        1 => words::<u8>(sources, selection, stride, pattern.map(|bits| bits as u8)),
-        2 => words::<u16>(sources, selection, stride, pattern.map(|bits| bits as u16)),
-        4 => words::<u32>(sources, selection, stride, pattern.map(|bits| bits as u32)),
-        8 => words::<u64>(sources, selection, stride, pattern),
+        1 => words::<u8>(sources, selection, stride, narrowed(row, |bits| bits as u8).as_deref()),
+        2 => words::<u16>(sources, selection, stride, narrowed(row, |bits| bits as u16).as_deref()),
+        4 => words::<u32>(sources, selection, stride, narrowed(row, |bits| bits as u32).as_deref()),
+        8 => words::<u64>(sources, selection, stride, row),
         16 => words::<i128>(sources, selection, stride, None),
         _ => words::<i256>(sources, selection, stride, None),
     }
+}
+
+/// The bits of the values of a row that is `fill`, of a type of this width; `None` where it is not for such types.
+fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
+    let (_, stride) = layout(data_type)?;
+    match (fill.number(), fill, data_type) {
+        (Some(number), ..) => Ok(Some(vec![pattern(data_type, number)?; stride])),
+        (None, Fill::Bytes(bytes), DataType::FixedSizeBinary(_)) if bytes.len() == stride => {
+            Ok(Some(bytes.iter().map(|&byte| byte.into()).collect()))
+        }
+        (None, ..) => Ok(None),
+    }
+}
+
+fn narrowed<T>(row: Option<&[u64]>, narrow: impl Fn(u64) -> T) -> Option<Vec<T>> {
+    Some(row?.iter().map(|&bits| narrow(bits)).collect())
 }
 
 /// The bytes of a value, and the values of a row.
@@ -93,21 +106,23 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
 ///
 /// # Errors
 /// `value` is not one of its type.
-pub(super) fn fill(column: ArrayRef, value: Number) -> Result<ArrayRef> {
-    let bits = pattern(column.data_type(), value)?;
-    let (width, stride) = layout(column.data_type())?;
-    match width {
-        1 => overwrite(column, stride, bits as u8),
-        2 => overwrite(column, stride, bits as u16),
-        4 => overwrite(column, stride, bits as u32),
-        _ => overwrite(column, stride, bits),
+pub(super) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
+    let Some(row) = row_of(column.data_type(), value)? else { return Ok(column) };
+    let row = &row[..];
+    match layout(column.data_type())?.0 {
+        1 => overwrite(column, row, |bits| bits as u8),
+        2 => overwrite(column, row, |bits| bits as u16),
+        4 => overwrite(column, row, |bits| bits as u32),
+        _ => overwrite(column, row, |bits| bits),
     }
 }
 
-fn overwrite<T: ArrowNativeType>(column: ArrayRef, stride: usize, fill: T) -> Result<ArrayRef> {
+fn overwrite<T: ArrowNativeType>(column: ArrayRef, row: &[u64], narrow: fn(u64) -> T) -> Result<ArrayRef> {
     if column.null_count() == 0 {
         return Ok(column);
     }
+    let stride = row.len();
+    let row: Vec<T> = row.iter().map(|&bits| narrow(bits)).collect();
     let data = column.to_data();
     drop(column);
     let (data_type, rows, nulls, offset, buffers, _) = data.into_parts();
@@ -117,7 +132,7 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, stride: usize, fill: T) -> Re
         Ok(mut values) => {
             let (first, count) = (offset * stride, rows * stride);
             let values_of_rows = &mut values.typed_data_mut::<T>()[first..first + count];
-            nulls.iter().for_each(|present| write_nulls(values_of_rows, stride, present, fill));
+            nulls.iter().for_each(|present| write_nulls(values_of_rows, present, &row));
             builder.add_buffer(values.into())
         }
         Err(shared) => builder.nulls(nulls).add_buffer(shared),
@@ -125,25 +140,30 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, stride: usize, fill: T) -> Re
     Ok(make_array(builder.build().or_fail()?))
 }
 
-/// Writes `fill` to the rows of `stride` values that are not present.
-fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, fill: T) {
-    (!present.inner())
-        .set_indices()
-        .for_each(|null| values[null * stride..][..stride].iter_mut().for_each(|value| *value = fill));
+/// Writes the values of a `row` to the rows that are not present.
+fn write_nulls<T: Copy>(values: &mut [T], present: &NullBuffer, row: &[T]) {
+    let nulls = !present.inner();
+    match row {
+        // Most columns: no call for each null.
+        [value] => nulls.set_indices().for_each(|null| values[null] = *value),
+        row => {
+            nulls.set_indices().for_each(|null| values[null * row.len()..][..row.len()].copy_from_slice(row))
+        }
+    }
 }
 
 fn words<T: ArrowNativeType>(
     sources: &[&dyn Array],
     selection: &Selection,
     stride: usize,
-    fill: Option<T>,
+    row: Option<&[T]>,
 ) -> Result<ArrayRef> {
     let values: Vec<&[T]> = sources.iter().map(|source| values(*source)).collect::<Result<_>>()?;
     let mut out: Vec<T> = Vec::new();
     selection.copy(&values, stride, &mut out);
     let mut nulls = selection.nulls(sources);
-    if let (Some(fill), Some(present)) = (fill, &nulls) {
-        write_nulls(&mut out, stride, present, fill);
+    if let (Some(row), Some(present)) = (row, &nulls) {
+        write_nulls(&mut out, present, row);
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(selection.len()).nulls(nulls);
