@@ -278,6 +278,11 @@ fn wrong_requests_get_one_clear_sentence() {
             "20 lanes need at least 20 rows; the selection has 10",
         ),
         (loader(&dir).drop_last(true).batch_size(11).build(), ErrorKind::Invalid, "do not fill one step"),
+        (
+            loader(&dir).batch_size(1 << 30).memory(1 << 30).build(),
+            ErrorKind::TooLarge,
+            "counted with 1073741824 rows each, and the data set has 10",
+        ),
     ];
     for (refusal, kind, words) in refusals {
         let error = refusal.unwrap_err();

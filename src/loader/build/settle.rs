@@ -114,7 +114,15 @@ impl LoaderBuilder {
             true => Grouping::Scattered,
         };
         let uses_workspace = codecs.iter().any(|codec| codec.uses_workspace());
-        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace)?;
+        let sizing = Sizing::new(memory, spec.batch_size, batch_bytes, grouping, uses_workspace);
+        let sizing = sizing.map_err(|error| match catalog.rows() < spec.batch_size {
+            true => error.hint_also(&format!(
+                "they are counted with {} rows each, and the data set has {}",
+                spec.batch_size,
+                catalog.rows()
+            )),
+            false => error,
+        })?;
         let all_narrow = with_keys(projection.schema().fields(), is_narrow);
         let needs_deals = !all_narrow
             || decoded > 0
