@@ -155,7 +155,8 @@ fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored:
         let bytes = group * SUMS..((group + 1) * SUMS).min(width * channels);
         let (mut pixel, mut channel) = (bytes.start / channels, bytes.start % channels);
         let from = |pixel: usize| if mirrored { width - 1 - pixel } else { pixel };
-        let ends = [pixel, (bytes.end - 1) / channels].map(|pixel| across.firsts[from(pixel)] as usize * channels);
+        let ends =
+            [pixel, (bytes.end - 1) / channels].map(|pixel| across.firsts[from(pixel)] as usize * channels);
         let base = ends[0].min(ends[1]);
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
         for at in 0..bytes.len() {

@@ -91,7 +91,9 @@ impl Weights {
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
         let values = self.values.capacity() * size_of::<[i16; TAPS]>();
-        (self.firsts.capacity() * size_of::<u32>() + self.exact.capacity() * size_of::<[f64; GROUP]>() + values) as u64
+        (self.firsts.capacity() * size_of::<u32>()
+            + self.exact.capacity() * size_of::<[f64; GROUP]>()
+            + values) as u64
     }
 }
 

@@ -38,7 +38,8 @@ impl Job<'_> {
     #[cfg(target_arch = "x86_64")]
     fn fits(&self, bytes: usize) -> bool {
         let end = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(SIDE));
-        end.and_then(|end| bytes.checked_sub(end)).is_some_and(|last| self.starts.iter().all(|start| *start <= last))
+        end.and_then(|end| bytes.checked_sub(end))
+            .is_some_and(|last| self.starts.iter().all(|start| *start <= last))
     }
 }
 

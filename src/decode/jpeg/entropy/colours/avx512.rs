@@ -186,7 +186,9 @@ fn store([red, green, blue]: [__m512i; 3], out: &mut [u8]) {
         unsafe {
             match whole {
                 true => _mm512_storeu_si512(to.as_mut_ptr().cast(), bytes),
-                false => _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), u64::MAX >> (STEP - to.len()), bytes),
+                false => {
+                    _mm512_mask_storeu_epi8(to.as_mut_ptr().cast(), u64::MAX >> (STEP - to.len()), bytes)
+                }
             }
         }
     }

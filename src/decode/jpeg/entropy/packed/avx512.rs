@@ -64,10 +64,7 @@ struct Values {
 fn values(packed: &Packed<'_>) -> Values {
     // SAFETY: 32 and 64 bytes are loaded from arrays of as many.
     let (nibbles, bytes) = unsafe {
-        (
-            _mm256_loadu_si256(packed.nibbles.as_ptr().cast()),
-            _mm512_loadu_si512(packed.bytes.as_ptr().cast()),
-        )
+        (_mm256_loadu_si256(packed.nibbles.as_ptr().cast()), _mm512_loadu_si512(packed.bytes.as_ptr().cast()))
     };
     let present: u64 = _bzhi_u64(u64::MAX, packed.bitmap.count_ones());
     // Each byte as 16 bits, so that its nibbles become one byte each.

@@ -3,8 +3,8 @@
 
 use std::arch::x86_64::*;
 
-use super::constants::*;
 use super::super::library::Block;
+use super::constants::*;
 use super::{Job, Transform};
 
 /// The shifts as the intrinsics take them.
@@ -106,11 +106,7 @@ fn same(rows: __m256i) -> __m256i {
 /// As of [`transform_256`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write(
-    pixels: [__m256i; 4],
-    (starts, pitch): (&[usize; BLOCKS], usize),
-    samples: &mut [u8],
-) {
+unsafe fn write(pixels: [__m256i; 4], (starts, pitch): (&[usize; BLOCKS], usize), samples: &mut [u8]) {
     let centre = _mm256_set1_epi8(CENTRE);
     for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm256_add_epi8(bytes, centre);

@@ -50,7 +50,8 @@ fn transform_512(job: &Job<'_>, samples: &mut [u8]) {
         }
     }
     let columns = transposed(columns);
-    let rows = transposed(if is_low { low_pass::<SECOND_SHIFT>(columns) } else { pass::<SECOND_SHIFT>(columns) });
+    let rows =
+        transposed(if is_low { low_pass::<SECOND_SHIFT>(columns) } else { pass::<SECOND_SHIFT>(columns) });
     let pairs = std::array::from_fn(|pair| _mm512_packs_epi16(rows[2 * pair], rows[2 * pair + 1]));
     // SAFETY: the places of the job are within the samples.
     unsafe { write(pairs, job, samples) }
