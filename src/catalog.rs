@@ -31,7 +31,7 @@ use crate::snapshot::{Constant, Pin};
 
 pub use crate::snapshot::FileVersion;
 pub(crate) use cost::{PageMemory, value_width};
-pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, SharedBy};
+pub(crate) use file_columns::{ARROW_SCHEMA, FileColumns, KnownColumns, Origin, ProjectedLeaves, SharedBy};
 pub use fingerprint::Fingerprint;
 pub(crate) use footer::{ColumnChunk, Footer};
 pub use projection::Projection;

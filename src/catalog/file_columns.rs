@@ -155,6 +155,27 @@ impl FileColumns {
     }
 }
 
+/// The leaf columns of a projection, looked up once for neighbours of equal columns.
+pub(crate) struct ProjectedLeaves<'a> {
+    projection: &'a Projection,
+    of: Option<&'a FileColumns>,
+    leaves: Vec<usize>,
+}
+
+impl<'a> ProjectedLeaves<'a> {
+    pub(crate) fn new(projection: &'a Projection) -> Self {
+        ProjectedLeaves { projection, of: None, leaves: Vec::new() }
+    }
+
+    /// Those of a file, ascending.
+    pub(crate) fn of(&mut self, columns: &'a FileColumns) -> &[usize] {
+        if !self.of.is_some_and(|known| std::ptr::eq(known, columns)) {
+            (self.of, self.leaves) = (Some(columns), columns.leaves(self.projection));
+        }
+        &self.leaves
+    }
+}
+
 /// The columns seen so far: files that were written alike share one value, which is most of what a footer weighs.
 #[derive(Debug, Default)]
 pub(crate) struct KnownColumns {

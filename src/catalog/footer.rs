@@ -133,12 +133,8 @@ impl Footer {
         group: usize,
         leaves: impl IntoIterator<Item = usize>,
     ) -> impl Iterator<Item = (usize, ColumnChunk<'_>)> {
-        let mut leaves = leaves.into_iter().peekable();
-        let wanted = self.chunks(group).enumerate().map_while(move |(leaf, chunk)| {
-            leaves.peek()?;
-            Some(leaves.next_if_eq(&leaf).map(|leaf| (leaf, chunk)))
-        });
-        wanted.flatten()
+        let mut chunks = self.chunks(group).enumerate();
+        leaves.into_iter().map_while(move |wanted| chunks.find(|(leaf, _)| *leaf == wanted))
     }
 
     /// A row group as the Parquet crate describes it, by itself, of a file that has none but the columns `roots`, which

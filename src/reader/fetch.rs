@@ -28,7 +28,7 @@ use super::chunk_pages::GroupPages;
 use super::heads::Heads;
 use super::pieces::{Cost, Piece, Pieces};
 use super::row_cache::{CacheWriter, Kept, Lookup, RowCache, WriteBehind};
-use crate::catalog::{Catalog, Projection};
+use crate::catalog::{Catalog, File, ProjectedLeaves, Projection};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Phase, RowGroupWatch, Stage, Watch};
 use crate::panics::{Panic, caught_future};
@@ -483,6 +483,25 @@ impl Fetcher {
         })
     }
 
+    /// The same of several row groups. Where no column outlives the others, ranges that follow each other are one: a column
+    /// chunk of a small row group is some hundred bytes.
+    fn ranges_of_several(&self, wanted: &[(usize, Option<&GroupPages>)]) -> Result<Vec<Vec<Range<u64>>>> {
+        let (mut leaves, are_kept) = (ProjectedLeaves::new(&self.projection), self.projection.keeps_bytes());
+        let ranges = wanted.iter().map(|&(group, pages)| {
+            let group = &self.catalog.groups[group];
+            let footer = self.catalog.files[group.file].footer()?;
+            let whole = footer.chunks_at(group.index, leaves.of(&footer.columns).iter().copied());
+            let whole = whole.map(|(_, chunk)| chunk.range());
+            Ok(match (pages, are_kept) {
+                (None, true) => whole.collect(),
+                (None, false) => joined(whole),
+                (Some(pages), true) => pages.ranges(whole.collect()),
+                (Some(pages), false) => joined(pages.ranges(whole.collect())),
+            })
+        });
+        ranges.collect()
+    }
+
     /// Reads the footer of a row group's file, unless it was read before.
     pub(crate) async fn read_footer(&self, group: usize) -> Result<()> {
         let read = self.store.read_footer(&self.catalog, self.catalog.groups[group].file);
@@ -494,24 +513,20 @@ impl Fetcher {
         if !self.store.is_local() {
             return join_all(wanted.iter().map(|&(group, pages)| self.read_pages(group, pages))).await;
         }
-        let ranges = wanted.iter().map(|&(group, pages)| {
-            let file = self.catalog.groups[group].file;
-            let ranges = self.ranges(group, pages)?;
-            // In one piece where no column outlives the others: a column chunk of a small row group is some hundred bytes.
-            let ranges = if self.projection.keeps_bytes() { ranges } else { joined(ranges) };
-            Ok((&self.catalog.files[file], ranges))
-        });
-        let Ok(ranges) = ranges.collect::<Result<Vec<_>>>() else {
-            // One by one it shows which it was.
-            return Vec::new();
+        let mut files: Vec<usize> =
+            wanted.iter().map(|(group, _)| self.catalog.groups[*group].file).collect();
+        let of_groups = files.clone();
+        files.sort_unstable();
+        files.dedup();
+        let place = |file| files.partition_point(|other| *other < file);
+        let read = async {
+            let ranges = self.ranges_of_several(wanted)?;
+            let reads = of_groups.iter().map(|file| place(*file)).zip(ranges).collect();
+            let files: Vec<&File> = files.iter().map(|file| &self.catalog.files[*file]).collect();
+            self.store.read_local(&files, reads, self.projection.keeps_bytes()).await
         };
-        let reads = self.store.read_local(&ranges, self.projection.keeps_bytes()).await;
-        let reads = reads.into_iter().zip(ranges).zip(wanted).map(|((read, (_, ranges)), (group, _))| {
-            let group = &self.catalog.groups[*group];
-            let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
-            Ok(ranges.into_iter().zip(bytes).collect())
-        });
-        reads.collect()
+        // Where one of them fails, reading one by one shows which it was.
+        read.await.unwrap_or_default().into_iter().map(Ok).collect()
     }
 
     /// Reads the column chunks of a part, without a permit.
@@ -534,7 +549,7 @@ impl Fetcher {
 }
 
 /// The same bytes with ranges that follow each other as one.
-fn joined(ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+fn joined(ranges: impl IntoIterator<Item = Range<u64>>) -> Vec<Range<u64>> {
     let mut joined: Vec<Range<u64>> = Vec::with_capacity(1);
     for range in ranges {
         match joined.last_mut().filter(|last| last.end == range.start) {

@@ -16,6 +16,8 @@ const MIN_BYTES: usize = 1 << 20;
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// A buffer of more bytes is not kept: it would be too much beside the memory that a loader may have.
 const MAX_BYTES: usize = 64 << 20;
+/// The share of its length that a buffer to be written over has more, if it is made for that.
+const ROOM_SHARE: usize = 8;
 /// How many times larger than its read a buffer may be.
 const MAX_SIZE_RATIO: usize = 2;
 
@@ -29,6 +31,26 @@ impl Buffers {
     /// # Errors
     /// The machine does not have the memory.
     pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
+        let mut lent = self.lend(bytes)?;
+        lent.buffer.clear();
+        Ok(lent)
+    }
+
+    /// A buffer of `bytes` bytes of any value, to be written over.
+    ///
+    /// # Errors
+    /// The machine does not have the memory.
+    pub(super) fn take_filled(self: &Arc<Self>, bytes: u64) -> Result<Lent> {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        // A little more, so that the buffers of reads of about equal length fit each other.
+        let room = if bytes < MIN_BYTES { bytes } else { bytes.saturating_add(bytes / ROOM_SHARE) };
+        let mut lent = self.lend(room)?;
+        lent.buffer.resize(bytes, 0);
+        Ok(lent)
+    }
+
+    /// A buffer with capacity for `bytes`, and what was read into it before.
+    fn lend(self: &Arc<Self>, bytes: usize) -> Result<Lent> {
         let mut free = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fits =
             |buffer: &&Vec<u8>| (bytes..=bytes.saturating_mul(MAX_SIZE_RATIO)).contains(&buffer.capacity());
@@ -37,7 +59,7 @@ impl Buffers {
         let kept = kept.map(|at| free.remove(at));
         drop(free);
         let mut buffer = kept.unwrap_or_default();
-        buffer.try_reserve_exact(bytes).map_err(|_| {
+        buffer.try_reserve_exact(bytes.saturating_sub(buffer.len())).map_err(|_| {
             Error::new(ErrorKind::TooLarge, format!("not enough memory for a read of {bytes} bytes"))
                 .hint("leave columns out, or rewrite the file with smaller row groups")
         })?;
@@ -66,11 +88,10 @@ impl AsRef<[u8]> for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut buffer = std::mem::take(&mut self.buffer);
+        let buffer = std::mem::take(&mut self.buffer);
         if !(MIN_BYTES..=MAX_BYTES).contains(&buffer.capacity()) {
             return;
         }
-        buffer.clear();
         // Dropped after the lock is free. (A forked child finds the lock taken at worst.)
         let mut surplus = vec![];
         if let Ok(mut free) = self.home.0.try_lock() {

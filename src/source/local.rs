@@ -131,49 +131,86 @@ impl Local {
     /// gone, and with `Io` if it cannot be read. A file that is rewritten in place within one tick of the file system's
     /// clock, to the same size, goes unnoticed here.
     pub(super) fn read(&self, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.read_file(pin, &[ranges], true)?.remove(0)
+        self.read_file(pin, |file| self.read_from(file, pin.size, ranges))
     }
 
-    /// The same for several reads, which look once whether a file has changed. Where no bytes are kept for long, ranges that
-    /// are read together share memory.
+    /// The same for several reads of the files `pins`, each of which is looked at once whether it has changed. Where no bytes
+    /// `are_kept` for long, all of them share memory.
     pub(super) fn read_all(
         &self,
-        wanted: &[(Pin, Vec<Range<u64>>)],
-        is_kept: bool,
-    ) -> Vec<Result<Vec<Bytes>>> {
-        let path = |at: usize| wanted[at].0.path.as_ref();
+        pins: &[Pin],
+        wanted: Vec<(usize, Vec<Range<u64>>)>,
+        are_kept: bool,
+    ) -> Result<Vec<ReadRanges>> {
         let mut by_file: Vec<usize> = (0..wanted.len()).collect();
-        by_file.sort_by_key(|at| path(*at));
-        let mut read: Vec<Result<Vec<Bytes>>> = wanted.iter().map(|_| Ok(Vec::new())).collect();
-        for of_file in by_file.chunk_by(|a, b| path(*a) == path(*b)) {
-            let ranges: Vec<&[Range<u64>]> = of_file.iter().map(|at| &wanted[*at].1[..]).collect();
-            match self.read_file(&wanted[of_file[0]].0, &ranges, is_kept) {
-                Ok(each) => of_file.iter().zip(each).for_each(|(at, each)| read[*at] = each),
-                Err(error) => of_file.iter().for_each(|at| read[*at] = Err(error.clone())),
-            }
-        }
-        read
+        by_file.sort_by_key(|at| wanted[*at].0);
+        let reads: Vec<Read<'_>> =
+            by_file.iter().map(|&at| (&pins[wanted[at].0], &wanted[at].1[..])).collect();
+        let each = match are_kept {
+            true => self.read_apart(&reads)?,
+            false => self.read_together(&reads)?,
+        };
+        let mut read = vec![Vec::new(); wanted.len()];
+        by_file.into_iter().zip(each).for_each(|(at, each)| read[at] = each);
+        let read = wanted.into_iter().zip(read);
+        Ok(read.map(|((_, ranges), bytes)| ranges.into_iter().zip(bytes).collect()).collect())
     }
 
-    /// Several reads of one file; fails where that is not the pinned writing.
-    fn read_file(
-        &self,
-        pin: &Pin,
-        reads: &[&[Range<u64>]],
-        is_kept: bool,
-    ) -> Result<Vec<Result<Vec<Bytes>>>> {
-        let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
-        let read_from = |file: &fs::File| {
-            let each = reads.iter().map(|ranges| self.read_from(file, pin.size, ranges, is_kept));
-            each.collect::<Vec<_>>()
+    /// Several reads, by file: each range into memory of its own.
+    fn read_apart(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
+        let mut read = Vec::with_capacity(reads.len());
+        for of_file in reads.chunk_by(are_of_one_file) {
+            let pin = of_file[0].0;
+            read.extend(self.read_file(pin, |file| {
+                let each = of_file.iter().map(|(_, ranges)| self.read_from(file, pin.size, ranges));
+                each.collect::<Result<Vec<_>>>()
+            })?);
+        }
+        Ok(read)
+    }
+
+    /// Several reads, by file: all into one buffer, which is kept for the next ones.
+    fn read_together(&self, reads: &[Read<'_>]) -> Result<Vec<Vec<Bytes>>> {
+        reads.iter().try_for_each(|(pin, ranges)| check_size(pin.size, ranges))?;
+        let spans = |reads: &[Read<'_>]| -> Vec<Range<u64>> {
+            reads.iter().flat_map(|(_, ranges)| joined(ranges)).map(span).collect()
         };
+        let length = |spans: &[Range<u64>]| spans.iter().map(|span| span.end - span.start).sum::<u64>();
+        let mut lent = self.buffers.take_filled(length(&spans(reads)))?;
+        let mut rest = &mut lent.buffer[..];
+        for of_file in reads.chunk_by(are_of_one_file) {
+            let spans = spans(of_file);
+            let (room, after) = rest.split_at_mut(length(&spans) as usize);
+            self.read_file(of_file[0].0, |file| fill_all(file, &spans, room))?;
+            rest = after;
+        }
+        let bytes = lent.into_bytes();
+        let mut at = 0;
+        let read = reads.iter().map(|(_, ranges)| {
+            let mut read = Vec::with_capacity(ranges.len());
+            for together in joined(ranges) {
+                let span = span(together);
+                let end = at + (span.end - span.start) as usize;
+                let of_span = bytes.slice(at..end);
+                read.extend(together.iter().map(|range| of_span.slice(within(&span, range))));
+                at = end;
+            }
+            read
+        });
+        Ok(read.collect())
+    }
+
+    /// What `read_from` reads of a file; fails where that is not the pinned writing.
+    fn read_file<T>(&self, pin: &Pin, mut read_from: impl FnMut(&fs::File) -> Result<T>) -> Result<T> {
+        let (path, name) = (filesystem_path(&pin.path), pin.path.as_ref());
         let known = self.lock().files.get(name).cloned();
         if let Some(known) = known {
             let read = read_from(&known.file);
             // After the read, so that a change during it is seen as well.
             let metadata = fs::metadata(&path).or_fail()?;
             if identity(&metadata) == known.identity {
-                return check(pin, &metadata).map(|()| read);
+                check(pin, &metadata)?;
+                return read;
             }
             // Another file has taken the name since this one was opened.
             let closed = self.lock().files.pop(name);
@@ -191,49 +228,28 @@ impl Local {
             drop(open);
             drop(closed);
         }
-        Ok(read)
+        read
     }
 
     fn lock(&self) -> MutexGuard<'_, OpenFiles> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads the ranges, neighbours together.
-    fn read_from(
-        &self,
-        file: &fs::File,
-        size: u64,
-        ranges: &[Range<u64>],
-        is_kept: bool,
-    ) -> Result<Vec<Bytes>> {
-        if let Some(beyond) = ranges.iter().find(|range| range.end > size) {
-            let cause =
-                format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
-            return Err(Error::new(ErrorKind::Internal, cause));
-        }
+    /// Reads the ranges, neighbours together. Each gets memory of its own: what is kept of one does not keep its neighbours.
+    fn read_from(&self, file: &fs::File, size: u64, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        check_size(size, ranges)?;
         let mut read = Vec::with_capacity(ranges.len());
         let mut scratch = Vec::new();
-        let mut rest = ranges;
-        while let Some(first) = rest.first() {
-            let joined = neighbours(rest);
-            let (together, others) = rest.split_at(joined);
-            rest = others;
-            if joined == 1 {
-                read.push(self.read_range(file, first)?);
+        for together in joined(ranges) {
+            if let [alone] = together {
+                read.push(self.read_range(file, alone)?);
                 continue;
             }
-            let end = together.iter().map(|range| range.end).max().unwrap_or(first.end);
-            let within =
-                |range: &Range<u64>| (range.start - first.start) as usize..(range.end - first.start) as usize;
-            if !is_kept {
-                let bytes = self.read_range(file, &(first.start..end))?;
-                read.extend(together.iter().map(|range| bytes.slice(within(range))));
-                continue;
-            }
+            let span = span(together);
             scratch.clear();
-            read_exactly(file, &(first.start..end), &mut scratch)?;
-            // Each in memory of its own: what is kept of one does not keep its neighbours.
-            read.extend(together.iter().map(|range| Bytes::copy_from_slice(&scratch[within(range)])));
+            read_exactly(file, &span, &mut scratch)?;
+            let own = |range: &Range<u64>| Bytes::copy_from_slice(&scratch[within(&span, range)]);
+            read.extend(together.iter().map(own));
         }
         Ok(read)
     }
@@ -248,6 +264,16 @@ impl Local {
     }
 }
 
+/// Ranges of a file, and their bytes.
+pub(super) type ReadRanges = Vec<(Range<u64>, Bytes)>;
+
+/// Ranges of a file.
+type Read<'a> = (&'a Pin, &'a [Range<u64>]);
+
+fn are_of_one_file(one: &Read<'_>, other: &Read<'_>) -> bool {
+    std::ptr::eq(one.0, other.0)
+}
+
 /// Whether it is the pinned writing of a file.
 fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     if metadata.len() != pin.size {
@@ -260,14 +286,34 @@ fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     Ok(())
 }
 
+/// Whether a file of this size has the ranges.
+fn check_size(size: u64, ranges: &[Range<u64>]) -> Result<()> {
+    let Some(beyond) = ranges.iter().find(|range| range.end > size) else { return Ok(()) };
+    let cause = format!("bytes {}..{} were requested from a file of {size}", beyond.start, beyond.end);
+    Err(Error::new(ErrorKind::Internal, cause))
+}
+
 /// How many reads the ranges take.
-pub(super) fn reads(mut ranges: &[Range<u64>]) -> u64 {
-    let mut reads = 0;
-    while !ranges.is_empty() {
-        ranges = &ranges[neighbours(ranges)..];
-        reads += 1;
-    }
-    reads
+pub(super) fn reads(ranges: &[Range<u64>]) -> u64 {
+    joined(ranges).count() as u64
+}
+
+/// The ranges, those that are read together as one slice.
+fn joined(mut ranges: &[Range<u64>]) -> impl Iterator<Item = &[Range<u64>]> + Clone {
+    std::iter::from_fn(move || {
+        (!ranges.is_empty()).then(|| ranges.split_off(..neighbours(ranges)).unwrap_or_default())
+    })
+}
+
+/// The bytes from the first to the last of neighbours.
+fn span(together: &[Range<u64>]) -> Range<u64> {
+    let start = together.first().map_or(0, |first| first.start);
+    start..together.iter().map(|range| range.end).max().unwrap_or(start)
+}
+
+/// Where a range is in a span.
+fn within(span: &Range<u64>, range: &Range<u64>) -> Range<usize> {
+    (range.start - span.start) as usize..(range.end - span.start) as usize
 }
 
 /// How many of the first ranges are read together: one at least.
@@ -286,22 +332,52 @@ fn identity(metadata: &fs::Metadata) -> (u64, u64) {
 
 /// Appends the bytes of a range, into room that is not zeroed first: this is every byte of the data set.
 fn read_exactly(file: &fs::File, range: &Range<u64>, buffer: &mut Vec<u8>) -> Result<()> {
-    let failed = |error: &dyn fmt::Display| {
-        Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
-    };
     let length = (range.end - range.start.min(range.end)) as usize;
     buffer.reserve_exact(length);
     while buffer.len() < length {
-        let (have, at) = (buffer.len(), range.start + buffer.len() as u64);
-        match rustix::io::pread(file, spare_capacity(buffer), at) {
-            Ok(0) => return Err(failed(&format!("the file ends after {have} of them"))),
+        let have = buffer.len();
+        match rustix::io::pread(file, spare_capacity(buffer), range.start + have as u64) {
+            Ok(0) => return Err(ended(range, have)),
             // The room may be larger than what was asked for.
             Ok(_) => buffer.truncate(length),
             Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(failed(range, &error)),
         }
     }
     Ok(())
+}
+
+/// Fills a buffer with the bytes of one span after the other.
+fn fill_all(file: &fs::File, spans: &[Range<u64>], mut buffer: &mut [u8]) -> Result<()> {
+    for span in spans {
+        let (room, rest) = buffer.split_at_mut((span.end - span.start) as usize);
+        fill(file, span.start, room)?;
+        buffer = rest;
+    }
+    Ok(())
+}
+
+/// Fills a buffer with the bytes of a file from `start` on.
+fn fill(file: &fs::File, start: u64, buffer: &mut [u8]) -> Result<()> {
+    let range = start..start + buffer.len() as u64;
+    let mut have = 0;
+    while have < buffer.len() {
+        match rustix::io::pread(file, &mut buffer[have..], start + have as u64) {
+            Ok(0) => return Err(ended(&range, have)),
+            Ok(read) => have += read,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(failed(&range, &error)),
+        }
+    }
+    Ok(())
+}
+
+fn ended(range: &Range<u64>, have: usize) -> Error {
+    failed(range, &format!("the file ends after {have} of them"))
+}
+
+fn failed(range: &Range<u64>, error: &dyn fmt::Display) -> Error {
+    Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
 }
 
 /// The path on disk of a catalogued file.

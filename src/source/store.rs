@@ -113,31 +113,25 @@ impl Store {
         read.map_err(|error| error.at(Place::file(file.location.clone())))
     }
 
-    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does. `is_kept` tells
-    /// whether some of the bytes stay while others are let go.
+    /// Reads byte ranges of several local files in one go, each as [`read_ranges`](Self::read_ranges) does: for each read its
+    /// file's place among `files`, and the ranges. `are_kept` tells whether some of the bytes stay while others are let go.
+    ///
+    /// Fails where one of the reads does, and does not say which.
     pub(crate) async fn read_local(
         &self,
-        reads: &[(&File, Vec<Range<u64>>)],
-        is_kept: bool,
-    ) -> Vec<Result<Vec<Bytes>>> {
-        let wanted: Vec<(Pin, Vec<Range<u64>>)> =
-            reads.iter().map(|(file, ranges)| (file.pin(), ranges.clone())).collect();
+        files: &[&File],
+        reads: Vec<(usize, Vec<Range<u64>>)>,
+        are_kept: bool,
+    ) -> Result<Vec<local::ReadRanges>> {
+        let requests = reads.iter().map(|(_, ranges)| local::reads(ranges)).sum();
+        let bytes = reads.iter().map(|(_, ranges)| total(ranges)).sum();
+        let pins: Vec<Pin> = files.iter().map(|file| file.pin()).collect();
         let local = self.local.clone();
-        let read = self.blocking(move || Ok(local.read_all(&wanted, is_kept)));
-        let read: Vec<Result<Vec<Bytes>>> = match read.await {
-            Ok(read) => read,
-            Err(error) => reads.iter().map(|_| Err(error.clone())).collect(),
-        };
-        let read = read.into_iter().zip(reads).map(|(read, (file, ranges))| {
-            let bytes = total(ranges);
-            self.traffic.requests.add(local::reads(ranges));
-            if read.is_ok() {
-                self.traffic.received.add(bytes);
-                self.needed(bytes);
-            }
-            read.map_err(|error| error.at(Place::file(file.location.clone())))
-        });
-        read.collect()
+        let read = self.blocking(move || local.read_all(&pins, reads, are_kept)).await?;
+        self.traffic.requests.add(requests);
+        self.traffic.received.add(bytes);
+        self.needed(bytes);
+        Ok(read)
     }
 
     pub(super) async fn read(&self, volume: usize, pin: &Pin, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
