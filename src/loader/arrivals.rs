@@ -7,6 +7,7 @@ use crossbeam_channel::RecvTimeoutError;
 
 use super::admission::{Admission, Stopped};
 use super::prefetch::{RowGroupQueue, ended_early};
+use super::row_groups::PendingRowGroups;
 use crate::error::Error;
 use crate::monitor::Watch;
 use crate::reader::Resident;
@@ -48,6 +49,9 @@ pub(super) struct Arrivals {
     budget: Budget,
     admission: Arc<Admission>,
     watch: Watch,
+    /// The parts that are being taken, and those of them whose rows are here.
+    pending: Option<PendingRowGroups>,
+    ready: std::vec::IntoIter<Resident>,
     /// Parts that arrived.
     count: u64,
     /// Since when fetching waits for memory, and the bytes that are granted meanwhile.
@@ -63,7 +67,8 @@ impl Arrivals {
         admission: Arc<Admission>,
         watch: Watch,
     ) -> Self {
-        Arrivals { queue, gauge, budget, admission, watch, count: 0, stuck: None, longest: 0 }
+        let (pending, ready) = (None, Vec::new().into_iter());
+        Arrivals { queue, gauge, budget, admission, watch, pending, ready, count: 0, stuck: None, longest: 0 }
     }
 
     /// The most bytes that a row took so far in columns whose values differ in length.
@@ -90,10 +95,43 @@ impl Arrivals {
 
     /// Waits for the next part and its rows; `None` where fetching waits for memory meanwhile.
     pub(super) fn next(&mut self) -> Result<Option<(Part, Resident)>, Interrupt> {
-        let starved = self.watch.starved();
-        let arrived = loop {
+        if self.ready.as_slice().is_empty() && !self.receive()? {
+            return Ok(None);
+        }
+        let Some(rows) = self.ready.next() else { return Ok(None) };
+        if self.ready.as_slice().is_empty() {
+            // Their place is returned with the last of them.
+            self.pending.take_if(|pending| pending.is_over());
+        }
+        self.count += 1;
+        self.stuck = None;
+        Ok(Some((rows.part, rows)))
+    }
+
+    /// Waits for the rows of the next parts; false where fetching waits for memory meanwhile.
+    fn receive(&mut self) -> Result<bool, Interrupt> {
+        let watch = self.watch.clone();
+        let starved = watch.starved();
+        let mut pending = match self.pending.take() {
+            Some(pending) => pending,
+            None => match self.wait_for_next()? {
+                Some(pending) => pending,
+                None => return Ok(false),
+            },
+        };
+        let rows = pending.wait()?;
+        drop(starved);
+        watch.admits(rows.len());
+        self.longest = self.longest.max(pending.longest());
+        (self.pending, self.ready) = (Some(pending), rows.into_iter());
+        Ok(true)
+    }
+
+    /// Waits until the next parts are fetched.
+    fn wait_for_next(&self) -> Result<Option<PendingRowGroups>, Interrupt> {
+        loop {
             match self.queue.next(STALL_CHECK_INTERVAL) {
-                Ok(arriving) => break arriving?,
+                Ok(arriving) => return Ok(Some(arriving?)),
                 Err(RecvTimeoutError::Disconnected) if self.admission.is_stopped() => {
                     return Err(Interrupt::Stopped);
                 }
@@ -101,13 +139,6 @@ impl Arrivals {
                 Err(RecvTimeoutError::Timeout) if self.is_stuck() => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-        };
-        self.count += 1;
-        self.stuck = None;
-        let part = arrived.part;
-        let (rows, longest) = arrived.wait()?;
-        drop(starved);
-        self.longest = self.longest.max(longest);
-        Ok(Some((part, rows)))
+        }
     }
 }

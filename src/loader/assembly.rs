@@ -191,7 +191,6 @@ impl Assembly {
                 }
                 if let Some((part, rows)) = self.arrivals.next()? {
                     self.window.admit(part, rows.at_hand());
-                    self.maker.watch.admits();
                 }
             }
         }

@@ -10,7 +10,7 @@ use futures::{StreamExt, stream};
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::row_groups::{PendingRowGroup, RowGroupDecoder, Source};
+use super::row_groups::{PendingRowGroups, RowGroupDecoder, Source};
 use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::Watch;
 use crate::reader::fetch::{Fetched, Fetcher, Gauge};
@@ -175,12 +175,12 @@ pub(super) fn ended_early() -> Error {
 
 /// The blocking end of a prefetch: parts in plan order.
 pub(super) struct RowGroupQueue {
-    parts: Receiver<Result<PendingRowGroup>>,
+    parts: Receiver<Result<PendingRowGroups>>,
 }
 
 impl RowGroupQueue {
-    /// Waits for the next part at most for `timeout`.
-    pub(super) fn next(&self, timeout: Duration) -> Result<Result<PendingRowGroup>, RecvTimeoutError> {
+    /// Waits for the next parts at most for `timeout`.
+    pub(super) fn next(&self, timeout: Duration) -> Result<Result<PendingRowGroups>, RecvTimeoutError> {
         self.parts.recv_timeout(timeout)
     }
 }
@@ -189,7 +189,7 @@ impl RowGroupQueue {
 enum Arrival {
     /// They are decoded when few others wait.
     Fetched(Vec<Fetched>),
-    Decoding(Vec<PendingRowGroup>),
+    Decoding(PendingRowGroups),
 }
 
 /// Calls a function when it is dropped: at the end of a task, however that ends.
@@ -257,7 +257,7 @@ impl Prefetch {
                     },
                     Err(error) => return arrive.send(Err(error)).is_ok(),
                 };
-                arriving.into_iter().all(|arriving| arrive.send(Ok(arriving)).is_ok())
+                arrive.send(Ok(arriving)).is_ok()
             };
             fetcher.run(parts, watched, begin, pass_on).await;
         };

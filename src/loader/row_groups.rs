@@ -54,24 +54,35 @@ type Deal = Box<[u32]>;
 /// Parts that were fetched together, with their deals.
 type Bunch = (Vec<Fetched>, Vec<Option<Deal>>);
 
-/// A part on its way: it arrives in plan order, and its rows when they are decoded.
-pub(super) struct PendingRowGroup {
-    pub(super) part: Part,
-    rows: Receiver<Result<Resident>>,
-    /// The most bytes that one of its rows takes in columns whose values differ in length.
+/// Parts on their way that were fetched together: they arrive in plan order, and their rows when they are decoded.
+pub(super) struct PendingRowGroups {
+    /// Those that [`wait`](Self::wait) did not return yet.
+    left: usize,
+    rows: Receiver<Result<Vec<Resident>>>,
+    /// The most bytes that one of their rows takes in columns whose values differ in length.
     longest: Arc<AtomicU64>,
-    /// Its permit among those that wait; parts that were fetched together have one.
-    _place: Option<Arc<OwnedSemaphorePermit>>,
+    /// Their permit among those that wait.
+    _place: Option<OwnedSemaphorePermit>,
 }
 
-impl PendingRowGroup {
-    /// Waits until the rows are decoded. Also returns the most bytes that one row takes in columns whose values differ in
-    /// length.
-    pub(super) fn wait(self) -> Result<(Resident, u64)> {
+impl PendingRowGroups {
+    /// Waits until the rows of the next parts are decoded: of all, or of one where each is decoded by itself.
+    pub(super) fn wait(&mut self) -> Result<Vec<Resident>> {
         let decoded = self.rows.recv();
         let decoded =
-            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))?;
-        Ok((decoded?, self.longest.load(Relaxed)))
+            decoded.map_err(|_| Error::new(ErrorKind::Internal, "a row group's decoding was lost"))??;
+        self.left = self.left.saturating_sub(decoded.len());
+        Ok(decoded)
+    }
+
+    /// Whether the rows of all parts were returned.
+    pub(super) fn is_over(&self) -> bool {
+        self.left == 0
+    }
+
+    /// The most bytes that one row takes in columns whose values differ in length, of those that were decoded so far.
+    pub(super) fn longest(&self) -> u64 {
+        self.longest.load(Relaxed)
     }
 }
 
@@ -99,32 +110,22 @@ impl RowGroupDecoder {
         bunch: Vec<Fetched>,
         place: Option<OwnedSemaphorePermit>,
         turn: Option<OwnedSemaphorePermit>,
-    ) -> Vec<PendingRowGroup> {
-        let (longest, place) = (Arc::<AtomicU64>::default(), place.map(Arc::new));
-        let (sends, pending): (Vec<_>, Vec<_>) = bunch
-            .iter()
-            .map(|fetched| {
-                let (send, rows) = bounded(1);
-                let (longest, _place) = (longest.clone(), place.clone());
-                (send, PendingRowGroup { part: fetched.part, rows, longest, _place })
-            })
-            .unzip();
+    ) -> PendingRowGroups {
+        let longest = Arc::<AtomicU64>::default();
+        let (send, rows) = bounded(bunch.len());
+        let pending = PendingRowGroups { left: bunch.len(), rows, longest: longest.clone(), _place: place };
         let (decoder, mut turn) = (self.clone(), turn);
         self.source.pool.spawn_fifo(move || {
             let take = |part| decoder.deals.as_ref().and_then(|deals: &Arc<Deals>| deals.take(part));
             let deals: Vec<_> = bunch.iter().map(|fetched| take(&fetched.part)).collect();
             let (bunch, deals) = match decoder.decode_together((bunch, deals), &longest) {
-                Ok(residents) => {
-                    // If the epoch was left, the receivers are gone.
-                    return sends
-                        .into_iter()
-                        .zip(residents)
-                        .for_each(|(send, resident)| drop(send.send(Ok(resident))));
-                }
+                // If the epoch was left, the receiver is gone.
+                Ok(residents) => return drop(send.send(Ok(residents))),
                 Err(alone) => alone,
             };
-            for ((fetched, deal), send) in bunch.into_iter().zip(deals).zip(sends) {
-                decoder.decode_alone(fetched, deal, &longest, (send, turn.take()));
+            // What is kept is handed over from other threads, in any order: it is never fetched together.
+            for (fetched, deal) in bunch.into_iter().zip(deals) {
+                decoder.decode_alone(fetched, deal, &longest, (send.clone(), turn.take()));
             }
         });
         pending
@@ -147,7 +148,7 @@ impl RowGroupDecoder {
         let parts =
             (bunch.len() > 1 && samples.are_rows()).then(|| parts.collect::<Option<Vec<_>>>()).flatten();
         let Some(parts) = parts else { return Err((bunch, deals)) };
-        bunch.iter_mut().for_each(|fetched| fetched.watch.go_on(Phase::Pool));
+        RowGroupWatch::all_go_on(bunch.iter_mut().map(|fetched| &mut fetched.watch), Phase::Pool);
         let task = monitor.task(Stage::Parquet, Some(("row_group", bunch[0].part.group.into())));
         let read = caught(|| {
             let rows = reader::read_together(fetcher, samples, parts, *limit)?;
@@ -168,6 +169,7 @@ impl RowGroupDecoder {
         let Ok(rows) = read else { return Err((bunch, deals)) };
         longest.store(collator.lengths.longest(&rows), Relaxed);
         task.done(rows.num_rows() as u64, rows.get_array_memory_size() as u64);
+        RowGroupWatch::all_go_on(bunch.iter_mut().map(|fetched| &mut fetched.watch), Phase::Ready);
         let permits = bunch.into_iter().map(|fetched| (fetched.part, fetched.permit)).collect();
         let residents = Resident::together(fetcher, samples, permits, rows).into_iter().zip(deals);
         Ok(residents.map(|(resident, deal)| self.as_dealt(resident, deal)).collect())
@@ -179,7 +181,7 @@ impl RowGroupDecoder {
         fetched: Fetched,
         deal: Option<Deal>,
         longest: &AtomicU64,
-        (send, turn): (Sender<Result<Resident>>, Option<OwnedSemaphorePermit>),
+        (send, turn): (Sender<Result<Vec<Resident>>>, Option<OwnedSemaphorePermit>),
     ) {
         let Fetched { part, found, heads, mut permit, mut watch } = fetched;
         watch.go_on(Phase::Pool);
@@ -212,7 +214,7 @@ impl RowGroupDecoder {
                 self.keep((resident, send), writer, whole, turn, watch);
             }
             // If the epoch was left, the receiver is gone.
-            read => drop(send.send(read.map(|read| read.resident))),
+            read => drop(send.send(read.map(|read| vec![read.resident]))),
         }
     }
 
@@ -226,7 +228,7 @@ impl RowGroupDecoder {
     /// cache.
     fn keep(
         &self,
-        (resident, send): (Resident, Sender<Result<Resident>>),
+        (resident, send): (Resident, Sender<Result<Vec<Resident>>>),
         writer: CacheWriter,
         whole: RecordBatch,
         turn: Option<OwnedSemaphorePermit>,
@@ -245,7 +247,7 @@ impl RowGroupDecoder {
                     Some(kept) => resident.exchanged(&kept, renewer),
                     None => resident,
                 };
-                drop((send.send(Ok(resident)), watch));
+                drop((send.send(Ok(vec![resident])), watch));
                 // Pixels take more than the permit covers: few are made or written at once.
                 drop((whole, turn));
             });
@@ -253,7 +255,7 @@ impl RowGroupDecoder {
         }
         drop(turn);
         let memory = resident.memory();
-        drop(send.send(Ok(resident)));
+        drop(send.send(Ok(vec![resident])));
         if let Some(write) = writer.behind(whole, memory) {
             self.source.runtime.spawn_blocking(write);
         }

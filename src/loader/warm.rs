@@ -83,14 +83,16 @@ impl Loader {
         let mut passed = 0;
         while done(passed, total).is_continue() && passed < total {
             self.check_usable()?;
-            let arrived = match prefetch.arriving.next(CLOSED_CHECK_INTERVAL) {
+            let mut arrived = match prefetch.arriving.next(CLOSED_CHECK_INTERVAL) {
                 Ok(arrived) => arrived?,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return Err(ended_early()),
             };
-            arrived.wait()?;
-            watch.admits();
-            passed += 1;
+            while !arrived.is_over() {
+                let row_groups = arrived.wait()?.len();
+                watch.admits(row_groups);
+                passed += row_groups as u64;
+            }
         }
         Ok(row_cache.cache().stats())
     }

@@ -1,7 +1,7 @@
 //! Times a row group on its way: each of its phases lasts until the next one begins, or until the watch is dropped.
 
 use super::stage::Stage;
-use super::timings::Phase;
+use super::timings::{Phase, Timings};
 use super::trace::Track;
 use super::watch::{Watch, places};
 
@@ -20,23 +20,32 @@ pub(crate) struct RowGroupWatch {
 impl RowGroupWatch {
     /// The row group enters another phase.
     pub(crate) fn go_on(&mut self, phase: Phase) {
-        let id = self.watch.id();
-        let now = self.watch.enter(|timings, now| {
+        RowGroupWatch::all_go_on([self], phase);
+    }
+
+    /// Row groups of one epoch enter another phase together: one entry for all of them.
+    pub(crate) fn all_go_on<'a>(watches: impl IntoIterator<Item = &'a mut Self>, phase: Phase) {
+        let mut watches = watches.into_iter().peekable();
+        let Some(watch) = watches.peek().map(|first| first.watch.clone()) else { return };
+        watch.enter(|timings, now| {
             timings.settle(now);
-            timings.leaves(self.phase);
-            timings.enters(id, self.number, phase);
-            if self.phase == Phase::Memory && phase != Phase::Memory {
-                timings.under_way += 1;
-            }
-            now
+            watches.for_each(|each| each.enter(phase, timings, now));
         });
+    }
+
+    fn enter(&mut self, phase: Phase, timings: &mut Timings, now: u64) {
+        timings.leaves(self.phase);
+        timings.enters(self.watch.id(), self.number, phase);
+        if self.phase == Phase::Memory && phase != Phase::Memory {
+            timings.under_way += 1;
+        }
         self.note(now);
         (self.phase, self.since) = (phase, now);
     }
 
-    /// Counts one row group of `bytes` bytes that came from a stage.
-    pub(crate) fn count(&self, stage: Stage, bytes: u64) {
-        self.watch.count(stage, 1, bytes);
+    /// Counts row groups of `bytes` bytes that came from a stage.
+    pub(crate) fn count(&self, stage: Stage, row_groups: u64, bytes: u64) {
+        self.watch.count(stage, row_groups, bytes);
     }
 
     fn note(&self, now: u64) {
@@ -56,7 +65,9 @@ impl RowGroupWatch {
 
 impl Drop for RowGroupWatch {
     fn drop(&mut self) {
-        self.go_on(Phase::Ready);
+        if self.phase != Phase::Ready {
+            self.go_on(Phase::Ready);
+        }
         if let (Some(tracing), Some(place)) = (&self.watch.monitor().trace, self.place) {
             places(&tracing.fetches).give_back(place);
         }

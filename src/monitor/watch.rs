@@ -89,14 +89,14 @@ impl Watch {
         RowGroupWatch { watch: self.clone(), number, group, phase: Phase::Memory, since, place }
     }
 
-    /// The rows of the next row group are in the window.
-    pub(crate) fn admits(&self) {
+    /// The rows of the next row groups are in the window.
+    pub(crate) fn admits(&self, row_groups: usize) {
         self.enter(|timings, now| {
             timings.settle(now);
             let Some(epoch) = timings.epoch(self.0.id) else { return };
-            epoch.parts.pop_front();
-            epoch.first += 1;
-            timings.under_way = timings.under_way.saturating_sub(1);
+            epoch.parts.drain(..row_groups.min(epoch.parts.len()));
+            epoch.first += row_groups as u64;
+            timings.under_way = timings.under_way.saturating_sub(row_groups as u64);
         });
     }
 

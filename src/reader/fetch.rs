@@ -347,7 +347,7 @@ impl Fetcher {
         let mut fetched = Vec::with_capacity(bunch.len());
         let (mut reads, mut heads) = (Vec::new(), Vec::new());
         if bunch.len() > 1 {
-            bunch.iter_mut().for_each(|granted| granted.watch.go_on(Phase::Fetch));
+            RowGroupWatch::all_go_on(bunch.iter_mut().map(|granted| &mut granted.watch), Phase::Fetch);
             let parts = bunch.iter().map(|granted| granted.part);
             let wanted = parts.map(|part| (part.group as usize, self.pages_of(&part))).collect::<Vec<_>>();
             reads = self.read_several(&wanted).await;
@@ -359,14 +359,19 @@ impl Fetcher {
             }
         }
         let (mut reads, mut heads) = (reads.into_iter(), heads.into_iter());
+        let mut failure = None;
         for granted in bunch {
             let of_part = heads.by_ref().take(self.heads.of(granted.part.group).count()).collect();
             match self.fetch(granted, reads.next(), of_part).await {
                 Ok(part) => fetched.push(part),
-                Err(error) => return (fetched, Some(error)),
+                Err(error) => {
+                    failure = Some(error);
+                    break;
+                }
             }
         }
-        (fetched, None)
+        note_fetched(&mut fetched);
+        (fetched, failure)
     }
 
     /// Reads the column chunks of a part's row group, if its footer was read, and they were not.
@@ -380,13 +385,22 @@ impl Fetcher {
         let Some(permit) = permit else {
             return Err(Error::new(ErrorKind::Closed, "the memory budget was closed"));
         };
+        let (footer, read) = match (footer, read) {
+            (Ok(()), Some(Ok(chunks)))
+                if self.row_cache.is_none() && self.heads.of(part.group).next().is_none() =>
+            {
+                let found = FetchOutcome::Bytes(chunks, None);
+                return Ok(Fetched { part, found, heads: Vec::new(), permit, watch });
+            }
+            other => other,
+        };
         if self.row_cache.is_some() {
             watch.go_on(Phase::Cache);
         }
         let own = async {
             Ok(match self.turn(&part).await {
                 Lookup::Hit(kept, writer) => {
-                    watch.count(Stage::Cache, kept.rows.get_array_memory_size() as u64);
+                    watch.count(Stage::Cache, 1, kept.rows.get_array_memory_size() as u64);
                     FetchOutcome::Rows(kept, writer)
                 }
                 Lookup::Miss(writer) => {
@@ -406,13 +420,7 @@ impl Fetcher {
         let mut heads = heads.into_iter();
         let heads = try_join_all(self.heads.of(part.group).map(|head| self.fetch_head(head, heads.next())));
         let (found, heads) = join(own, heads).await;
-        let (found, heads) = (found?, heads?);
-        let bytes = found.bytes() + heads.iter().map(|head| head.found.bytes()).sum::<u64>();
-        if matches!(found, FetchOutcome::Bytes(..)) || bytes > 0 {
-            watch.count(Stage::Fetch, bytes);
-        }
-        watch.go_on(Phase::Fetched);
-        Ok(Fetched { part, found, heads, permit, watch })
+        Ok(Fetched { part, found: found?, heads: heads?, permit, watch })
     }
 
     /// Fetches a head, if it was not read: from the cache, if its row group is there by now.
@@ -546,6 +554,20 @@ impl Fetcher {
         let bytes = read.map_err(|error| error.at(self.catalog.place(group)))?;
         Ok(ranges.into_iter().zip(bytes).collect())
     }
+}
+
+/// Row groups that were fetched wait for their place from now on.
+fn note_fetched(fetched: &mut [Fetched]) {
+    let (mut row_groups, mut bytes) = (0, 0);
+    for Fetched { found, heads, .. } in &*fetched {
+        let of_part = found.bytes() + heads.iter().map(|head| head.found.bytes()).sum::<u64>();
+        row_groups += u64::from(matches!(found, FetchOutcome::Bytes(..)) || of_part > 0);
+        bytes += of_part;
+    }
+    if let Some(first) = fetched.first().filter(|_| row_groups > 0) {
+        first.watch.count(Stage::Fetch, row_groups, bytes);
+    }
+    RowGroupWatch::all_go_on(fetched.iter_mut().map(|fetched| &mut fetched.watch), Phase::Fetched);
 }
 
 /// The same bytes with ranges that follow each other as one.
