@@ -152,7 +152,13 @@ impl Selection {
     /// The same of parts whose rows lie near each other, as in the order of a deal; `sources` has the source of each part.
     pub fn near(picks: Vec<(u32, u32)>, sources: &[u32]) -> Self {
         let longer = Selection::runs(picks).or_else(Selection::stretches);
-        longer.or_else(Selection::interleaved).unwrap_or_else(Selection::Rows).of(sources)
+        match longer.or_else(Selection::interleaved) {
+            Ok(selection) => selection.of(sources),
+            Err(mut picks) => {
+                picks.iter_mut().for_each(|(source, _)| *source = sources[*source as usize]);
+                Selection::by_source(picks)
+            }
+        }
     }
 
     /// The same with the given source in place of each.
@@ -235,6 +241,20 @@ impl Selection {
         }
     }
 
+    /// Source by source, where each has some: its values are then in the first-level cache.
+    fn by_source(picks: Vec<(u32, u32)>) -> Self {
+        let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
+        if sources * WORTHWHILE_RUN > picks.len() {
+            return Selection::Rows(picks);
+        }
+        let mut ends = vec![0; sources];
+        picks.iter().for_each(|(source, _)| ends[*source as usize] += 1);
+        let mut lying = vec![(0, 0); picks.len()];
+        sort(&picks, &mut ends, |(source, _)| source as usize, &mut lying);
+        let stretches = ends.into_iter().enumerate().map(|(source, end)| (source as u32, end)).collect();
+        Selection::Spread { picks, lying, stretches }
+    }
+
     /// A counting sort by source and by stretches of [`NEAR`] rows, where the sources are large.
     fn spread(picks: Vec<(u32, u32)>) -> Self {
         let sources = picks.iter().map(|(source, _)| *source as usize + 1).max().unwrap_or(0);
@@ -257,16 +277,8 @@ impl Selection {
         };
         let mut ends = vec![0; all];
         picks.iter().for_each(|pick| ends[block(*pick)] += 1);
-        let mut begin = 0;
-        for end in &mut ends {
-            begin += std::mem::replace(end, begin);
-        }
         let mut lying = vec![(0, 0); picks.len()];
-        for (place, pick) in picks.iter().enumerate() {
-            let at = &mut ends[block(*pick)];
-            lying[*at] = (pick.1, place as u32);
-            *at += 1;
-        }
+        sort(&picks, &mut ends, block, &mut lying);
         let last = |source: usize| ends[first[source] + blocks[source] - 1];
         let stretches =
             (0..sources).filter(|source| blocks[*source] > 0).map(|source| (source as u32, last(source)));
@@ -381,10 +393,21 @@ impl Selection {
     pub(super) fn bits(&self, sources: &[Option<&BooleanBuffer>]) -> BooleanBuffer {
         let bit = |source: usize, row: usize| sources[source].is_none_or(|bits| bits.value(row));
         match self {
-            Selection::Rows(picks)
-            | Selection::Spread { picks, .. }
-            | Selection::Interleaved { picks, .. } => {
+            Selection::Rows(picks) | Selection::Interleaved { picks, .. } => {
                 BooleanBuffer::collect_bool(picks.len(), |at| bit(picks[at].0 as usize, picks[at].1 as usize))
+            }
+            Selection::Spread { lying, stretches, .. } => {
+                let mut bits = BooleanBufferBuilder::new(lying.len());
+                bits.append_n(lying.len(), true);
+                let mut from = 0;
+                for &(source, to) in stretches {
+                    if let Some(source) = sources[source as usize] {
+                        let unset = lying[from..to].iter().filter(|(row, _)| !source.value(*row as usize));
+                        unset.for_each(|(_, place)| bits.set_bit(*place as usize, false));
+                    }
+                    from = to;
+                }
+                bits.finish()
             }
             Selection::Stretches { rows, stretches } => {
                 let mut bits = BooleanBufferBuilder::new(rows.len());
@@ -427,6 +450,25 @@ impl Selection {
             nulls.iter().map(|nulls| nulls.map(NullBuffer::inner)).collect();
         let nulls = NullBuffer::new(self.bits(&bits));
         (nulls.null_count() > 0).then_some(nulls)
+    }
+}
+
+/// A counting sort: `lying` gets the row and the place of each pick, bucket by bucket. `ends` has how many picks each bucket
+/// has, and then where it ends.
+fn sort(
+    picks: &[(u32, u32)],
+    ends: &mut [usize],
+    bucket: impl Fn((u32, u32)) -> usize,
+    lying: &mut [(u32, u32)],
+) {
+    let mut begin = 0;
+    for end in &mut *ends {
+        begin += std::mem::replace(end, begin);
+    }
+    for (place, pick) in picks.iter().enumerate() {
+        let at = &mut ends[bucket(*pick)];
+        lying[*at] = (pick.1, place as u32);
+        *at += 1;
     }
 }
 
@@ -523,6 +565,32 @@ mod tests {
         assert!(row_by_row.into_iter().eq(expected));
     }
 
+    /// Of small parts, here forty to an array, of which some have nulls.
+    #[test]
+    fn rows_of_many_small_parts_come_in_their_order() {
+        const PARTS: u32 = 200;
+        let of: Vec<u32> = (0..PARTS).map(|part| part / 40).collect();
+        let picks: Vec<(u32, u32)> =
+            (0..3_000u32).map(|at| (at * 77 % PARTS, at * 77 % PARTS % 40 * 10 + at / 7 % 10)).collect();
+        let values: Vec<Vec<u32>> =
+            (0..5).map(|source| (0..400).map(|at| at * 5 + source).collect()).collect();
+        let valid: Vec<BooleanBuffer> =
+            (0..5).map(|source| (0..400).map(|at| (at * source) % 3 == 0).collect()).collect();
+        let selection = Selection::near(picks.clone(), &of);
+        assert!(matches!(selection, Selection::Spread { .. }));
+        let picks = picks.iter().map(|(part, row)| (of[*part as usize] as usize, *row as usize));
+        let sources: Vec<&[u32]> = values.iter().map(Vec::as_slice).collect();
+        let mut found = vec![9];
+        selection.copy(&sources, 1, &mut found);
+        let expected: Vec<u32> = picks.clone().map(|(source, row)| values[source][row]).collect();
+        assert!(found[0] == 9 && found[1..] == expected);
+        let bits: Vec<Option<&BooleanBuffer>> =
+            valid.iter().enumerate().map(|(source, bits)| (source > 1).then_some(bits)).collect();
+        let expected: BooleanBuffer =
+            picks.map(|(source, row)| bits[source].is_none_or(|bits| bits.value(row))).collect();
+        assert_eq!(selection.bits(&bits), expected);
+    }
+
     /// As many parts as are worth it, and one more; their borders lie on either side of those of what is looked at together.
     #[test]
     fn the_form_follows_from_the_number_of_runs() {
@@ -552,7 +620,7 @@ mod tests {
         let mut picks: Vec<(u32, u32)> = (0..1_000).map(|at| (at % 3, at / 3)).collect();
         assert!(matches!(Selection::near(picks.clone(), &[0, 1, 2]), Selection::Interleaved { .. }));
         picks.swap(500, 503);
-        assert!(matches!(Selection::near(picks, &[0, 1, 2]), Selection::Rows(_)));
+        assert!(matches!(Selection::near(picks, &[0, 1, 2]), Selection::Spread { .. }));
         let few = (0..1_000).map(|at| (at % 200, at / 200)).collect();
         assert!(matches!(Selection::near(few, &(0..200).collect::<Vec<_>>()), Selection::Rows(_)));
     }
