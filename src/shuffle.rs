@@ -3,22 +3,21 @@
 //! Which parts those are, and which of their rows come next, is the plan's decision (`shard`); the window only keeps
 //! the parts that the plan still needs, and releases the others. It is generic in the type of a part's rows.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use crate::shard::Part;
+use crate::shard::{Part, PartMap, PartSet};
 
 /// Parts at hand.
 #[derive(Debug)]
 pub(crate) struct Window<R> {
-    residents: HashMap<Part, Arc<R>>,
+    residents: PartMap<Arc<R>>,
     /// Parts that were released before they arrived: they have no row for this rank.
-    unwanted: HashSet<Part>,
+    unwanted: PartSet,
 }
 
 impl<R> Window<R> {
     pub(crate) fn new() -> Self {
-        Window { residents: HashMap::new(), unwanted: HashSet::new() }
+        Window { residents: PartMap::default(), unwanted: PartSet::default() }
     }
 
     pub(crate) fn get(&self, part: &Part) -> Option<&Arc<R>> {

@@ -3,7 +3,7 @@
 //! Small batches are made in groups: several steps at once, so that a row group's column is read while it is in the
 //! processor's cache. A group never waits for a part that has not arrived.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use rayon::ThreadPool;
@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::monitor::{Stage, Watch};
 use crate::reader::Resident;
 use crate::samples::SampleRows;
-use crate::shard::{Part, PlannedStep, Walk};
+use crate::shard::{Part, PartSet, PlannedStep, Walk};
 use crate::shuffle::Window;
 
 /// Reports the progress of an epoch's work.
@@ -168,7 +168,8 @@ impl Assembly {
     /// Waits for the parts of a step and lists its rows.
     fn rows(&mut self, step: PlannedStep) -> Result<StepRows, Interrupt> {
         let PlannedStep { parts, mut picks, mut leaving, end, padded, .. } = step;
-        let used: HashSet<&Part> = if leaving.is_empty() { HashSet::new() } else { parts.iter().collect() };
+        let used: PartSet =
+            if leaving.is_empty() { PartSet::default() } else { parts.iter().copied().collect() };
         for unused in leaving.extract_if(.., |part| !used.contains(part)) {
             self.window.let_go(&unused);
         }

@@ -173,13 +173,14 @@ enum Task {
 
 impl SourceRows {
     fn new(sources: &[Arc<Resident>]) -> Self {
-        let mut rows = Vec::new();
+        let mut rows: Vec<Arc<Rows>> = Vec::new();
         let mut known = HashMap::new();
         let of = sources.iter().map(|source| {
-            let found = source.rows();
-            *known.entry(Arc::as_ptr(&found)).or_insert_with(|| {
-                rows.push(found);
-                rows.len() as u32 - 1
+            source.with_rows(|found| {
+                *known.entry(Arc::as_ptr(found)).or_insert_with(|| {
+                    rows.push(found.clone());
+                    rows.len() as u32 - 1
+                })
             })
         });
         let of = of.collect();

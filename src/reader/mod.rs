@@ -49,8 +49,7 @@ use row_cache::Kept;
 #[derive(Debug)]
 pub(crate) struct Resident {
     pub(crate) part: Part,
-    /// Exchanged for others if their entry in the cache was changed.
-    rows: Mutex<Arc<Rows>>,
+    rows: CurrentRows,
     /// The reason why none of the rows can be delivered; they are nulls then.
     pub(crate) lost: Option<Error>,
     numbers: RowNumbers,
@@ -69,7 +68,33 @@ pub(crate) struct Resident {
     renewer: Option<Arc<dyn Renew>>,
 }
 
-/// The rows in their present place.
+/// The rows of a part in their present place.
+#[derive(Debug)]
+enum CurrentRows {
+    /// In memory of this process.
+    Owned(Arc<Rows>),
+    /// Mapped: exchanged for others if their entry in the cache was changed.
+    Mapped(Mutex<Arc<Rows>>),
+}
+
+impl CurrentRows {
+    fn new(rows: Arc<Rows>) -> Self {
+        if rows.is_mapped() { CurrentRows::Mapped(Mutex::new(rows)) } else { CurrentRows::Owned(rows) }
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
+        match self {
+            CurrentRows::Owned(rows) => look(rows),
+            CurrentRows::Mapped(rows) => look(&lock(rows)),
+        }
+    }
+}
+
+fn lock(rows: &Mutex<Arc<Rows>>) -> MutexGuard<'_, Arc<Rows>> {
+    rows.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The rows in one place.
 #[derive(Debug)]
 pub(crate) struct Rows {
     pub(crate) batch: RecordBatch,
@@ -190,7 +215,7 @@ impl Resident {
 
     /// The same where the rows of the part are among others, from one on.
     fn among(samples: &EpochSamples, part: Part, (rows, base): (Arc<Rows>, u32)) -> Self {
-        let (rows, numbers) = (Mutex::new(rows), RowNumbers::Part(samples.rows_of(&part)));
+        let (rows, numbers) = (CurrentRows::new(rows), RowNumbers::Part(samples.rows_of(&part)));
         Resident {
             part,
             rows,
@@ -241,7 +266,7 @@ impl Resident {
     pub(crate) fn exchanged(self, kept: &Kept, renewer: Arc<dyn Renew>) -> Self {
         let rows = Rows::new(self.cut(&kept.rows), kept.mapped.clone());
         let renewer = rows.is_mapped().then_some(renewer);
-        Resident { rows: Mutex::new(rows), renewer, ..self }
+        Resident { rows: CurrentRows::new(rows), renewer, ..self }
     }
 
     /// The same, picked by places in a deal. Where it `is_dealt`, narrow columns are in that order, all others as stored.
@@ -313,28 +338,29 @@ impl Resident {
 
     /// The rows where they are used: memory that they do not take is given back.
     pub(crate) fn at_hand(mut self) -> Self {
-        let is_mapped = self.rows().is_mapped();
+        let is_mapped = matches!(self.rows, CurrentRows::Mapped(_));
         self.permit.take_if(|_| is_mapped);
         self
     }
 
     /// The rows as they are at present.
     pub(crate) fn rows(&self) -> Arc<Rows> {
-        self.lock().clone()
+        self.rows.with(Arc::clone)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Rows>> {
-        self.rows.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Looks at the rows as they are at present.
+    pub(crate) fn with_rows<T>(&self, look: impl FnOnce(&Arc<Rows>) -> T) -> T {
+        self.rows.with(look)
     }
 
     /// The rows at the given places in memory of their own, after `changed`, where they were looked for, turned out to be changed. Who asks
     /// for the rows from now on gets them from where they were kept anew, or from memory if there is some.
     pub(crate) fn renewed(&self, changed: &Arc<Rows>, wanted: &[u32]) -> Result<Resident> {
-        let Some(renewer) = &self.renewer else {
+        let (Some(renewer), CurrentRows::Mapped(rows)) = (&self.renewer, &self.rows) else {
             return Err(Error::new(ErrorKind::Internal, "rows in memory of their own were changed"));
         };
         // Other threads that found the same wait here, so that only one fetches.
-        let mut rows = self.lock();
+        let mut rows = lock(rows);
         if !Arc::ptr_eq(&rows, changed) && !rows.is_mapped() {
             drop(rows);
             return self.detach(wanted);
@@ -359,7 +385,7 @@ impl Resident {
 
     /// The bytes of the budget that are returned when it is released.
     pub(crate) fn permitted(&self) -> u64 {
-        let renewed = self.lock().permit.as_ref().map_or(0, Permit::bytes);
+        let renewed = self.with_rows(|rows| rows.permit.as_ref().map_or(0, Permit::bytes));
         let of_heads = self.beyond.permit.as_ref().map_or(0, Permit::bytes);
         renewed + of_heads + self.permit.as_ref().map_or(0, |permit| permit.bytes())
     }
@@ -395,7 +421,7 @@ impl Resident {
         let rows = RecordBatch::try_new_with_options(rows.batch.schema(), columns, &options).or_fail()?;
         Ok(Resident {
             part: self.part,
-            rows: Mutex::new(Rows::new(rows, None)),
+            rows: CurrentRows::new(Rows::new(rows, None)),
             lost: self.lost.clone(),
             numbers: RowNumbers::Taken(numbers.into()),
             samples: None,

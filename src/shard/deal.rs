@@ -22,6 +22,7 @@ use super::cursor::Packed;
 use super::draw::{Draws, Purpose};
 use super::lane::{Lane, Part, Rule};
 use super::order::EpochOrder;
+use super::part_map::PartMap;
 use super::split::Split;
 use super::walk::Walk;
 
@@ -32,7 +33,7 @@ pub struct Deals {
     /// Where the epoch is begun.
     start: OnceLock<Start>,
     /// Parts that entered and were not read yet: their lane, and their ordinal in it.
-    entered: Mutex<HashMap<Part, (u32, u32)>>,
+    entered: Mutex<PartMap<(u32, u32)>>,
     /// Slots that several parts share and whose order is known ahead, by lane and number.
     merged: Mutex<HashMap<(u32, usize), SharedMerged>>,
 }

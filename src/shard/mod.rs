@@ -15,7 +15,8 @@
 //!   [`cursor`] takes their rows, [`order`] permutes the row groups of an epoch, [`lanes`] makes its lanes where they are asked for, [`deal`] the order in which each part gives its rows,
 //! * [`split`] gives each rank its share of each step, [`skips`] passes steps over, [`walk`] joins them into the steps of one rank,
 //! * [`apportion`] makes whole rows of weights, [`random_shares`] those by chance, [`course`] the steps of an epoch over several sources, and [`mix`] their shares,
-//! * [`position`] says how far an epoch got, with [texts](kept_text) that are not too long for it, [`mixing`] how well an order mixes.
+//! * [`position`] says how far an epoch got, with [texts](kept_text) that are not too long for it, [`mixing`] how well an order mixes,
+//! * [`part_map`] looks parts up.
 
 mod apportion;
 mod blocks;
@@ -31,6 +32,7 @@ mod lanes;
 mod mix;
 mod mixing;
 mod order;
+mod part_map;
 mod position;
 mod random_shares;
 mod skips;
@@ -51,6 +53,7 @@ pub(crate) use mix::{MixSplit, MixedEpoch, Origin, Portion, Run};
 pub(crate) use mixing::parts_of_a_batch;
 pub use mixing::{expected_distinct, row_groups_of_a_batch};
 pub use order::{EpochOrder, OrderSpec};
+pub(crate) use part_map::{PartMap, PartSet};
 pub(crate) use position::LAST_EPOCH;
 pub use position::{OrderId, Position, SavedSplit};
 pub(crate) use random_shares::BLOCK as SHARES_BLOCK;
