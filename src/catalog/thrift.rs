@@ -9,7 +9,7 @@
 
 pub(crate) mod declared;
 
-use declared::{Field, Kind};
+use declared::{Field, Kind, STATISTICS};
 
 /// How deep structures may nest in what is skipped; Parquet's own go five deep.
 const DEEPEST: u32 = 32;
@@ -81,6 +81,7 @@ impl<'a> Compact<'a> {
     }
 
     /// Reads the value of a field that is declared as a 32-bit integer, from the type that is written.
+    #[inline]
     pub(crate) fn i32(&mut self, kind: u8) -> Option<i32> {
         (kind == I32).then(|| i32::try_from(self.int()?).ok())?
     }
@@ -135,6 +136,43 @@ impl<'a> Compact<'a> {
         }
     }
 
+    /// Reads the next field, if it has this header of one byte and is a 32-bit integer.
+    #[inline]
+    pub(crate) fn i32_after(&mut self, header: u8) -> Option<i32> {
+        let (&first, rest) = self.rest.split_first()?;
+        if first != header {
+            return None;
+        }
+        self.rest = rest;
+        self.i32(header & 0x0f)
+    }
+
+    /// Reads the header of the next field, if it is one of these.
+    #[inline]
+    pub(crate) fn next_of<const N: usize>(&mut self, headers: [u8; N]) -> Option<u8> {
+        let (&first, rest) = self.rest.split_first()?;
+        if !headers.contains(&first) {
+            return None;
+        }
+        self.rest = rest;
+        Some(first)
+    }
+
+    /// Skips the statistics of a page as they are declared, without a look at the declaration for each field: nearly every page
+    /// has them.
+    pub(crate) fn statistics(&mut self, kind: u8) -> Option<()> {
+        (kind == STRUCT).then_some(())?;
+        self.structure(|input, id, kind| match (id, kind) {
+            (1 | 2 | 5 | 6, BINARY) => {
+                let length = input.varint()?;
+                input.take(length)
+            }
+            (3 | 4, I64) => input.varint().map(drop),
+            (7 | 8, BOOL_TRUE | BOOL_FALSE) => Some(()),
+            _ => input.field(STATISTICS, id, kind),
+        })
+    }
+
     fn declared(&mut self, declared: &Kind, kind: u8) -> Option<()> {
         if let Kind::Bool = declared {
             return Self::bool(kind).map(drop);
@@ -159,6 +197,7 @@ impl<'a> Compact<'a> {
     }
 
     /// Reads an integer of 16, 32 or 64 bits.
+    #[inline]
     fn int(&mut self) -> Option<i64> {
         let zigzag = self.varint()?;
         Some((zigzag >> 1).cast_signed() ^ -((zigzag & 1).cast_signed()))
@@ -208,12 +247,18 @@ impl<'a> Compact<'a> {
         }
     }
 
+    #[inline]
     fn varint(&mut self) -> Option<u64> {
         // Most are short.
         if let Some((&byte @ ..0x80, rest)) = self.rest.split_first() {
             self.rest = rest;
             return Some(byte.into());
         }
+        self.long_varint()
+    }
+
+    /// One of several bytes.
+    fn long_varint(&mut self) -> Option<u64> {
         let mut value = 0u64;
         for place in 0..LONGEST_VARINT {
             let byte = self.byte()?;
@@ -225,12 +270,14 @@ impl<'a> Compact<'a> {
         None
     }
 
+    #[inline]
     fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(byte)
     }
 
+    #[inline]
     fn take(&mut self, length: u64) -> Option<()> {
         self.rest = self.rest.get(usize::try_from(length).ok()?..)?;
         Some(())

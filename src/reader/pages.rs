@@ -62,7 +62,10 @@ const WRONG_FLAGS: &str = "parquet-cpp version";
 /// A column chunk that is to be decoded.
 pub(super) struct Chunk<'a> {
     pub(super) about: &'a ColumnChunk<'a>,
-    pub(super) bytes: &'a Bytes,
+    /// What was fetched with it.
+    pub(super) fetched: &'a Bytes,
+    /// A part of that.
+    pub(super) bytes: &'a [u8],
     /// Rows of its row group.
     pub(super) group_rows: u64,
     /// The program that wrote the file.
@@ -140,7 +143,8 @@ impl Chunk<'_> {
             Bytes::from(bytes)
         });
         if sum.looks_inside {
-            lengths::check(self.about, mended.as_ref().unwrap_or(self.bytes), self.skips)?;
+            let bytes = mended.clone().unwrap_or_else(|| self.fetched.slice_ref(self.bytes));
+            lengths::check(self.about, &bytes, self.skips)?;
         }
         Ok(Checked { demand, mended })
     }
@@ -387,11 +391,15 @@ mod tests {
         let rows = values as u64;
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
-        Chunk { about: &about, bytes: &bytes, group_rows: rows, created_by: None, skips: false }.check(
-            rows,
-            limit,
-            &mut Vec::new(),
-        )
+        Chunk {
+            about: &about,
+            fetched: &bytes,
+            bytes: &bytes,
+            group_rows: rows,
+            created_by: None,
+            skips: false,
+        }
+        .check(rows, limit, &mut Vec::new())
     }
 
     fn kind(compression: Compression, bytes: &[u8], limit: u64) -> ErrorKind {
@@ -568,7 +576,7 @@ mod tests {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
             let about = ColumnChunk::of(&column, &about);
-            Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by, skips: false }
+            Chunk { about: &about, fetched: &bytes, bytes: &bytes, group_rows: 1, created_by, skips: false }
                 .check(1, u64::MAX, &mut Vec::new())
                 .unwrap()
                 .mended
@@ -592,7 +600,14 @@ mod tests {
             let about = about(Type::BYTE_ARRAY, zstd, 1, said);
             let column = about.column_descr_ptr();
             let about = ColumnChunk::of(&column, &about);
-            let chunk = Chunk { about: &about, bytes: &bytes, group_rows: 1, created_by: None, skips: false };
+            let chunk = Chunk {
+                about: &about,
+                fetched: &bytes,
+                bytes: &bytes,
+                group_rows: 1,
+                created_by: None,
+                skips: false,
+            };
             assert_eq!(chunk.check(1, u64::MAX, &mut Vec::new()).is_ok(), holds, "{said}");
         }
     }

@@ -210,17 +210,20 @@ impl<'a> RowGroupReader<'a> {
         let chunks = self.footer.chunks_at(self.group.index, leaves.iter().copied());
         for (at, ((leaf, about), column)) in chunks.zip(numbers).enumerate() {
             let some = self.pages.and_then(|pages| pages.chunk(at));
-            let (about, range, bytes) = match some {
+            let joined;
+            let (about, range, (fetched, bytes)) = match some {
                 Some(some) => {
-                    let bytes = self.joined(some)?;
+                    joined = self.joined(some)?;
                     let first = some.pieces()[0].clone();
-                    (about.of_pages(first.start, bytes.len() as u64, some.row_count()), first, bytes)
+                    let about = about.of_pages(first.start, joined.len() as u64, some.row_count());
+                    (about, first, (&joined, &joined[..]))
                 }
-                None => (about, about.range(), self.bytes(&about.range())?),
+                None => (about, about.range(), self.fetched(&about.range())?),
             };
             let chunk = pages::Chunk {
                 about: &about,
-                bytes: &bytes,
+                fetched,
+                bytes,
                 group_rows: some.map_or(self.group.rows, ChunkPages::row_count),
                 created_by: self.footer.columns.created_by.as_deref(),
                 skips: self.selection.is_some(),
@@ -233,7 +236,7 @@ impl<'a> RowGroupReader<'a> {
             let Checked { demand, mended: mut bytes_mended } =
                 checked.map_err(|error| error.at(self.column_place(leaf)))?;
             if some.is_some() {
-                bytes_mended.get_or_insert_with(|| bytes.clone());
+                bytes_mended.get_or_insert_with(|| fetched.clone());
             }
             total = total.saturating_add(demand.bytes);
             if total > limit {
@@ -242,7 +245,7 @@ impl<'a> RowGroupReader<'a> {
             if let Some(rows) = (limit - total).checked_div(demand.longest_repeated) {
                 step = step.min(usize::try_from(rows).unwrap_or(usize::MAX).max(1));
             }
-            let chunk = CheckedChunk { about, bytes: &bytes, pages: &pages, rows };
+            let chunk = CheckedChunk { about, fetched, bytes, pages: &pages, rows };
             if column.as_mut().is_some_and(|column| column.append(&chunk).is_none()) {
                 *column = None;
             }
@@ -348,15 +351,21 @@ impl<'a> RowGroupReader<'a> {
 
     /// The bytes of a range, which must be in one of the chunks.
     fn bytes(&self, range: &Range<u64>) -> Result<Bytes> {
-        let part = |(have, bytes): &(Range<u64>, Bytes)| {
+        let (fetched, bytes) = self.fetched(range)?;
+        Ok(fetched.slice_ref(bytes))
+    }
+
+    /// The same where they were fetched, with all that was fetched with them: nothing counts who looks at them.
+    fn fetched(&self, range: &Range<u64>) -> Result<(&Bytes, &[u8])> {
+        let part = |(have, bytes): &'_ (Range<u64>, Bytes)| {
             let from = usize::try_from(range.start.checked_sub(have.start)?).ok()?;
             let to = usize::try_from(range.end.checked_sub(have.start)?).ok()?;
-            (to <= bytes.len()).then(|| bytes.slice(from..to))
+            (to <= bytes.len()).then_some(from..to)
         };
         // The last that begins early enough, or, where chunks overlap, one before it.
         let after = self.chunks.partition_point(|(have, _)| have.start <= range.start);
-        let found = self.chunks[..after].iter().rev().find_map(part);
-        found.ok_or_else(|| not_fetched(range))
+        let found = self.chunks[..after].iter().rev().find_map(|chunk| Some((&chunk.1, part(chunk)?)));
+        found.map(|(fetched, part)| (fetched, &fetched[part])).ok_or_else(|| not_fetched(range))
     }
 
     /// The same failure with the column that it comes from: the first that cannot be decoded by itself.

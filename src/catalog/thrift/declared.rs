@@ -128,7 +128,7 @@ const COLUMN_META_DATA: &[Field] = &[
     (17, Kind::Struct(&[(1, Kind::Struct(BOUNDING_BOX)), (2, Kind::List(&Kind::I32))])),
 ];
 
-const STATISTICS: &[Field] = &[
+pub(super) const STATISTICS: &[Field] = &[
     (1, Kind::Binary),
     (2, Kind::Binary),
     (3, Kind::I64),

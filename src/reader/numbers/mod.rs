@@ -48,7 +48,10 @@ const KEPT_VALUES: usize = 1 << 20;
 /// A column chunk whose pages were checked.
 pub(super) struct CheckedChunk<'a> {
     pub(super) about: ColumnChunk<'a>,
-    pub(super) bytes: &'a Bytes,
+    /// What was fetched with it.
+    pub(super) fetched: &'a Bytes,
+    /// A part of that.
+    pub(super) bytes: &'a [u8],
     pub(super) pages: &'a [StoredPage],
     /// Rows of its row group.
     pub(super) rows: usize,

@@ -12,6 +12,9 @@ pub(super) const GROUP: usize = 8;
 /// Numbers that are unpacked at a time: few enough for the first-level cache.
 const STEP: usize = 128;
 
+/// Groups for which the room of a whole step is not cleared: the pages of a small row group have no more.
+const FEW_GROUPS: usize = 2;
+
 /// The word that packed numbers are read through, and that each becomes. The narrower one is twice as fast where the numbers
 /// fit it.
 pub(super) trait Word: Copy + Default + 'static {
@@ -143,6 +146,11 @@ pub(super) fn unpack<T: Word>(
     // A group takes as many bytes as one of its numbers has bits.
     if count.div_ceil(GROUP).checked_mul(width as usize)? > packed.len() {
         return None;
+    }
+    if count <= GROUP * FEW_GROUPS {
+        let mut numbers = [[T::default(); GROUP]; FEW_GROUPS];
+        unpack(packed, &mut numbers[..count.div_ceil(GROUP)]);
+        return each(&numbers.as_flattened()[..count]);
     }
     let mut numbers = [[T::default(); GROUP]; STEP / GROUP];
     for done in (0..count).step_by(STEP) {

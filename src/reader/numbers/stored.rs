@@ -74,7 +74,7 @@ impl<'a> Stored<'a> {
         flat.end = self.rows;
         (flat.page(&page)? == self.rows).then_some(())?;
         self.flat = flat;
-        self.fetched = Some(chunk.bytes.slice_ref(page.values));
+        self.fetched = Some(chunk.fetched.slice_ref(page.values));
         Some(())
     }
 

@@ -16,7 +16,7 @@ pub(in crate::reader) enum Kind {
 }
 
 /// The contents of a page header.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(in crate::reader) struct Page {
     pub(in crate::reader) kind: Kind,
     pub(in crate::reader) uncompressed: u64,
@@ -70,6 +70,10 @@ struct Fields {
 pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
     const INDEX_PAGE: i32 = 1;
     let mut input = Compact::new(bytes);
+    if let Some(page) = usual(&mut input) {
+        return Ok((page, bytes.len() - input.remaining()));
+    }
+    let mut input = Compact::new(bytes);
     let mut fields = Fields::default();
     if fields.read(&mut input, bytes).is_some() {
         if fields.kind == Some(INDEX_PAGE) {
@@ -80,6 +84,55 @@ pub(in crate::reader) fn read(bytes: &[u8]) -> Result<(Page, usize)> {
         }
     }
     Err(corrupt("a page header is malformed".into()))
+}
+
+/// The header of a dictionary or of a data page of version 1 as nearly every writer writes it: all fields in order, none
+/// unknown. `None` says nothing about others. Small row groups have a header for a few values.
+fn usual(input: &mut Compact<'_>) -> Option<Page> {
+    /// The first field, or the one after that before it.
+    const I32: u8 = 0x15;
+    const FALSE_OR_TRUE: [u8; 2] = [0x12, 0x11];
+    const STATISTICS: [u8; 1] = [0x10 | STRUCT];
+    let size = |input: &mut Compact<'_>| u64::try_from(input.i32_after(I32)?).ok();
+    let kind = input.i32_after(I32)?;
+    let (uncompressed, compressed) = (size(input)?, size(input)?);
+    let crc = input.i32_after(I32).map(i32::cast_unsigned);
+    let after = if crc.is_some() { 4 } else { 3 };
+    let (kind, id) = match kind {
+        0 => (Kind::Data, 5),
+        2 => (Kind::Dictionary, 7),
+        _ => return None,
+    };
+    input.next_of([(id - after) << 4 | STRUCT])?;
+    let values = size(input)?;
+    let encoding = input.i32_after(I32)?;
+    let mut level_encodings = [0; 2];
+    if kind == Kind::Data {
+        level_encodings[1] = input.i32_after(I32)?;
+        level_encodings[0] = input.i32_after(I32)?;
+        if input.next_of(STATISTICS).is_some() {
+            input.statistics(STRUCT)?;
+        }
+    } else {
+        input.next_of(FALSE_OR_TRUE);
+    }
+    // The ends of both structures.
+    input.next_of([0])?;
+    input.next_of([0])?;
+    Some(Page {
+        kind,
+        uncompressed,
+        compressed,
+        values,
+        encoding,
+        crc,
+        level_encodings,
+        rows: 0,
+        nulls: 0,
+        levels: 0,
+        repetition: 0,
+        not_compressed: None,
+    })
 }
 
 impl Fields {
@@ -114,6 +167,7 @@ impl Fields {
                 2 => self.encoding = Some(input.i32(kind)?),
                 3 => self.level_encodings[1] = input.i32(kind)?,
                 4 => self.level_encodings[0] = input.i32(kind)?,
+                5 => input.statistics(kind)?,
                 _ => input.field(DATA_PAGE_HEADER, id, kind)?,
             }
             Some(())
@@ -148,6 +202,7 @@ impl Fields {
                         false => Some((bytes[at] & 0x0f == FALSE).then_some(at)?),
                     };
                 }
+                8 => input.statistics(kind)?,
                 _ => input.field(DATA_PAGE_HEADER_V2, id, kind)?,
             }
             Some(())
@@ -184,4 +239,49 @@ impl Fields {
 /// A number that is not negative.
 fn size(input: &mut Compact<'_>, kind: u8) -> Option<u64> {
     u64::try_from(input.i32(kind)?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As it is read field by field.
+    fn slowly(bytes: &[u8]) -> Option<(Page, usize)> {
+        let (mut input, mut fields) = (Compact::new(bytes), Fields::default());
+        fields.read(&mut input, bytes)?;
+        Some((fields.page()?, bytes.len() - input.remaining()))
+    }
+
+    /// Those that pyarrow writes, and each with one other byte: what is read at once is what is read field by field.
+    #[test]
+    fn a_usual_header_means_what_its_fields_mean() {
+        let dictionary = [0x15, 4, 0x15, 0xf8, 5, 0x15, 0xfe, 5, 0x4c, 0x15, 0xbe, 1, 0x15, 0, 0x12, 0, 0];
+        let statistics = [
+            0x1c, 0x18, 4, 0, 0x80, 0x84, 0x43, 0x18, 4, 0, 0, 0, 0x80, 0x16, 0x8a, 7, 0x28, 4, 0, 0x80,
+            0x84, 0x43, 0x18, 4, 0, 0, 0, 0x80, 0x11, 0x11, 0,
+        ];
+        let data = [0x15, 0, 0x15, 0x16, 0x15, 0x1a, 0x2c, 0x15, 0x14, 0x15, 0x10, 0x15, 6, 0x15, 6];
+        let summed =
+            [0x15, 0, 0x15, 0x16, 0x15, 0x1a, 0x15, 7, 0x1c, 0x15, 0x14, 0x15, 0x10, 0x15, 6, 0x15, 6];
+        let headers = [
+            dictionary.to_vec(),
+            [&data[..], &statistics, &[0, 0]].concat(),
+            [&data[..], &[0, 0]].concat(),
+            [&summed[..], &statistics, &[0, 0]].concat(),
+        ];
+        for header in headers {
+            let header = [&header[..], &[9; 4]].concat();
+            let usual = usual(&mut Compact::new(&header));
+            assert_eq!(usual, slowly(&header).map(|(page, _)| page));
+            assert!(usual.is_some());
+            for at in 0..header.len() {
+                for byte in 0..=u8::MAX {
+                    let mut changed = header.clone();
+                    changed[at] = byte;
+                    assert_eq!(read(&changed).ok(), slowly(&changed), "{byte:#x} at {at}");
+                }
+                assert_eq!(read(&header[..at]).ok(), slowly(&header[..at]), "the first {at} bytes");
+            }
+        }
+    }
 }
