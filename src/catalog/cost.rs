@@ -1,7 +1,7 @@
 //! What a column chunk costs, from its footer entry: memory once it is decoded.
 
 use parquet::basic::{CompressionCodec, Type};
-use parquet::schema::types::ColumnDescPtr;
+use parquet::schema::types::ColumnDescriptor;
 
 use super::footer::ColumnChunk;
 use super::leaf_width;
@@ -77,7 +77,7 @@ pub(super) fn held(chunk: &ColumnChunk<'_>, rows: u64) -> u64 {
 }
 
 /// Bytes that a value is counted as.
-pub(crate) fn value_width(descriptor: &ColumnDescPtr) -> u64 {
+pub(crate) fn value_width(descriptor: &ColumnDescriptor) -> u64 {
     let is_narrow = matches!(descriptor.physical_type(), Type::INT32 | Type::FLOAT)
         && descriptor.type_precision() <= 0
         && descriptor.max_rep_level() == 0;

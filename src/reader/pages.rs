@@ -15,6 +15,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use parquet::basic::{Compression, Encoding, Type};
+use parquet::schema::types::ColumnDescriptor;
 
 pub(super) use self::header::Kind;
 use self::header::Page;
@@ -59,8 +60,34 @@ pub(super) struct Demand {
 /// not compressed (ARROW-10353).
 const WRONG_FLAGS: &str = "parquet-cpp version";
 
+/// What is asked of a leaf column for each of its pages.
+pub(super) struct Leaf {
+    physical: Type,
+    /// Bytes of a value in a dictionary, at least.
+    smallest: u64,
+    /// Bytes of a value once it is decoded: of a dictionary, and of a row with its levels.
+    width: u64,
+    with_levels: u64,
+    max_repetition: i16,
+}
+
+impl Leaf {
+    pub(super) fn of(column: &ColumnDescriptor) -> Self {
+        let (physical, width) = (column.physical_type(), leaf_width(column));
+        let smallest = match physical {
+            Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(column.type_length()).unwrap_or(0).max(1),
+            _ => SMALLEST_DICTIONARY_VALUE,
+        };
+        let levels = if column.path().parts().len() > 1 { LEVEL_BYTES } else { 0 };
+        let (with_levels, max_repetition) = (value_width(column) + levels, column.max_rep_level());
+        Leaf { physical, smallest, width, with_levels, max_repetition }
+    }
+}
+
 /// A column chunk that is to be decoded.
 pub(super) struct Chunk<'a> {
+    /// Its column.
+    pub(super) leaf: &'a Leaf,
     pub(super) about: &'a ColumnChunk<'a>,
     /// What was fetched with it.
     pub(super) fetched: &'a Bytes,
@@ -121,17 +148,9 @@ impl Chunk<'_> {
             pages.push(page);
         }
         self.compare(&sum)?;
-        let descriptor = self.about.column;
-        let mut each = value_width(descriptor);
-        let mut decoded = rows.min(sum.values);
-        if descriptor.path().parts().len() > 1 {
-            each += LEVEL_BYTES;
-        }
-        if descriptor.max_rep_level() > 0 {
-            decoded = sum.values;
-        }
+        let decoded = if self.leaf.max_repetition > 0 { sum.values } else { rows.min(sum.values) };
         let mut demand = sum.demand;
-        demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(each));
+        demand.bytes = demand.bytes.saturating_add(decoded.saturating_mul(self.leaf.with_levels));
         // What the footer says of pages was counted before.
         let said = self.about.uncompressed.max(self.bytes.len() as u64);
         demand.bytes = demand.bytes.saturating_add(sum.uncompressed.saturating_sub(said));
@@ -159,7 +178,7 @@ impl Chunk<'_> {
         }
         let body = start..start + page.compressed as usize;
         let compression = self.about.compression();
-        let max_repetition = self.about.column.max_rep_level();
+        let max_repetition = self.leaf.max_repetition;
         let counts_levels = self.skips && max_repetition > 0;
         if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
@@ -214,18 +233,13 @@ impl Chunk<'_> {
     }
 
     fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {
-        let descriptor = self.about.column;
-        let smallest = match descriptor.physical_type() {
-            Type::FIXED_LEN_BYTE_ARRAY => u64::try_from(descriptor.type_length()).unwrap_or(0).max(1),
-            _ => SMALLEST_DICTIONARY_VALUE,
-        };
-        if page.values.saturating_mul(smallest) > page.uncompressed {
+        if page.values.saturating_mul(self.leaf.smallest) > page.uncompressed {
             return Err(corrupt(format!(
                 "a dictionary of {} values in {} bytes",
                 page.values, page.uncompressed
             )));
         }
-        let kept = page.values.saturating_mul(leaf_width(descriptor));
+        let kept = page.values.saturating_mul(self.leaf.width);
         sum.uncompressed = sum.uncompressed.saturating_add(page.uncompressed);
         sum.demand.bytes = sum.demand.bytes.saturating_add(kept.saturating_add(page.uncompressed));
         Ok(())
@@ -238,7 +252,7 @@ impl Chunk<'_> {
                 page.levels, page.uncompressed, page.compressed
             )));
         }
-        let is_nested = self.about.column.max_rep_level() > 0;
+        let is_nested = self.leaf.max_repetition > 0;
         if page.nulls > page.values || page.rows > page.values || page.rows < page.values && !is_nested {
             return Err(corrupt(format!(
                 "a page of {} values with {} rows and {} nulls",
@@ -255,7 +269,7 @@ impl Chunk<'_> {
         let is_delta = page.encoding == Encoding::DELTA_BYTE_ARRAY as i32;
         let is_lengths = page.encoding == Encoding::DELTA_LENGTH_BYTE_ARRAY as i32;
         sum.looks_inside |= is_delta || is_lengths;
-        if self.about.column.physical_type() == Type::BYTE_ARRAY {
+        if self.leaf.physical == Type::BYTE_ARRAY {
             let kept = if is_compressed || is_delta { page.uncompressed } else { 0 };
             sum.demand.bytes = sum.demand.bytes.saturating_add(kept);
             if is_delta {
@@ -279,9 +293,7 @@ impl Chunk<'_> {
         // What a row group is granted of the memory budget counts on it.
         let uncompressed = self.about.uncompressed;
         let stored = self.bytes.len() as u64;
-        if self.about.column.physical_type() == Type::BYTE_ARRAY
-            && sum.uncompressed > uncompressed.max(stored)
-        {
+        if self.leaf.physical == Type::BYTE_ARRAY && sum.uncompressed > uncompressed.max(stored) {
             return Err(corrupt(format!(
                 "the pages hold {} bytes, the footer says {uncompressed}",
                 sum.uncompressed
@@ -364,7 +376,7 @@ mod tests {
 
     use parquet::basic::{BrotliLevel, GzipLevel, ZstdLevel};
     use parquet::file::metadata::ColumnChunkMetaData;
-    use parquet::schema::types::{ColumnDescriptor, ColumnPath, Type as SchemaType};
+    use parquet::schema::types::{ColumnPath, Type as SchemaType};
 
     use super::*;
 
@@ -392,6 +404,7 @@ mod tests {
         let column = about.column_descr_ptr();
         let about = ColumnChunk::of(&column, &about);
         Chunk {
+            leaf: &Leaf::of(&column),
             about: &about,
             fetched: &bytes,
             bytes: &bytes,
@@ -576,10 +589,18 @@ mod tests {
             let about = about(Type::INT64, Compression::SNAPPY, 1, 100);
             let (column, bytes) = (about.column_descr_ptr(), Bytes::copy_from_slice(bytes));
             let about = ColumnChunk::of(&column, &about);
-            Chunk { about: &about, fetched: &bytes, bytes: &bytes, group_rows: 1, created_by, skips: false }
-                .check(1, u64::MAX, &mut Vec::new())
-                .unwrap()
-                .mended
+            Chunk {
+                leaf: &Leaf::of(&column),
+                about: &about,
+                fetched: &bytes,
+                bytes: &bytes,
+                group_rows: 1,
+                created_by,
+                skips: false,
+            }
+            .check(1, u64::MAX, &mut Vec::new())
+            .unwrap()
+            .mended
         };
         let denied = page_v2(8, [1, 0, 1], FALSE, &stream);
         let right = page_v2(8, [1, 0, 1], TRUE, &stream);
@@ -601,6 +622,7 @@ mod tests {
             let column = about.column_descr_ptr();
             let about = ColumnChunk::of(&column, &about);
             let chunk = Chunk {
+                leaf: &Leaf::of(&column),
                 about: &about,
                 fetched: &bytes,
                 bytes: &bytes,

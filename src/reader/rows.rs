@@ -15,7 +15,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::chunk_pages::{ChunkPages, GroupPages};
 use super::numbers::{CheckedChunk, Column};
-use super::pages::{self, Checked};
+use super::pages::{self, Checked, Leaf};
 use crate::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use crate::arrow::compute::concat_batches;
 use crate::arrow::datatypes::SchemaRef;
@@ -111,9 +111,11 @@ fn read(mut readers: Vec<RowGroupReader<'_>>, limit: u64) -> Result<RecordBatch>
         are_whole.then(|| Column::of(field, columns.parquet.columns()[leaf].as_ref(), rows)).flatten()
     });
     let mut numbers: Vec<Option<Column<'_>>> = numbers.collect();
+    let checked = leaves.iter().map(|&leaf| (leaf, Leaf::of(&columns.parquet.columns()[leaf])));
+    let checked: Vec<(usize, Leaf)> = checked.collect();
     let mut steps = Vec::with_capacity(readers.len());
     for reader in &mut readers {
-        steps.push(guarded(|| reader.check(&leaves, limit, &mut numbers))?);
+        steps.push(guarded(|| reader.check(&checked, limit, &mut numbers))?);
     }
     // Of row groups whose pages were read one by one no other is read with them.
     let by_pages = readers[0].pages.filter(|_| readers.len() == 1);
@@ -201,14 +203,20 @@ impl<'a> RowGroupReader<'a> {
     /// become `None`. Chunks with wrong flags are exchanged for ones with right flags.
     ///
     /// Returns the rows to decode at a time: all, unless repeated values could then exceed the limit.
-    fn check(&mut self, leaves: &[usize], limit: u64, numbers: &mut [Option<Column<'_>>]) -> Result<usize> {
+    fn check(
+        &mut self,
+        leaves: &[(usize, Leaf)],
+        limit: u64,
+        numbers: &mut [Option<Column<'_>>],
+    ) -> Result<usize> {
         let rows = self.rows()?;
         let mut total = 0u64;
         let mut step = rows.max(1);
         let mut pages = Vec::new();
         let mut mended = Vec::new();
-        let chunks = self.footer.chunks_at(self.group.index, leaves.iter().copied());
-        for (at, ((leaf, about), column)) in chunks.zip(numbers).enumerate() {
+        let chunks =
+            self.footer.chunks_at(self.group.index, leaves.iter().map(|(leaf, _)| *leaf)).zip(leaves);
+        for (at, (((leaf, about), (_, facts)), column)) in chunks.zip(numbers).enumerate() {
             let some = self.pages.and_then(|pages| pages.chunk(at));
             let joined;
             let (about, range, (fetched, bytes)) = match some {
@@ -221,6 +229,7 @@ impl<'a> RowGroupReader<'a> {
                 None => (about, about.range(), self.fetched(&about.range())?),
             };
             let chunk = pages::Chunk {
+                leaf: facts,
                 about: &about,
                 fetched,
                 bytes,

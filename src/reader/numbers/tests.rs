@@ -123,6 +123,7 @@ fn each_column(
         let range = about.range();
         let bytes = bytes.slice(range.start as usize..range.end as usize);
         let chunk = pages::Chunk {
+            leaf: &pages::Leaf::of(column),
             about: &about,
             fetched: &bytes,
             bytes: &bytes,
@@ -380,6 +381,7 @@ fn damage_is_left_to_the_parquet_crate() {
                 bytes[at] ^= 1 << (random.next() % 8);
                 let bytes = Bytes::from(bytes);
                 let chunk = pages::Chunk {
+                    leaf: &pages::Leaf::of(&column),
                     about: &about,
                     fetched: &bytes,
                     bytes: &bytes,
