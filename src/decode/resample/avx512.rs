@@ -27,18 +27,20 @@ const SUMS: usize = 16;
 const MOST_FOURS: usize = 4;
 /// Most bits after the point of a weight: sums of levels fit 16 bits without the lower 8 of these.
 const MOST_PRECISION: u32 = 16;
+/// A byte in each of four.
+const EACH: u32 = 0x0101_0101;
 /// The largest weight whose upper half fits 8 bits with a sign.
 const LARGEST_WEIGHT: i16 = 0x7F7F;
 
-/// How to make 16 bytes of a row of the result of four weights each.
+/// How to make 16 bytes of a row of the result of four weights each: of each of the four one byte of a number.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 struct Lane {
     /// Where the bytes come from, after `base`.
-    indices: [[u8; TAPS]; SUMS],
+    indices: [u32; SUMS],
     /// The weights: in units of 256, and the rest.
-    upper: [[i8; TAPS]; SUMS],
-    lower: [[i8; TAPS]; SUMS],
+    upper: [u32; SUMS],
+    lower: [u32; SUMS],
     base: usize,
 }
 
@@ -102,8 +104,7 @@ impl Avx512 {
         down.set(view.height, (part.top, part.height), size.height)?;
         (across.fours.max(down.fours) <= MOST_FOURS).then_some(())?;
         (across.precision.max(down.precision) <= MOST_PRECISION).then_some(())?;
-        let largest = across.values.as_flattened().iter().chain(down.values.as_flattened()).max()?;
-        (*largest <= LARGEST_WEIGHT).then_some(())?;
+        (across.largest.max(down.largest) <= LARGEST_WEIGHT).then_some(())?;
         let source = Source::of(decoded, view)?;
         let reach = set_lanes(lanes, across, channels, mirror.across);
         (reach <= TWO_REGISTERS).then_some(())?;
@@ -141,37 +142,33 @@ impl Avx512 {
 /// Sets the lanes of a row of the result. Returns the most bytes that one reads.
 fn set_lanes(lanes: &mut Vec<Lane>, across: &Weights, channels: usize, mirrored: bool) -> usize {
     let (width, fours) = (across.firsts.len(), across.fours);
-    let empty = Lane {
-        indices: [[0; TAPS]; SUMS],
-        upper: [[0; TAPS]; SUMS],
-        lower: [[0; TAPS]; SUMS],
-        base: usize::MAX,
-    };
+    let empty = Lane { indices: [0; SUMS], upper: [0; SUMS], lower: [0; SUMS], base: usize::MAX };
     lanes.clear();
     lanes.resize((width * channels).div_ceil(SUMS) * fours, empty);
-    let spacing: [u8; TAPS] = std::array::from_fn(|tap| (tap * channels) as u8);
+    let spacing = u32::from_le_bytes(std::array::from_fn(|tap| (tap * channels) as u8));
     let mut reach = 0;
     for (group, lanes) in lanes.chunks_exact_mut(fours).enumerate() {
         let bytes = group * SUMS..((group + 1) * SUMS).min(width * channels);
         let (mut pixel, mut channel) = (bytes.start / channels, bytes.start % channels);
         let from = |pixel: usize| if mirrored { width - 1 - pixel } else { pixel };
-        let ends =
-            [pixel, (bytes.end - 1) / channels].map(|pixel| across.firsts[from(pixel)] as usize * channels);
+        let first = |pixel: usize| across.firsts[from(pixel)] as usize * channels;
+        let ends = [first(pixel), first((bytes.end - 1) / channels)];
         let base = ends[0].min(ends[1]);
         reach = reach.max(ends[0].max(ends[1]) - base + TAPS * channels);
-        for at in 0..bytes.len() {
-            let from = from(pixel);
+        let mut at = 0;
+        while at < bytes.len() {
+            // As many bytes of the pixel as are of this group.
+            let some = at..bytes.len().min(at + channels - channel);
             // More than 8 bits are refused by their reach.
-            let offset = (across.firsts[from] as usize * channels + channel - base) as u8;
-            for (lane, weights) in lanes.iter_mut().zip(across.of(from)) {
-                lane.indices[at] = spacing.map(|tap| tap.wrapping_add(offset));
-                lane.lower[at] = weights.map(|weight| weight as i8);
-                lane.upper[at] = weights.map(upper_half);
+            let offset = (first(pixel) + channel).wrapping_sub(base) as u32;
+            for (lane, weights) in lanes.iter_mut().zip(across.of(from(pixel))) {
+                let (upper, lower) = halves(weights);
+                for (at, channel) in some.clone().zip(0..) {
+                    lane.indices[at] = spacing.wrapping_add((offset + channel).wrapping_mul(EACH));
+                    (lane.upper[at], lane.lower[at]) = (upper, lower);
+                }
             }
-            channel += 1;
-            if channel == channels {
-                (pixel, channel) = (pixel + 1, 0);
-            }
+            (at, pixel, channel) = (some.end, pixel + 1, 0);
         }
         for (four, lane) in lanes.iter_mut().enumerate() {
             lane.base = base + four * TAPS * channels;
@@ -243,8 +240,9 @@ fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, 
     }
     let mut weights = [Halves { upper: _mm512_setzero_si512(), lower: _mm512_setzero_si512() }; FOURS];
     for (to, weights) in weights.iter_mut().zip(down.of(y)) {
-        to.upper = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| upper_half(weight) as u8)));
-        to.lower = _mm512_set1_epi32(i32::from_le_bytes(weights.map(|weight| weight as u8)));
+        let (upper, lower) = halves(weights);
+        to.upper = _mm512_set1_epi32(upper.cast_signed());
+        to.lower = _mm512_set1_epi32(lower.cast_signed());
     }
     let rounding = Rounding::of(down.precision);
     let blocks = to.as_chunks_mut::<REGISTER>().0.iter_mut();
@@ -282,9 +280,15 @@ fn source_row<const FOURS: usize>(source: Source<'_>, down: &Weights, y: usize, 
     Some(())
 }
 
-/// The units of 256 of a weight; the rest is its lower half with a sign.
-fn upper_half(weight: i16) -> i8 {
-    ((i32::from(weight) + 128) >> 8) as i8
+/// The units of 256 of four weights, a byte each, and their lower halves with a sign.
+#[inline(always)]
+fn halves(weights: &[i16; TAPS]) -> (u32, u32) {
+    let (mut upper, mut lower) = ([0; TAPS], [0; TAPS]);
+    for (at, weight) in weights.iter().enumerate() {
+        upper[at] = ((i32::from(*weight) + 128) >> 8) as u8;
+        lower[at] = *weight as u8;
+    }
+    (u32::from_le_bytes(upper), u32::from_le_bytes(lower))
 }
 
 /// Makes rows of the result of those in between. With `WIDE`, lanes read two registers.

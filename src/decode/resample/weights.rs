@@ -23,6 +23,8 @@ pub(super) struct Weights {
     pub(super) pairs: usize,
     /// Bits after the point of a weight.
     pub(super) precision: u32,
+    /// The largest weight.
+    pub(super) largest: i16,
     /// The weights before they are rounded, of target pixels in groups: the first weight of each, then the second of each.
     exact: Vec<[f64; GROUP]>,
 }
@@ -61,6 +63,7 @@ impl Weights {
         self.precision = (0..MOST_PRECISION).find(fits).unwrap_or(MOST_PRECISION);
         self.fours = most.div_ceil(TAPS);
         self.pairs = most.div_ceil(2);
+        self.largest = rounded_up(largest * f64::from(1u32 << self.precision)) as i16;
         self.round(reached, count as usize);
         Some(())
     }

@@ -208,7 +208,8 @@ impl<'a> Scan<'a> {
     }
 
     /// Decodes a region, or everything, to `out`, which is exactly as long. `decode` is called for every MCU, from the
-    /// first to the last that is needed: with its blocks, all zeros, or with none where only later MCUs are needed.
+    /// first to the last that is needed: with its blocks, of which it sets
+    /// all coefficients, or with none where only later MCUs are needed.
     /// Returns whether the library reported no warning.
     pub(super) fn read<F>(self, region: Option<Region>, decode: F, out: &mut [u8]) -> bool
     where

@@ -103,7 +103,6 @@ impl EntropyDecoder {
         let (mut blocks, mut masks) = ([[0; 64]; BLOCKS], [0; BLOCKS]);
         let (blocks, masks) = (blocks.get_mut(..in_mcu)?, masks.get_mut(..in_mcu)?);
         for _ in 0..scan.mcus() {
-            blocks.fill([0; 64]);
             mcus.next_with_masks(blocks, masks);
             writer.add(blocks.iter().zip(masks.iter().copied()));
         }

@@ -80,9 +80,7 @@ impl<'a> PlanesMcus<'a> {
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
             for (to, from) in blocks.iter_mut().zip(self.planes.mcu(self.column, self.row)) {
-                if let Some(from) = self.planes.blocks.get(from) {
-                    **to = *from;
-                }
+                **to = self.planes.blocks.get(from).copied().unwrap_or([0; 64]);
             }
         }
         self.column += 1;

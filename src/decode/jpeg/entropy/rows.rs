@@ -14,8 +14,8 @@ use crate::decode::jpeg::ffi::Region;
 
 /// MCUs that are decoded before they are transformed: enough for whole jobs of any component.
 const BUNCH: usize = TRANSFORMS;
-/// The most blocks that a component has of an MCU.
-const MOST_IN_MCU: usize = 4;
+/// The most blocks that a component has of a bunch: four of each MCU.
+const MOST_BLOCKS: usize = 4 * BUNCH;
 /// Rows of MCUs that the planes hold.
 const HELD: usize = 2;
 /// The narrowest region, in pixels. The library does not smooth the chroma of images of a few columns.
@@ -50,8 +50,9 @@ struct Plane<'a> {
     width: usize,
     height: usize,
     quantization: &'a [u16; 64],
-    /// The blocks of a bunch of MCUs, one MCU after the other.
-    places: [Place; BUNCH * MOST_IN_MCU],
+    /// The blocks of a bunch of MCUs, one MCU after the other: where they are, and where their samples begin.
+    blocks: [usize; MOST_BLOCKS],
+    offsets: [usize; MOST_BLOCKS],
 }
 
 impl Plane<'_> {
@@ -63,7 +64,8 @@ impl Plane<'_> {
         width: 0,
         height: 0,
         quantization: &[0; 64],
-        places: [Place { block: 0, samples: 0 }; BUNCH * MOST_IN_MCU],
+        blocks: [0; MOST_BLOCKS],
+        offsets: [0; MOST_BLOCKS],
     };
 
     /// Where a row of the component begins.
@@ -79,23 +81,16 @@ impl Plane<'_> {
     }
 }
 
-/// A block of a bunch.
-#[derive(Clone, Copy)]
-struct Place {
-    /// The blocks before it.
-    block: usize,
-    /// The samples before its first one, in the plane.
-    samples: usize,
-}
-
-/// The places of a component that has so many blocks of an MCU across and down, after `before` of other components.
-fn places((across, down): (usize, usize), pitch: usize, before: usize) -> [Place; BUNCH * MOST_IN_MCU] {
+/// For each block of a bunch, how many are before it, and how many samples of the plane.
+fn places((across, down): (usize, usize), pitch: usize, before: usize) -> [[usize; MOST_BLOCKS]; 2] {
     let in_mcu = across * down;
-    std::array::from_fn(|at| {
+    let mut places = [[0; MOST_BLOCKS]; 2];
+    for at in 0..BUNCH * in_mcu {
         let (mcu, block) = (at / in_mcu, at % in_mcu);
         let (x, y) = (mcu * across + block % across, block / across);
-        Place { block: mcu * BLOCKS + before + block, samples: x * SIDE + y * SIDE * pitch }
-    })
+        (places[0][at], places[1][at]) = (mcu * BLOCKS + before + block, x * SIDE + y * SIDE * pitch);
+    }
+    places
 }
 
 /// What rows of a region are made of.
@@ -139,6 +134,7 @@ impl<'a> Rows<'a> {
             let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
             let pitch =
                 (MARGIN + columns.len() * across * SIDE + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
+            let [blocks, offsets] = places((across, down), pitch, in_mcu);
             *plane = Plane {
                 start: bytes + MARGIN,
                 pitch,
@@ -147,7 +143,8 @@ impl<'a> Rows<'a> {
                 width: (region.width as usize * across).div_ceil(most_across),
                 height: (height as usize * down).div_ceil(most_down),
                 quantization: scan.quantization(component)?,
-                places: places((across, down), pitch, in_mcu),
+                blocks,
+                offsets,
             };
             in_mcu += plane.in_mcu();
             if component < needed {
@@ -218,12 +215,11 @@ impl<'a> Rows<'a> {
         for first in self.columns.clone().step_by(BUNCH) {
             let count = BUNCH.min(self.columns.end - first);
             for mcu in blocks.as_chunks_mut::<BLOCKS>().0.iter_mut().take(count) {
-                mcu[..self.in_mcu].fill([0; 64]);
                 decode(Some(&mut mcu.each_mut()[..self.in_mcu]));
             }
             let column = first - self.columns.start;
             for plane in &self.planes[..self.needed] {
-                self.transform(plane, (mcu_row, column), &blocks[..count * BLOCKS], samples);
+                self.transform(plane, (mcu_row, column), (blocks, count), samples);
             }
         }
         for _ in self.columns.end..self.mcus_per_row {
@@ -234,23 +230,25 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Makes samples of blocks of MCUs, of which the first is in this row of the image and in this column of the region.
+    /// Makes samples of so many MCUs, of which the first is in this row of the image and in this column of the region.
     fn transform(
         &self,
         plane: &Plane<'_>,
         (mcu_row, column): (usize, usize),
-        blocks: &[Block],
+        (blocks, count): (&[Block; BUNCH * BLOCKS], usize),
         samples: &mut [u8],
     ) {
         let start = plane.row(mcu_row * plane.down * SIDE) + column * plane.across * SIDE;
-        let count = blocks.len() / BLOCKS * plane.in_mcu();
-        for places in plane.places[..count].chunks(TRANSFORMS) {
-            // What is missing to a whole job is done as often as it takes.
-            let place = |at: usize| places[at.min(places.len() - 1)];
+        // The last job of a row may have blocks of MCUs that are not of the region, whose samples are beyond it as well.
+        let jobs = (count * plane.in_mcu()).div_ceil(TRANSFORMS);
+        let places = plane.blocks.as_chunks().0.iter().zip(plane.offsets.as_chunks().0);
+        for (of_job, offsets) in places.take(jobs) {
+            let [a, b, c, d] = *of_job;
             let job = Job {
-                blocks: std::array::from_fn(|at| &blocks[place(at).block]),
+                blocks: [&blocks[a], &blocks[b], &blocks[c], &blocks[d]],
                 quantization: plane.quantization,
-                starts: std::array::from_fn(|at| start + place(at).samples),
+                start,
+                offsets,
                 pitch: plane.pitch,
             };
             (self.functions.transform)(&job, samples);

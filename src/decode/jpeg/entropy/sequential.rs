@@ -93,7 +93,7 @@ impl<'a> Mcus<'a> {
         })
     }
 
-    /// Decodes the next MCU into its blocks, which are zeros, or skips it.
+    /// Decodes the next MCU into its blocks, or skips it.
     #[inline]
     pub(super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         self.begin();
@@ -103,6 +103,7 @@ impl<'a> Mcus<'a> {
                 for (block, component) in blocks.iter_mut().zip(self.blocks) {
                     let component = &mut self.components[usize::from(*component) % COMPONENTS];
                     component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+                    **block = [0; 64];
                     block[0] = component.before as i16;
                     coefficients(&mut bits, component.ac, |k, value| {
                         block[usize::from(NATURAL[k % NATURAL.len()])] = value;
@@ -121,7 +122,7 @@ impl<'a> Mcus<'a> {
         self.end(head);
     }
 
-    /// Decodes the next MCU into its blocks, which are zeros. Each gets a mask of its AC coefficients that are not zero: a bit
+    /// Decodes the next MCU into its blocks. Each gets a mask of its AC coefficients that are not zero: a bit
     /// for each, in zigzag order from the highest.
     pub(super) fn next_with_masks(&mut self, blocks: &mut [Block], masks: &mut [u64]) {
         self.begin();
@@ -129,6 +130,7 @@ impl<'a> Mcus<'a> {
         for ((block, mask), component) in blocks.iter_mut().zip(masks).zip(self.blocks) {
             let component = &mut self.components[usize::from(*component) % COMPONENTS];
             component.before = component.before.wrapping_add(difference(&mut bits, component.dc));
+            *block = [0; 64];
             block[0] = component.before as i16;
             let mut found = 0;
             coefficients(&mut bits, component.ac, |k, value| {

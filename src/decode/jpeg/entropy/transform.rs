@@ -28,8 +28,10 @@ pub(super) struct Job<'a> {
     pub(super) blocks: [&'a Block; TRANSFORMS],
     /// Steps of the coefficients.
     pub(super) quantization: &'a [u16; 64],
-    /// Where the first row of each block begins, and bytes from each row to the next.
-    pub(super) starts: [usize; TRANSFORMS],
+    /// Where the first row of each block begins, from `start` on, and bytes from each row to the next. (A reference to what was
+    /// stored long ago: registers of numbers that were just stored one by one have to wait.)
+    pub(super) start: usize,
+    pub(super) offsets: &'a [usize; TRANSFORMS],
     pub(super) pitch: usize,
 }
 
@@ -37,9 +39,10 @@ impl Job<'_> {
     /// Whether its samples are within so many bytes.
     #[cfg(target_arch = "x86_64")]
     fn fits(&self, bytes: usize) -> bool {
-        let end = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(SIDE));
-        end.and_then(|end| bytes.checked_sub(end))
-            .is_some_and(|last| self.starts.iter().all(|start| *start <= last))
+        let rows = self.pitch.checked_mul(SIDE - 1).and_then(|rows| rows.checked_add(SIDE));
+        let first = rows.and_then(|rows| rows.checked_add(self.start));
+        let room = first.and_then(|end| bytes.checked_sub(end));
+        room.is_some_and(|room| self.offsets.iter().all(|offset| *offset <= room))
     }
 }
 

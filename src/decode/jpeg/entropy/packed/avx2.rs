@@ -109,9 +109,7 @@ fn expand_groups<const GROUPS: usize>(packed: &Packed<'_>, block: &mut Block) ->
             *natural = _mm_or_si128(*natural, _mm_shuffle_epi8(in_zigzag, load(&from[group], 0)));
         }
     }
-    // The first 16 coefficients in zigzag order are all in the first six rows.
-    let rows = if GROUPS == 1 { 3 } else { 4 };
-    for (two_rows, natural) in block.as_chunks_mut::<16>().0.iter_mut().zip(natural).take(rows) {
+    for (two_rows, natural) in block.as_chunks_mut::<16>().0.iter_mut().zip(natural) {
         // SAFETY: 32 bytes are stored to 16 coefficients of two bytes.
         unsafe { _mm256_storeu_si256(two_rows.as_mut_ptr().cast(), _mm256_cvtepi8_epi16(natural)) };
     }

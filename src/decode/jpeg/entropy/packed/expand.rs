@@ -27,13 +27,14 @@ pub(super) struct Escapes {
     pub(super) words: u64,
 }
 
-/// Puts AC coefficients into a block of zeros. Those that have words become zeros, and DC is unspecified.
+/// Sets a block to its AC coefficients. Those that have words become zeros, and DC is unspecified.
 #[cfg(test)]
 pub(super) type Expand = fn(&Packed<'_>, &mut Block) -> Escapes;
 
 /// With nothing that some machines lack.
 pub(super) fn plain(packed: &Packed<'_>, block: &mut Block) -> Escapes {
     let mut escapes = Escapes { bytes: 0, words: 0 };
+    *block = [0; 64];
     for (place, at) in places(packed.bitmap).zip(0..) {
         let nibble = packed.nibbles[at / 2] >> (at % 2 * 4) & 15;
         let mut value = (nibble << 4) as i8 >> 4;

@@ -56,7 +56,7 @@ struct Place {
     words: usize,
 }
 
-/// Reads an MCU into its blocks, which are zeros.
+/// Reads an MCU into its blocks.
 pub(super) type ReadMcu = for<'a> fn(&mut Reader<'a>, &mut [&mut Block]) -> Option<()>;
 
 /// The fastest way on this machine. Each is a function of a whole MCU, so that all of it is compiled for that machine.
@@ -109,7 +109,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Reads the next MCU into its blocks, which are zeros, or passes over it.
+    /// Reads the next MCU into its blocks, or passes over it.
     #[inline]
     pub(in super::super) fn next(&mut self, blocks: Option<&mut [&mut Block]>) {
         if let Some(blocks) = blocks {
@@ -156,6 +156,8 @@ impl<'a> Reader<'a> {
                 if escapes.words != 0 {
                     self.widen(packed.bitmap, escapes.words, block)?;
                 }
+            } else {
+                **block = [0; 64];
             }
             block[0] = dc;
         }

@@ -19,6 +19,7 @@ fn ways() -> Vec<Functions> {
 /// Coefficients of every size, up to those that no encoder writes, and blocks that are flat or nearly so.
 fn fill(draws: &mut Draws, block: &mut Block) {
     let most = 1 << (1 + draws.below(16));
+    *block = [0; 64];
     let mut value = || (draws.below(2 * most) as i32 - most as i32) as i16;
     block[0] = value();
     let lowest = value() % 2 == 0;

@@ -24,7 +24,9 @@ pub(super) fn transform() -> Option<Transform> {
 #[target_feature(enable = "avx2")]
 fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
     assert!(job.fits(samples.len()), "blocks beyond the samples");
-    for (blocks, starts) in job.blocks.as_chunks().0.iter().zip(job.starts.as_chunks().0) {
+    for (blocks, offsets) in job.blocks.as_chunks().0.iter().zip(job.offsets.as_chunks().0) {
+        let [first, second] = offsets;
+        let starts = [job.start + first, job.start + second];
         // SAFETY: the places of the job are within the samples.
         unsafe { transform_256(blocks, job.quantization, (starts, job.pitch), samples) };
     }
@@ -36,7 +38,7 @@ fn transform_all(job: &Job<'_>, samples: &mut [u8]) {
 unsafe fn transform_256(
     [first, second]: &[&Block; BLOCKS],
     quantization: &[u16; 64],
-    places: (&[usize; BLOCKS], usize),
+    places: ([usize; BLOCKS], usize),
     samples: &mut [u8],
 ) {
     // SAFETY: a block and a table have 128 bytes each.
@@ -106,12 +108,12 @@ fn same(rows: __m256i) -> __m256i {
 /// As of [`transform_256`].
 #[inline]
 #[target_feature(enable = "avx2")]
-unsafe fn write(pixels: [__m256i; 4], (starts, pitch): (&[usize; BLOCKS], usize), samples: &mut [u8]) {
+unsafe fn write(pixels: [__m256i; 4], (starts, pitch): ([usize; BLOCKS], usize), samples: &mut [u8]) {
     let centre = _mm256_set1_epi8(CENTRE);
     for (pair, bytes) in pixels.into_iter().enumerate() {
         let bytes = _mm256_add_epi8(bytes, centre);
         let each = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
-        for (start, bytes) in starts.iter().zip(each) {
+        for (start, bytes) in starts.into_iter().zip(each) {
             // SAFETY: the caller vouches for eight rows of eight bytes.
             unsafe {
                 let first = samples.as_mut_ptr().add(start + 2 * pair * pitch);

@@ -95,10 +95,10 @@ unsafe fn write(pixels: [__m512i; 4], job: &Job<'_>, samples: &mut [u8]) {
             _mm512_extracti32x4_epi32::<2>(bytes),
             _mm512_extracti32x4_epi32::<3>(bytes),
         ];
-        for (start, bytes) in job.starts.into_iter().zip(each) {
+        for (offset, bytes) in job.offsets.iter().zip(each) {
             // SAFETY: the caller vouches for eight rows of eight bytes.
             unsafe {
-                let first = samples.as_mut_ptr().add(start + 2 * pair * job.pitch);
+                let first = samples.as_mut_ptr().add(job.start + offset + 2 * pair * job.pitch);
                 let second = first.add(job.pitch);
                 _mm_storel_epi64(first.cast(), bytes);
                 _mm_storeh_pd(second.cast(), _mm_castsi128_pd(bytes));
