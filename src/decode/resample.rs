@@ -146,6 +146,12 @@ const WIDE_WEIGHT: u64 = (size_of::<f64>() + size_of::<i32>()) as u64;
 /// Bytes that the weights of one target pixel take beside themselves, along one axis.
 const WEIGHTS_HEAD: u64 = 64;
 
+/// Target pixels that are weighed together.
+#[cfg(target_arch = "x86_64")]
+const WEIGHED_TOGETHER: u64 = weights::GROUP as u64;
+#[cfg(not(target_arch = "x86_64"))]
+const WEIGHED_TOGETHER: u64 = 1;
+
 /// Bytes that [`Resampler::resample`] takes at most: rows in between, at the target's height and the source's width, and
 /// the filter's weights.
 pub(super) fn resampling_bytes(
@@ -163,7 +169,7 @@ pub(super) fn resampling_bytes(
     let weights = |from: u32, to: u32| {
         // The filter reaches as many pixels to each side as fall into one of the target.
         let reached = 2 * u64::from(from.div_ceil(to).max(1)) + 1;
-        u64::from(to) * (reached * weight + WEIGHTS_HEAD)
+        u64::from(to).next_multiple_of(WEIGHED_TOGETHER) * (reached * weight + WEIGHTS_HEAD)
     };
     let weights = weights(view.width, size.width) + weights(view.height, size.height);
     let bytes = between.saturating_mul((channels * depth.bytes()) as u64).saturating_add(weights);

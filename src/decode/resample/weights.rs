@@ -4,7 +4,10 @@
 pub(super) const TAPS: usize = 4;
 
 /// Target pixels that are weighed together.
-const GROUP: usize = 8;
+pub(super) const GROUP: usize = 8;
+
+/// Most pixels that a target pixel may be made of, for a scale of 8: nothing is weighed where there may be more.
+const MOST_REACHED: usize = 17;
 
 /// Bits of a weight's sign and value, and the most after the point.
 const WEIGHT_BITS: u32 = 15;
@@ -30,7 +33,8 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// The weights of `count` pixels that a part of a line of `length` pixels becomes. `None` where there is nothing to weigh.
+    /// The weights of `count` pixels that a part of a line of `length` pixels becomes. `None` where there is nothing to weigh, or
+    /// too much.
     #[inline(always)]
     pub(super) fn set(&mut self, length: u32, (from, extent): (f64, f64), count: u32) -> Option<()> {
         let scale = (from + extent - from) / f64::from(count);
@@ -39,6 +43,9 @@ impl Weights {
         }
         let radius = scale.max(1.0);
         let reached = radius.ceil() as usize * 2 + 1;
+        if reached > MOST_REACHED {
+            return None;
+        }
         let filter = Filter { radius, in_radius: 1.0 / radius, end: f64::from(length) };
         self.firsts.clear();
         self.exact.clear();
