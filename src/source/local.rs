@@ -380,7 +380,6 @@ fn failed(range: &Range<u64>, error: &dyn fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("reading bytes {}..{}: {error}", range.start, range.end))
 }
 
-/// The path on disk of a catalogued file.
 /// Writes a file, in place of the one that there is. Others may read it as far as they may read what this user writes.
 pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()> {
     let path = filesystem_path(path);
@@ -399,6 +398,7 @@ pub(super) fn write(path: &object_store::path::Path, bytes: &[u8]) -> Result<()>
     })
 }
 
+/// The path on disk of a catalogued file.
 fn filesystem_path(path: &object_store::path::Path) -> PathBuf {
     Path::new("/").join(path.as_ref())
 }

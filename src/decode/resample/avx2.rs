@@ -291,17 +291,26 @@ fn write_rows_of<const PAIRS: usize>(
         // Four bytes of each row in each half, and then those of a row beside each other.
         let bytes = _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
         let bytes = _mm256_permutevar8x32_epi32(bytes, order);
+        let to = group * SUMS;
+        if count == ROWS && to + SUMS <= row {
+            let [first, second] = [_mm256_castsi256_si128(bytes), _mm256_extracti128_si256::<1>(bytes)];
+            for (two, bytes) in target.chunks_exact_mut(2 * row).zip([first, second]) {
+                // SAFETY: eight bytes are stored to each of two rows, of which they are within the first.
+                unsafe {
+                    let to = two.as_mut_ptr().add(to);
+                    _mm_storel_epi64(to.cast(), bytes);
+                    _mm_storeh_pd(to.add(row).cast(), _mm_castsi128_pd(bytes));
+                }
+            }
+            continue;
+        }
         let mut each = [[0; SUMS]; ROWS];
         // SAFETY: 32 bytes are stored to as many.
         unsafe { _mm256_storeu_si256(each.as_mut_ptr().cast(), bytes) };
-        let to = group * SUMS;
-        for (at, bytes) in each.iter().enumerate().take(count) {
-            let to = target.get_mut(at * row + to..(at + 1) * row)?;
-            if let Some(to) = to.first_chunk_mut() {
-                *to = *bytes;
-            } else {
-                to.copy_from_slice(&bytes[..to.len()]);
-            }
+        for (target, bytes) in target.chunks_exact_mut(row).zip(each) {
+            let to = target.get_mut(to..)?;
+            let left = to.len().min(SUMS);
+            to[..left].copy_from_slice(&bytes[..left]);
         }
     }
     Some(())
