@@ -81,16 +81,21 @@ impl Plane<'_> {
     }
 }
 
-/// For each block of a bunch, how many are before it, and how many samples of the plane.
-fn places((across, down): (usize, usize), pitch: usize, before: usize) -> [[usize; MOST_BLOCKS]; 2] {
+/// For each block of a bunch, how many are before it, and how many samples of the plane. Where an MCU has less than four, the
+/// last ones are of no bunch.
+fn places(
+    (across, down): (usize, usize),
+    pitch: usize,
+    before: usize,
+) -> ([usize; MOST_BLOCKS], [usize; MOST_BLOCKS]) {
     let in_mcu = across * down;
-    let mut places = [[0; MOST_BLOCKS]; 2];
-    for at in 0..BUNCH * in_mcu {
+    let blocks = std::array::from_fn(|at| at / in_mcu * BLOCKS + before + at % in_mcu);
+    let offsets = std::array::from_fn(|at| {
         let (mcu, block) = (at / in_mcu, at % in_mcu);
         let (x, y) = (mcu * across + block % across, block / across);
-        (places[0][at], places[1][at]) = (mcu * BLOCKS + before + block, x * SIDE + y * SIDE * pitch);
-    }
-    places
+        x * SIDE + y * SIDE * pitch
+    });
+    (blocks, offsets)
 }
 
 /// What rows of a region are made of.
@@ -134,7 +139,7 @@ impl<'a> Rows<'a> {
             let [across, down] = if component == 0 { [most_across, most_down] } else { [1, 1] };
             let pitch =
                 (MARGIN + columns.len() * across * SIDE + REACH).next_multiple_of(2 * STAGGER) + STAGGER;
-            let [blocks, offsets] = places((across, down), pitch, in_mcu);
+            let (blocks, offsets) = places((across, down), pitch, in_mcu);
             *plane = Plane {
                 start: bytes + MARGIN,
                 pitch,

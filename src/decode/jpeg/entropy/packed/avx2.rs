@@ -54,7 +54,7 @@ pub(super) fn read_mcu() -> Option<ReadMcu> {
 
 /// The way to expand a block, for tests.
 #[cfg(test)]
-pub(super) fn expand() -> Option<super::expand::Expand> {
+pub(super) fn expand() -> Option<expand::Expand> {
     fn detected(packed: &Packed<'_>, block: &mut Block) -> Escapes {
         // SAFETY: the function is only handed out where the machine has the features.
         unsafe { expand_256(packed, block) }
