@@ -120,7 +120,8 @@ class _Arrow:
             return col(name)
         if kind != "call":
             raise _refused("pyarrow", kind.replace("_", " "))
-        arguments, options = [], {}
+        arguments: list[Any] = []
+        options: dict[str, Any] = {}
         while self._pairs[self._at][0] != "end":
             if self._pairs[self._at][0] == "options":
                 options = self._options(int(self._next()[1]), arguments)
