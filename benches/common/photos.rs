@@ -7,7 +7,7 @@ pub(crate) const WIDTH: u32 = 500;
 pub(crate) const HEIGHT: u32 = 375;
 const QUALITY: u8 = 93;
 /// Different photographs, so that the branch predictor does not learn one.
-pub(crate) const PHOTOS: u64 = 32;
+const PHOTOS: u64 = 32;
 
 /// SplitMix64, as the library draws.
 pub(crate) struct Draws(pub(crate) u64);
@@ -45,8 +45,19 @@ impl Draws {
     }
 }
 
+/// The photographs: those of the folder that `FOREBAY_PHOTOGRAPHS` names, or drawn ones.
+pub(crate) fn photos() -> Vec<Vec<u8>> {
+    let Some(folder) = std::env::var_os("FOREBAY_PHOTOGRAPHS") else {
+        return (0..PHOTOS).map(photo).collect();
+    };
+    let mut files: Vec<_> =
+        std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").path()).collect();
+    files.sort();
+    files.iter().map(|file| std::fs::read(file).expect("a photograph")).collect()
+}
+
 /// Noise of every size with amplitudes in proportion to it, as photographs have, per colour.
-pub(crate) fn photo(seed: u64) -> Vec<u8> {
+fn photo(seed: u64) -> Vec<u8> {
     const LARGEST: u32 = 256;
     let mut draws = Draws(seed);
     let mut levels = vec![128f64; (WIDTH * HEIGHT * 3) as usize];
