@@ -70,11 +70,11 @@ pub(super) fn gather(sources: &[&dyn Array], selection: &Selection, fill: Option
     }
 }
 
-/// The bits of the values of a row that is `fill`, of a type of this width; `None` where it is not for such types.
+/// The bits of the values of a row that is `fill`, or of the one that all of them have; `None` where it is not for such types.
 fn row_of(data_type: &DataType, fill: &Fill) -> Result<Option<Vec<u64>>> {
     let (_, stride) = layout(data_type)?;
     match (fill.number(), fill, data_type) {
-        (Some(number), ..) => Ok(Some(vec![pattern(data_type, number)?; stride])),
+        (Some(number), ..) => Ok(Some(vec![pattern(data_type, number)?])),
         (None, Fill::Bytes(bytes), DataType::FixedSizeBinary(_)) if bytes.len() == stride => {
             Ok(Some(bytes.iter().map(|&byte| byte.into()).collect()))
         }
@@ -108,20 +108,24 @@ pub(super) fn is_fixed(data_type: &DataType) -> bool {
 /// `value` is not one of its type.
 pub(super) fn fill(column: ArrayRef, value: &Fill) -> Result<ArrayRef> {
     let Some(row) = row_of(column.data_type(), value)? else { return Ok(column) };
-    let row = &row[..];
-    match layout(column.data_type())?.0 {
-        1 => overwrite(column, row, |bits| bits as u8),
-        2 => overwrite(column, row, |bits| bits as u16),
-        4 => overwrite(column, row, |bits| bits as u32),
-        _ => overwrite(column, row, |bits| bits),
+    let (width, stride) = layout(column.data_type())?;
+    match width {
+        1 => overwrite(column, stride, &row, |bits| bits as u8),
+        2 => overwrite(column, stride, &row, |bits| bits as u16),
+        4 => overwrite(column, stride, &row, |bits| bits as u32),
+        _ => overwrite(column, stride, &row, |bits| bits),
     }
 }
 
-fn overwrite<T: ArrowNativeType>(column: ArrayRef, row: &[u64], narrow: fn(u64) -> T) -> Result<ArrayRef> {
+fn overwrite<T: ArrowNativeType>(
+    column: ArrayRef,
+    stride: usize,
+    row: &[u64],
+    narrow: fn(u64) -> T,
+) -> Result<ArrayRef> {
     if column.null_count() == 0 {
         return Ok(column);
     }
-    let stride = row.len();
     let row: Vec<T> = row.iter().map(|&bits| narrow(bits)).collect();
     let data = column.to_data();
     drop(column);
@@ -132,7 +136,7 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, row: &[u64], narrow: fn(u64) 
         Ok(mut values) => {
             let (first, count) = (offset * stride, rows * stride);
             let values_of_rows = &mut values.typed_data_mut::<T>()[first..first + count];
-            nulls.iter().for_each(|present| write_nulls(values_of_rows, present, &row));
+            nulls.iter().for_each(|present| write_nulls(values_of_rows, stride, present, &row));
             builder.add_buffer(values.into())
         }
         Err(shared) => builder.nulls(nulls).add_buffer(shared),
@@ -140,15 +144,14 @@ fn overwrite<T: ArrowNativeType>(column: ArrayRef, row: &[u64], narrow: fn(u64) 
     Ok(make_array(builder.build().or_fail()?))
 }
 
-/// Writes the values of a `row` to the rows that are not present.
-fn write_nulls<T: Copy>(values: &mut [T], present: &NullBuffer, row: &[T]) {
+/// Writes the values of a `row`, or the one that all have, to the rows of `stride` values that are not present.
+fn write_nulls<T: Copy>(values: &mut [T], stride: usize, present: &NullBuffer, row: &[T]) {
     let nulls = !present.inner();
     match row {
         // Most columns: no call for each null.
-        [value] => nulls.set_indices().for_each(|null| values[null] = *value),
-        row => {
-            nulls.set_indices().for_each(|null| values[null * row.len()..][..row.len()].copy_from_slice(row))
-        }
+        [value] if stride == 1 => nulls.set_indices().for_each(|null| values[null] = *value),
+        [value] => nulls.set_indices().for_each(|null| values[null * stride..][..stride].fill(*value)),
+        row => nulls.set_indices().for_each(|null| values[null * stride..][..stride].copy_from_slice(row)),
     }
 }
 
@@ -163,7 +166,7 @@ fn words<T: ArrowNativeType>(
     selection.copy(&values, stride, &mut out);
     let mut nulls = selection.nulls(sources);
     if let (Some(row), Some(present)) = (row, &nulls) {
-        write_nulls(&mut out, present, row);
+        write_nulls(&mut out, stride, present, row);
         nulls = None;
     }
     let builder = ArrayData::builder(sources[0].data_type().clone()).len(selection.len()).nulls(nulls);
