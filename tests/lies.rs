@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
-use forebay::arrow::array::{AsArray, RecordBatch};
+use forebay::arrow::array::{Array, AsArray, RecordBatch};
 use forebay::arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use forebay::internals::reader::rows::read_part;
 use forebay::internals::source::open;
@@ -476,6 +476,35 @@ fn more_lengths_than_values_are_refused_before_they_are_allocated() {
                     refusal(4, &[column("d", BYTE_ARRAY, repetition, 4).codec(GZIP).page(page, &packed)]);
                 assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
             }
+        }
+    }
+}
+
+/// The Parquet crate takes what it finds of a run that claims more, and texts move to other rows.
+#[test]
+fn runs_of_levels_that_make_no_sense_are_refused() {
+    let _alone = alone();
+    let texts: Vec<u8> = (0..14).flat_map(|text| [1, 0, 0, 0, b'a' + text]).collect();
+    let read_all = |levels: [u8; 3]| {
+        let first = [&[3, 0, 0, 0][..], &levels, &texts].concat();
+        let second = [&levels[..], &texts].concat();
+        let text = || column("s", BYTE_ARRAY, OPTIONAL, 16);
+        [
+            text().plain(16, PLAIN, &first),
+            text().page(data_page_v2([16, 16], [3, 0], true, second.len(), &second), &second),
+        ]
+        .map(|column| read_columns(16, &[column]))
+    };
+    // Two groups, the first of which has two nulls.
+    let sound = [5, 0b1110_1101, 0xff];
+    for read in read_all(sound) {
+        let batches = read.unwrap();
+        let found = batches[0].column(0).as_binary_view();
+        assert_eq!((found.value(2), found.value(15), found.null_count()), (&b"b"[..], &b"n"[..], 2));
+    }
+    for bit in 0..u8::BITS {
+        for read in read_all([sound[0] ^ 1 << bit, sound[1], sound[2]]) {
+            assert_eq!(read.unwrap_err().kind(), ErrorKind::Corrupt, "bit {bit}");
         }
     }
 }

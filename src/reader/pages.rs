@@ -20,6 +20,7 @@ use parquet::schema::types::ColumnDescriptor;
 pub(super) use self::header::Kind;
 use self::header::Page;
 pub(super) use self::header::read as page_header;
+use self::lengths::split_levels;
 pub(super) use self::lengths::varint;
 use crate::catalog::{ColumnChunk, leaf_width, value_width};
 use crate::error::{Error, ErrorKind, Result};
@@ -69,6 +70,7 @@ pub(super) struct Leaf {
     width: u64,
     with_levels: u64,
     max_repetition: i16,
+    max_definition: i16,
 }
 
 impl Leaf {
@@ -79,8 +81,9 @@ impl Leaf {
             _ => SMALLEST_DICTIONARY_VALUE,
         };
         let levels = if column.path().parts().len() > 1 { LEVEL_BYTES } else { 0 };
-        let (with_levels, max_repetition) = (value_width(column) + levels, column.max_rep_level());
-        Leaf { physical, smallest, width, with_levels, max_repetition }
+        let with_levels = value_width(column) + levels;
+        let (max_repetition, max_definition) = (column.max_rep_level(), column.max_def_level());
+        Leaf { physical, smallest, width, with_levels, max_repetition, max_definition }
     }
 }
 
@@ -128,8 +131,8 @@ struct Sum {
     uncompressed: u64,
     /// The offsets of flags that deny a compression.
     wrong_flags: Vec<usize>,
-    /// Whether the content of pages must be checked too: values stored as lengths first, or levels in front of rows that
-    /// are skipped.
+    /// Whether the content of pages must be checked too: values stored as lengths first, or compressed levels in front
+    /// of rows that are skipped.
     looks_inside: bool,
 }
 
@@ -178,8 +181,6 @@ impl Chunk<'_> {
         }
         let body = start..start + page.compressed as usize;
         let compression = self.about.compression();
-        let max_repetition = self.leaf.max_repetition;
-        let counts_levels = self.skips && max_repetition > 0;
         if page.uncompressed > limit && compression != Compression::UNCOMPRESSED {
             return Err(too_large(page.uncompressed, limit));
         }
@@ -193,16 +194,18 @@ impl Chunk<'_> {
             Kind::Dictionary => self.dictionary(&page, sum)?,
             Kind::Data => {
                 sum.rows_known = false;
-                sum.looks_inside |= counts_levels;
+                match is_compressed {
+                    true => sum.looks_inside |= self.skips && self.leaf.max_repetition > 0,
+                    false => self.levels_v1(&page, &self.bytes[body.clone()])?,
+                }
                 self.values(&page, is_compressed, sum);
             }
             Kind::DataV2 => {
                 self.check_v2(&page)?;
-                if counts_levels {
-                    // In bounds: levels are no longer than the page.
-                    let runs = &self.bytes[body.start..][..page.repetition as usize];
-                    levels::check(runs, max_repetition, page.values)?;
-                }
+                // In bounds: levels are no longer than the page.
+                let levels = &self.bytes[body.start..][..page.levels as usize];
+                let (repetition, definition) = levels.split_at(page.repetition as usize);
+                self.levels(repetition, definition, page.values)?;
                 sum.rows = sum.rows.saturating_add(page.rows);
                 self.values(&page, is_compressed, sum);
             }
@@ -230,6 +233,27 @@ impl Chunk<'_> {
         }
         sum.wrong_flags.push(at + flag);
         Ok(true)
+    }
+
+    /// Checks the levels of a page of version 1 that is not compressed, if they are runs.
+    fn levels_v1(&self, page: &Page, body: &[u8]) -> Result<()> {
+        let most = [self.leaf.max_repetition, self.leaf.max_definition];
+        let mut rest = body;
+        for (most, encoding) in most.into_iter().zip(page.level_encodings).filter(|(most, _)| *most > 0) {
+            let Some((runs, after)) = split_levels(rest).filter(|_| encoding == Encoding::RLE as i32) else {
+                return Ok(());
+            };
+            levels::check(runs, most, page.values)?;
+            rest = after;
+        }
+        Ok(())
+    }
+
+    /// Checks levels of both kinds.
+    fn levels(&self, repetition: &[u8], definition: &[u8], values: u64) -> Result<()> {
+        let most = [self.leaf.max_repetition, self.leaf.max_definition];
+        let levels = [repetition, definition].into_iter().zip(most).filter(|(_, most)| *most > 0);
+        levels.into_iter().try_for_each(|(runs, most)| levels::check(runs, most, values))
     }
 
     fn dictionary(&self, page: &Page, sum: &mut Sum) -> Result<()> {

@@ -3,7 +3,7 @@
 //!
 //! The Parquet crate reserves memory for that many, and the number is in the page's body, not in its header. So the pages
 //! of such columns are decompressed in addition, one after the other, and checked. So are those of version 1 whose
-//! repetition levels are to be counted.
+//! compressed repetition levels are to be counted.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ fn without_levels(page: &Bytes, values: u32, levels: [i16; 2], encodings: [Encod
 }
 
 /// Runs of levels, whose length in bytes comes first, and what follows them.
-fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+pub(super) fn split_levels(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk()?;
     rest.split_at_checked(usize::try_from(i32::from_le_bytes(*length)).ok()?)
 }

@@ -1,6 +1,7 @@
-//! Repetition levels: whether a page has one for each of its values.
+//! Repetition and definition levels: whether a page has one of each for each of its values.
 //!
-//! The Parquet crate refuses a page that has fewer when it reads its rows, but when it skips rows it never returns.
+//! The Parquet crate takes what it finds of a run that claims more than there is, and values move to other rows; where it skips
+//! rows and there are too few levels, it never returns.
 
 use super::corrupt;
 use super::lengths::varint;
@@ -9,18 +10,19 @@ use crate::error::Result;
 /// Values in a group of a bit-packed run.
 const GROUP: u64 = 8;
 
-/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page.
+/// Fails with `Corrupt` if runs of levels, of which the highest is `max`, are fewer than the values of their page, or make no
+/// sense.
 pub(super) fn check(runs: &[u8], max: i16, values: u64) -> Result<()> {
-    let width = u64::from(i16::BITS - max.leading_zeros());
-    let found = count(runs, width, values);
+    let found = count(runs, max, values);
     if found < values {
-        return Err(corrupt(format!("a page of {values} values with {found} repetition levels")));
+        return Err(corrupt(format!("a page of {values} values with {found} levels")));
     }
     Ok(())
 }
 
-/// The number of levels of this many bits that runs hold; counting stops at `enough`.
-fn count(runs: &[u8], width: u64, enough: u64) -> u64 {
+/// The number of levels that runs hold, up to one that makes no sense; counting stops at `enough`.
+fn count(runs: &[u8], max: i16, enough: u64) -> u64 {
+    let width = u64::from(i16::BITS - max.leading_zeros());
     let mut rest = runs;
     let mut found = 0u64;
     while found < enough {
@@ -28,14 +30,24 @@ fn count(runs: &[u8], width: u64, enough: u64) -> u64 {
         let Some(header) = varint(&mut rest).filter(|&header| header > 0) else {
             break;
         };
-        let stored = rest.len() as u64;
+        let (left, count, stored) = (enough - found, header >> 1, rest.len() as u64);
         let (levels, bytes) = match header & 1 {
-            0 if stored < width.div_ceil(8) => break,
-            0 => (header >> 1, width.div_ceil(8)),
-            // Some writers cut the last group off.
+            0 => {
+                let bytes = width.div_ceil(8);
+                let value = rest.get(..bytes as usize).map(little_endian);
+                if value.is_none_or(|value| value > max.unsigned_abs().into()) {
+                    break;
+                }
+                (count, bytes)
+            }
             _ => {
-                let groups = header >> 1;
-                ((groups.saturating_mul(GROUP)).min(stored * 8 / width), groups.saturating_mul(width))
+                let bytes = count.saturating_mul(width);
+                // Some writers cut the last group off behind the last level.
+                let is_last = count <= left.div_ceil(GROUP) && left * width <= stored * 8;
+                if bytes > stored && !is_last {
+                    break;
+                }
+                (count.saturating_mul(GROUP), bytes)
             }
         };
         found = found.saturating_add(levels);
@@ -45,16 +57,20 @@ fn count(runs: &[u8], width: u64, enough: u64) -> u64 {
     found
 }
 
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn levels_are_counted_as_far_as_their_bytes_go() {
-        // A run of five, two groups of which all bytes are there, and one group of two bits whose second byte is not.
+        // A run of five, two groups of which all bytes are there, and one group of two bits whose second byte is not needed.
         assert_eq!(count(&[10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 5, 0, 0], 1, 100), 21);
-        assert_eq!(count(&[3, 0], 2, 100), 4);
+        assert_eq!(count(&[3, 0], 3, 4), 8);
         assert_eq!(count(&[10, 0, 0, 10, 0], 1, 100), 5);
         assert_eq!(count(&[10, 0, 10, 0], 1, 5), 5);
     }
@@ -69,5 +85,15 @@ mod tests {
         }
         assert!(check(&[6, 0], 1, 4).is_err());
         assert!(check(&[8, 0], 1, 4).is_ok());
+    }
+
+    /// A byte that was damaged: a run of other levels than there are, and groups that end in the values.
+    #[test]
+    fn levels_that_make_no_sense_do_not_count() {
+        assert_eq!(count(&[8, 1, 8, 2], 1, 8), 4);
+        assert_eq!(count(&[8, 3], 3, 4), 4);
+        assert_eq!(count(&[3, 0], 3, 5), 0);
+        assert_eq!(count(&[27, 0, 0], 1, 16), 0);
+        assert_eq!(count(&[5, 0, 27, 0], 1, 24), 16);
     }
 }
