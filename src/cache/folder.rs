@@ -10,7 +10,8 @@
 //!       3f…9c.part                0600; locked by the thread that fetches or writes it; without a lock, an orphan
 //! ```
 //!
-//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed.
+//! Symbolic links are never followed: a link in the place of a file or a folder of ours is removed, one in the place of a
+//! `.used` file with its entry.
 
 use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -219,7 +220,8 @@ impl Scan {
         let file = |name| ScannedFile { name, length: metadata.len(), used: changed(&metadata) };
         match known {
             Some((name, ENTRY)) if metadata.is_file() => self.entries.push(file(name)),
-            Some((name, LAST_USE)) if metadata.is_file() => {
+            Some((name, LAST_USE)) => {
+                self.strange += u64::from(!metadata.is_file());
                 last_uses.insert(name, metadata.modified()?);
             }
             Some((name, PARTIAL)) if metadata.is_file() => self.partials.push(file(name)),

@@ -154,7 +154,8 @@ fn remove_orphan(space: &Space, path: &Path) -> io::Result<bool> {
 /// Removes all half-written files whose owners are gone, and notes of entries that are.
 pub(super) fn remove_orphans(space: &Space, scan: &Scan) {
     for name in &scan.left_behind {
-        let _ = fs::remove_file(space.folder.last_use(*name));
+        let note = space.folder.last_use(*name);
+        let _ = folder::clear(&note).and_then(|_| fs::remove_file(&note));
     }
     for part in &scan.partials {
         let _ = remove_orphan(space, &space.folder.partial(part.name));

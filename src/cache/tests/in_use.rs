@@ -228,6 +228,35 @@ fn a_folder_in_the_place_of_an_entry_that_has_to_go_lets_the_others_go() {
 }
 
 #[test]
+fn whatever_lies_where_a_last_use_is_noted_notes_it() {
+    let things: [(&str, bool, Harm); 3] = [
+        ("a folder with something in it", false, |path| fs::create_dir_all(path.join("x")).unwrap()),
+        ("an empty folder", true, |path| fs::create_dir(path).unwrap()),
+        ("a link", true, |path| std::os::unix::fs::symlink("/tmp", path).unwrap()),
+    ];
+    for (thing, can_go, make) in things {
+        let dir = folder();
+        let cache = open(&dir, folder::footprint(Encoded::new(&key(0), &rows(0)).unwrap().bytes));
+        assert!(cache.put(&key(0), &rows(0)));
+        let note = cache.0.space.folder.last_use(key(0).name());
+        fs::remove_file(&note).unwrap();
+        make(&note);
+        for _ in 0..3 {
+            epoch_begins(&cache);
+            assert!(cache.get(&key(0)).is_some());
+            assert!(!cache.put(&key(1), &rows(1)), "{thing}: the entry is in use");
+        }
+        assert_eq!(cache.verify().unwrap().strange, 1, "{thing}");
+        (0..2).for_each(|_| epoch_begins(&cache));
+        assert!(cache.put(&key(1), &rows(1)), "{thing}: the entry is not used any more");
+        cache.maintain();
+        assert_eq!(note.symlink_metadata().is_err(), can_go, "{thing}");
+        assert_eq!(cache.clear().unwrap().entries, 1, "{thing}");
+        assert_eq!(cache.stats().entries, 0, "{thing}");
+    }
+}
+
+#[test]
 fn writing_stops_where_it_is_not_to_go_on() {
     let dir = folder();
     let cache = open(&dir, PLENTY);
