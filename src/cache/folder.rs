@@ -147,8 +147,18 @@ impl Folder {
         }
     }
 
+    fn subfolder(&self, number: u8) -> PathBuf {
+        self.root.join(format!("{number:02x}"))
+    }
+
+    /// The number of a subfolder, by its name.
+    fn number(&self, found: &fs::DirEntry) -> Option<u8> {
+        let number = u8::from_str_radix(found.file_name().to_str()?, 16).ok()?;
+        (found.path() == self.subfolder(number)).then_some(number)
+    }
+
     fn place(&self, name: Name, kind: &str) -> PathBuf {
-        self.root.join(format!("{:02x}", name.folder())).join(format!("{name}.{kind}"))
+        self.subfolder(name.folder()).join(format!("{name}.{kind}"))
     }
 
     pub(super) fn entry(&self, name: Name) -> PathBuf {
@@ -174,14 +184,15 @@ impl Folder {
         self.root.join("ledger")
     }
 
-    /// Creates the folder of `name`.
-    pub(super) fn make_room_for(&self, name: Name) -> io::Result<()> {
-        let folder = self.root.join(format!("{:02x}", name.folder()));
+    /// Creates the folder of `name`. Returns whether a file is in its place.
+    pub(super) fn make_room_for(&self, name: Name) -> io::Result<bool> {
+        let folder = self.subfolder(name.folder());
         match folder.symlink_metadata() {
-            Ok(found) if found.is_dir() => Ok(()),
-            Ok(_) => clear(&folder).and_then(|_| make_private(&folder)),
-            Err(_) => make_private(&folder),
+            Ok(found) if found.is_dir() || found.is_file() => return Ok(found.is_file()),
+            Ok(_) => clear(&folder).and_then(|_| make_private(&folder))?,
+            Err(_) => make_private(&folder)?,
         }
+        Ok(false)
     }
 
     /// Scans every file. Files that come or go meanwhile may be included or not.
@@ -190,12 +201,13 @@ impl Folder {
         let mut used = HashMap::new();
         for folder in fs::read_dir(&self.root)? {
             let folder = folder?;
-            if !folder.file_type()?.is_dir() {
+            let is_folder = folder.file_type()?.is_dir();
+            let Some(number) = self.number(&folder).filter(|_| is_folder) else {
                 scan.strange += u64::from(folder.path() != self.ledger());
                 continue;
-            }
+            };
             for found in fs::read_dir(folder.path())? {
-                scan.take(&found?, &mut used)?;
+                scan.take(&found?, number, &mut used)?;
             }
         }
         for entry in &mut scan.entries {
@@ -207,11 +219,17 @@ impl Folder {
 }
 
 impl Scan {
-    /// Adds a file, or what it notes to `last_uses`.
-    fn take(&mut self, found: &fs::DirEntry, last_uses: &mut HashMap<Name, SystemTime>) -> io::Result<()> {
+    /// Adds a file of the folder `number`, or what it notes to `last_uses`.
+    fn take(
+        &mut self,
+        found: &fs::DirEntry,
+        number: u8,
+        last_uses: &mut HashMap<Name, SystemTime>,
+    ) -> io::Result<()> {
         let file_name = found.file_name();
         let parsed = file_name.to_str().and_then(|name| name.split_once('.'));
         let known = parsed.and_then(|(name, kind)| Some((Name::parse(name)?, kind)));
+        let known = known.filter(|(name, _)| name.folder() == number);
         let metadata = match found.metadata() {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == Io::NotFound => return Ok(()),

@@ -66,7 +66,9 @@ impl Ledger {
         patience: Duration,
     ) -> io::Result<Option<Ledger>> {
         let path = folder.ledger();
-        folder::clear(&path)?;
+        if folder::clear(&path)? {
+            return Err(io::Error::other(format!("remove {}, which is not a file", path.display())));
+        }
         let file = folder::create(&path, true)?;
         let start = Instant::now();
         let mut naps = pause.naps();

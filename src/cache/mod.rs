@@ -392,7 +392,10 @@ impl DiskCache {
         };
         let file = match file {
             Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            // Nor is it if a file is in the place of its folder.
+            Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+                return Ok(None);
+            }
             // The file alone: in a folder that cannot be read, neither can the file.
             Err(error) if folder::is_in_the_way(&error) && path.symlink_metadata().is_ok() => {
                 return self.damaged(path);

@@ -42,7 +42,7 @@ pub(super) enum Declined {
     Busy,
     /// A type that cannot be written.
     Unwritable,
-    /// Something that is not ours is in the place of the entry.
+    /// Something that is not ours is in the place of the entry or its folder.
     Blocked,
     /// The memory of the rows was needed for other things before they were written.
     Behind,

@@ -36,8 +36,10 @@ impl Writer {
     /// Begins to write an entry, unless another thread or process has: then it is busy.
     pub(super) fn begin(space: &Arc<Space>, name: Name) -> Result<Writer, Declined> {
         let path = space.folder.partial(name);
-        space.folder.make_room_for(name)?;
-        if folder::clear(&path)? || folder::clear(&space.folder.entry(name))? {
+        let is_blocked = space.folder.make_room_for(name)?
+            || folder::clear(&path)?
+            || folder::clear(&space.folder.entry(name))?;
+        if is_blocked {
             return Err(Declined::Blocked);
         }
         for _ in 0..ATTEMPTS {

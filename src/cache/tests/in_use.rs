@@ -228,6 +228,50 @@ fn a_folder_in_the_place_of_an_entry_that_has_to_go_lets_the_others_go() {
 }
 
 #[test]
+fn a_file_in_the_place_of_a_subfolder_keeps_only_its_entries_out() {
+    let dir = folder();
+    let cache = open(&dir, PLENTY);
+    let subfolder = cache.0.space.folder.entry(key(0).name()).parent().unwrap().to_path_buf();
+    fs::write(&subfolder, "mine").unwrap();
+    assert!(cache.get(&key(0)).is_none());
+    assert!(!cache.put(&key(0), &rows(0)));
+    assert!(cache.put(&key(1), &rows(1)));
+    let stats = cache.stats();
+    assert_eq!((stats.declined.blocked, &stats.reading_off, &stats.writing_off), (1, &None, &None));
+    assert_eq!(cache.verify().unwrap().strange, 1);
+    assert_eq!(cache.clear().unwrap().entries, 1);
+    assert_eq!(fs::read(subfolder).unwrap(), b"mine");
+}
+
+#[test]
+fn an_entry_in_the_folder_of_others_is_not_counted() {
+    let dir = folder();
+    let (cache, _, path) = in_use(&dir);
+    for folder in ["notes", "0"] {
+        let elsewhere = path.parent().unwrap().with_file_name(folder);
+        fs::create_dir(&elsewhere).unwrap();
+        fs::copy(&path, elsewhere.join(path.file_name().unwrap())).unwrap();
+    }
+    let report = cache.verify().unwrap();
+    assert_eq!((report.sound, report.strange), (1, 2));
+    assert_eq!(open(&dir, PLENTY).stats().entries, 1);
+}
+
+#[test]
+fn a_folder_in_the_place_of_the_ledger_is_named() {
+    let dir = folder();
+    let (cache, _, _) = in_use(&dir);
+    let ledger = cache.0.space.folder.ledger();
+    fs::remove_file(&ledger).unwrap();
+    fs::create_dir_all(ledger.join("x")).unwrap();
+    assert!(!cache.put(&key(1), &rows(1)));
+    assert!(cache.get(&key(0)).is_some());
+    let why = cache.stats().writing_off.unwrap().why;
+    assert!(why.contains(&format!("remove {}", ledger.display())), "{why}");
+    assert_eq!(cache.clear().unwrap().entries, 1);
+}
+
+#[test]
 fn whatever_lies_where_a_last_use_is_noted_notes_it() {
     let things: [(&str, bool, Harm); 3] = [
         ("a folder with something in it", false, |path| fs::create_dir_all(path.join("x")).unwrap()),
