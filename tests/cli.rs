@@ -898,7 +898,13 @@ fn a_cache_is_warmed_used_verified_and_cleared() {
     let verified = json(&format!("cache {cache} --verify"));
     assert_eq!((&verified["verified"]["sound"], &verified["verified"]["rows"]), (&6.into(), &ROWS.into()));
     assert!(succeed(&format!("cache {cache}")).starts_with("6 row groups of "));
-    assert!(succeed(&format!("cache {cache} --clear")).starts_with("cleared: 6 row groups of "));
+    let less = warmed["stats"]["bytes"].as_u64().unwrap() - 1;
+    let shrunk = succeed(&format!("cache {cache} --max-bytes {less}"));
+    assert!(
+        shrunk.starts_with("removed: 1 row group, those not used for longest\n5 row groups of "),
+        "{shrunk}"
+    );
+    assert!(succeed(&format!("cache {cache} --clear")).starts_with("cleared: 5 row groups of "));
     assert_eq!(json(&format!("cache {cache}"))["stats"]["entries"], 0);
 }
 

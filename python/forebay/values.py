@@ -229,7 +229,8 @@ class DiskCache:
         absolute at once.
     max_bytes : int or str
         Most bytes that it may hold: a number, ``"200GB"``, ``"200g"``, ``"200GiB"`` or ``"200Gi"``. What does not fit
-        is read from the store again each epoch; what fits stays.
+        is read from the store again each epoch; what fits stays. If it holds more when a loader opens it, what was
+        not used for longest is removed.
     tier : {"auto", "rows", "coefficients", "resized", "pixels"}, default "auto"
         Form in which images are kept.
 

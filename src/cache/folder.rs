@@ -105,6 +105,17 @@ impl Folder {
         &self.given
     }
 
+    /// A sign to all processes that the cache is in use, until it is dropped. `None` where files cannot be locked.
+    pub(super) fn hold(&self) -> Option<File> {
+        let folder = File::open(&self.given).ok()?;
+        folder.try_lock_shared().ok().map(|()| folder)
+    }
+
+    /// Whether nobody [holds](Self::hold) it.
+    pub(super) fn is_unused(&self) -> bool {
+        File::open(&self.given).is_ok_and(|folder| folder.try_lock().is_ok())
+    }
+
     /// The folder of the files.
     pub(super) fn root(&self) -> &Path {
         &self.root

@@ -148,7 +148,8 @@ impl DiskCache {
     /// user's home folder.
     ///
     /// All processes of a machine may open the same folder. Each has its own limit, which bounds what that process adds. A
-    /// tenth of the disk, and at least 1 GiB, is left free whatever the limit.
+    /// tenth of the disk, and at least 1 GiB, is left free whatever the limit. If the folder holds more than the limit, and
+    /// no loader has it open, the least recently used entries are removed.
     ///
     /// A folder that cannot be written to is not an error: [`stats`](Self::stats) gives the reason why nothing is kept.
     ///
@@ -221,6 +222,11 @@ impl DiskCache {
     pub fn epoch_begins(&self) {
         self.0.space.epoch_begins();
         self.0.index.epoch_begins();
+    }
+
+    /// Keeps whoever opens the cache with a lower limit from removing entries that are in use, until the file is dropped.
+    pub(crate) fn hold(&self) -> Option<File> {
+        self.0.space.folder.hold()
     }
 
     /// Maintenance, once in an epoch: notes hits and misses in the ledger, and removes the half-written files of killed

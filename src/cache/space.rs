@@ -7,6 +7,10 @@
 //! a full disk another data set is kept only from its second epoch on.
 //!
 //! All processes share the time of last use: see [`last_use`](super::last_use).
+//!
+//! **A limit below what is there.** When a cache is opened that no loader has open, no entry is in use: the longest
+//! unused go until the rest is within the limit. Otherwise all stay, and from then on the rule alone holds: a process
+//! whose limit was given too low by mistake must not empty the cache of a training that runs.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -132,10 +136,13 @@ impl Space {
         self.state().full_since.is_some_and(|since| since.elapsed() < COUNT_EVERY)
     }
 
-    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the ledger.
+    /// Counts the folder again, so that bytes that killed processes reserved but did not write leave the ledger. If no
+    /// loader has the cache open, entries go until it is within the limit.
     pub(super) fn recount(&self) {
         if let Ok(Some(mut ledger)) = Ledger::lock(&self.folder, &self.pause) {
-            let _ = self.state().count(&self.folder, &mut ledger);
+            let previous = self.folder.is_unused().then(SystemTime::now);
+            let mut state = SpaceState { previous, ..SpaceState::default() };
+            let _ = self.evict(&mut ledger, self.limit, &mut state);
         }
     }
 
@@ -147,7 +154,8 @@ impl Space {
         let Some(mut ledger) = Ledger::lock(&self.folder, &self.pause)? else { return Err(Declined::Busy) };
         let short = self.shortage(ledger.total, bytes)?;
         if short > 0 {
-            self.evict(&mut ledger, short)?;
+            let enough = ledger.total.bytes.saturating_sub(short);
+            self.evict(&mut ledger, enough, &mut self.state())?;
             if self.shortage(ledger.total, bytes)? > 0 {
                 self.state().full_since = Some(Instant::now());
                 return Err(Declined::Full);
@@ -177,10 +185,8 @@ impl Space {
         Ok(over.max((keep_free(disk.size) + wanted).saturating_sub(disk.free)))
     }
 
-    /// Removes entries that may go until `short` bytes are free or none is left.
-    fn evict(&self, ledger: &mut Ledger, short: u64) -> io::Result<()> {
-        let mut state = self.state();
-        let enough = ledger.total.bytes.saturating_sub(short);
+    /// Removes entries that may go until `enough` bytes or none of them are left.
+    fn evict(&self, ledger: &mut Ledger, enough: u64, state: &mut SpaceState) -> io::Result<()> {
         if state.counted.is_none_or(|counted| counted.elapsed() > COUNT_EVERY) {
             state.counted = Some(Instant::now());
             state.count(&self.folder, ledger)?;

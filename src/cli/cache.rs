@@ -36,7 +36,7 @@ pub(crate) struct Args {
     /// Form in which images are kept: rows, coefficients, pixels or resized, as the loader's [default: rows]
     #[arg(long, value_name = "TIER", value_parser = parse_tier, requires = "image")]
     tier: Option<Tier>,
-    /// The most that the cache may hold, such as 200GB
+    /// The most that the cache may hold, such as 200GB; entries that were not used for longest go
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
     /// Option of the store, such as aws_region=eu-west-1
@@ -53,6 +53,7 @@ Examples:
   forebay cache /nvme/forebay --verify
   forebay cache /nvme/forebay --warm s3://acme/train --columns image,label --max-bytes 200GB
   forebay cache /nvme/forebay --warm s3://acme/train --image image=rrc224 --tier coefficients --max-bytes 200GB
+  forebay cache /nvme/forebay --max-bytes 100GB
   forebay cache /nvme/forebay --clear";
 
 /// The results.
@@ -148,6 +149,12 @@ fn describe(outcome: &Outcome) -> String {
             parts,
             counted(*strange, "file"),
         ));
+    }
+    if stats.evictions > 0 {
+        lines.push(format!("removed: {}, those not used for longest", counted(stats.evictions, "row group")));
+    }
+    if stats.bytes > stats.max_bytes {
+        lines.push("more than --max-bytes: a loader has the cache open, or it cannot be written to".into());
     }
     lines.push(format!("{} of {}", counted(stats.entries, "row group"), bytes(stats.bytes)));
     let PastStats { hits, misses, damaged } = stats.past;

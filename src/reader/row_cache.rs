@@ -7,6 +7,7 @@
 mod gate;
 
 use std::cell::Cell;
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -46,6 +47,8 @@ pub(crate) struct RowCache {
     counts: Arc<[u32]>,
     behind: Arc<WriteBehind>,
     gate: Arc<Gate>,
+    /// Until the loader is closed: its rows are in use.
+    held: Arc<Mutex<Option<File>>>,
 }
 
 /// Rows whose writing waits or is under way while they are used already.
@@ -80,7 +83,8 @@ impl RowCache {
         let behind = Arc::new(WriteBehind::new(memory / BEHIND_SHARE));
         let mut content = filter.map_or(String::new(), |filter| format!(" where {filter}"));
         content.extend(denied.map(|denied| format!(" without {denied}")));
-        RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default() }
+        let held = Arc::new(Mutex::new(cache.hold()));
+        RowCache { cache, content: content.into(), form: None, counts, behind, gate: Arc::default(), held }
     }
 
     /// Ends all writing of this loader, and waits for what is being written, for a second at most.
@@ -88,6 +92,7 @@ impl RowCache {
         if !self.gate.is_closed() {
             self.gate.close(LAST_WRITES);
             self.cache.note_use();
+            *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 
@@ -384,6 +389,18 @@ mod tests {
         // A disk that was fast enough is used again.
         writer(&cache, &behind, 0).behind(rows(), None).unwrap()();
         assert_eq!(cache.stats().written, 1);
+    }
+
+    #[test]
+    fn a_loader_keeps_what_it_uses_until_it_is_closed() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = DiskCache::open(folder.path(), 1 << 30).unwrap();
+        writer(&cache, &Arc::new(WriteBehind::new(1)), 0).behind(rows(), None).expect("there is room")();
+        let row_cache = RowCache::new(cache, None, None, [].into(), 1 << 20);
+        let entries_within_a_byte = || DiskCache::open(folder.path(), 1).unwrap().stats().entries;
+        assert_eq!(entries_within_a_byte(), 1);
+        row_cache.close();
+        assert_eq!(entries_within_a_byte(), 0);
     }
 
     #[test]

@@ -91,6 +91,29 @@ fn the_longest_unused_goes_first() {
 }
 
 #[test]
+fn a_lower_limit_lets_the_longest_unused_go_unless_a_loader_has_it_open() {
+    let dir = folder();
+    let cache = open(&dir, PLENTY);
+    let now = SystemTime::now();
+    for group in 0..4 {
+        assert!(cache.put(&key(group), &rows(group)));
+        let note = File::open(cache.0.space.folder.last_use(key(group).name())).unwrap();
+        note.set_modified(now - Duration::from_secs(3600 * (1 + group % 2))).unwrap();
+    }
+    let held = cache.hold();
+    let lower = open(&dir, 2 * entry_bytes());
+    assert_eq!(lower.stats().entries, 4, "somebody uses them");
+    assert!(!lower.put(&key(9), &rows(9)), "and no more come");
+    drop(held);
+    let lower = open(&dir, 2 * entry_bytes());
+    assert_eq!([0, 1, 2, 3].map(|group| lower.holds(&key(group))), [true, false, true, false]);
+    let stats = lower.stats();
+    assert_eq!((stats.evictions, stats.bytes), (2, on_disk(dir.path())));
+    epoch_begins(&lower);
+    assert!(!lower.put(&key(9), &rows(9)), "the rule holds from then on");
+}
+
+#[test]
 fn what_another_process_uses_stays() {
     let dir = folder();
     let (ours, theirs) = (open(&dir, 2 * entry_bytes()), open(&dir, 2 * entry_bytes()));
