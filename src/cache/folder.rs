@@ -330,7 +330,7 @@ fn make_private(path: &Path) -> io::Result<()> {
 }
 
 /// What cannot be done to the cache's folder, and why.
-fn failed(done: &str, error: &io::Error) -> Error {
+pub(super) fn failed(done: &str, error: &io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("the cache folder cannot be {done}: {error}"))
 }
 

@@ -8,7 +8,7 @@ use super::folder::{self, ScannedFile};
 use super::format::{self, Integrity};
 use super::key::Name;
 use super::{DiskCache, writer};
-use crate::error::{Error, Foreign, Place, Result};
+use crate::error::{Error, Place, Result};
 
 /// The result of verifying every entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ impl DiskCache {
     /// Reads every entry and compares its checksum; removes those that are damaged. Other processes may use the cache
     /// meanwhile.
     ///
-    /// Fails as the file system does where the folder cannot be read.
+    /// Fails where the folder cannot be read.
     #[doc(hidden)]
     pub fn verify(&self) -> Result<Report> {
         self.remove_orphans();
@@ -74,23 +74,24 @@ impl DiskCache {
 
     /// Removes all entries. Rows that were returned stay readable, and entries that are being written now are kept.
     ///
-    /// Fails as the file system does at the first entry that cannot be removed.
+    /// Fails at the first entry that cannot be removed.
     #[doc(hidden)]
     pub fn clear(&self) -> Result<Cleared> {
-        self.remove_orphans();
         self.0.index.clear();
-        let mut cleared = Cleared::default();
-        for found in self.scan()?.entries {
-            match self.0.space.remove(&self.0.space.folder.entry(found.name), found.length) {
+        let space = &self.0.space;
+        let (mut scan, mut cleared) = (self.scan()?, Cleared::default());
+        for found in scan.entries.drain(..) {
+            match space.remove(&space.folder.entry(found.name), found.length) {
                 Ok(()) => {
                     cleared.entries += 1;
                     cleared.bytes += found.length;
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(self.placed(error)),
+                Err(error) => return Err(self.failed("emptied", &error)),
             }
+            scan.left_behind.push(found.name);
         }
-        self.remove_orphans();
+        writer::remove_orphans(space, &scan);
         Ok(cleared)
     }
 
@@ -102,10 +103,12 @@ impl DiskCache {
     }
 
     fn scan(&self) -> Result<folder::Scan> {
-        self.0.space.folder.scan().map_err(|error| self.placed(error))
+        self.0.space.folder.scan().map_err(|error| self.failed("read", &error))
     }
 
-    fn placed(&self, error: io::Error) -> Error {
-        error.into_error().at(Place::file(self.folder().to_string_lossy()))
+    fn failed(&self, done: &str, error: &io::Error) -> Error {
+        let folder = self.folder().to_string_lossy();
+        let hint = format!("make it and all in it writable for this user: chmod -R u+rwX {folder}");
+        folder::failed(done, error).at(Place::file(folder)).hint(hint)
     }
 }

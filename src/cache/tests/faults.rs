@@ -187,7 +187,16 @@ fn denied(folder: &Path) {
         }
         fs::set_permissions(folder.join("forebay-rows-v1"), fs::Permissions::from_mode(mode)).unwrap();
     };
-    breaks_and_heals(&cache, "Permission denied", || allow(0o500), || allow(0o700));
+    let deny = || {
+        allow(0o500);
+        let (error, folder) = (cache.clear().unwrap_err().to_string(), folder.display());
+        let start = format!("{folder}: the cache folder cannot be emptied: Permission denied");
+        assert!(
+            error.starts_with(&start) && error.ends_with(&format!("chmod -R u+rwX {folder})")),
+            "{error}"
+        );
+    };
+    breaks_and_heals(&cache, "Permission denied", deny, || allow(0o700));
 }
 
 #[test]
