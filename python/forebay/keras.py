@@ -16,6 +16,9 @@ Examples
 
 from __future__ import annotations
 
+import sys
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -94,6 +97,9 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     Keras asks for batches by number, in an order of its own, and before it trains it may draw some only to see what
     they look like. The numbers are ignored, and what was only looked at is given again.
+
+    Each call of Keras reads through an adapter of its own. TensorFlow goes on to draw through that of a call that was cut
+    short, in threads of its own: those get what nobody sees.
     """
 
     def __init__(self, loader: Loader, x: Any, y: Any, sample_weight: Any) -> None:
@@ -115,6 +121,13 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
         self._rest: int | None = None
         # Keras began no epoch yet since `fit` or `evaluate` was called; is in an epoch; is in one to build the model.
         self._fresh = self._within = self._building = False
+        # What is left of the epoch under way is not wanted: Keras begins from the front.
+        self._anew = False
+        # Keras and the threads of its backend take turns.
+        self._turn = threading.RLock()
+        # The adapter of the present call, and what was drawn last.
+        self._adapter: weakref.ref[Any] | None = None
+        self._last: Any = None
 
     @property
     def num_batches(self) -> int:
@@ -134,12 +147,31 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     @property
     def workers(self) -> int:
         """One, always. Keras asks for it at the beginning of each ``fit``, ``evaluate`` or ``predict``."""
-        self._fresh = True
-        self._forget()
-        self._again = []
+        with self._turn:
+            self._present(self._asking())
+            # One that was interrupted ended no epoch.
+            self._fresh = self._anew = True
+            self._within = self._building = False
+            self._forget()
+            self._again = []
         return 1
 
     def __getitem__(self, index: int) -> Any:
+        asks = self._asking()
+        with self._turn:
+            present = asks is None or self._adapter is None or self._adapter() is asks
+            self._last = self._draw() if present else self._last
+            return self._last
+
+    def _asking(self) -> Any:
+        """The adapter of Keras that asks: it calls the method that calls this one."""
+        asks = sys._getframe(2).f_locals.get("self")
+        return asks if getattr(asks, "py_dataset", None) is self else None
+
+    def _present(self, adapter: Any) -> None:
+        self._adapter = None if adapter is None else weakref.ref(adapter)
+
+    def _draw(self) -> Any:
         if self._again and self._again[0].generation != self.loader._generation:
             # A state was loaded since.
             self._again = []
@@ -161,21 +193,32 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
 
     def on_epoch_begin(self) -> None:
         """Keras begins to draw. What it drew outside of an epoch, it only looked at."""
-        if not self._within:
-            self._give_again()
-        # Before the first epoch that trains, Keras resets: it ends an epoch. If it begins one without, that is to
-        # build the model.
-        self._building, self._fresh, self._within = self._fresh, False, True
-        watch = WATCHES.get(self.loader)
-        if watch is not None:
-            self._rest, watch.rest = watch.rest, None
+        asks = self._asking()
+        with self._turn:
+            self._present(asks)
+            if not self._within:
+                self._give_again()
+            # Before the first epoch that trains, Keras resets: it ends an epoch. If it begins one without, that is to
+            # build the model.
+            self._building, self._fresh, self._within = self._fresh, False, True
+            watch = WATCHES.get(self.loader)
+            if watch is not None:
+                self._rest, watch.rest = watch.rest, None
 
     def on_epoch_end(self) -> None:
-        """Keras has drawn enough."""
+        """Keras has drawn enough; or, if it is in no epoch, it resets."""
+        with self._turn:
+            self._end()
+
+    def _end(self) -> None:
         self._rest = None
         if self._within and self._building:
             self._give_again()
         elif self._within:
+            self._forget()
+        elif not self._fresh:
+            # As before each validation of a `fit`.
+            self._anew, self._again = True, []
             self._forget()
         self._building = self._fresh = self._within = False
 
@@ -195,8 +238,9 @@ class Batches(keras.utils.PyDataset):  # type: ignore[misc]
     def _next(self) -> Any:
         """The next batch of the stream, which goes from one epoch to the next."""
         epoch, batch = self._epoch, None
+        goes_on, self._anew = not self._anew, False
         # Of a complete epoch nothing is missing if the user began another one since.
-        if epoch is not None and not epoch.outdated and not epoch._complete:
+        if epoch is not None and goes_on and not epoch.outdated and not epoch._complete:
             batch = next(self._stream, None)
         if batch is None:
             self._stream = iter(())  # which ends the epoch before

@@ -266,6 +266,75 @@ WEIGHTS = """
 """
 
 
+CALLS = """
+    import sys
+    import numpy as np
+    import forebay as fb
+    import keras
+
+    train = fb.Loader(sys.argv[1], columns=["id"], batch_size=32)
+
+    def x(batch):
+        return batch["id"][:, None].astype("float32")
+
+    def nothing(batch):
+        return np.zeros((len(batch["id"]), 1), "float32")
+
+    class Break(keras.callbacks.Callback):
+        def on_predict_batch_end(self, batch, logs=None):
+            raise KeyboardInterrupt
+
+        def on_train_batch_end(self, batch, logs=None):
+            if batch == 4:
+                raise KeyboardInterrupt
+
+    def broken(call, *given, **more):
+        try:
+            call(*given, callbacks=[Break()], verbose=0, **more)
+        except KeyboardInterrupt:
+            return
+        raise AssertionError("not interrupted")
+
+    model = keras.Sequential([keras.layers.Input((1,)), keras.layers.Dense(1, use_bias=False, kernel_initializer="ones")])
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    data = fb.keras.batches(train, x=x, y=nothing)
+    ids = model.predict(data, verbose=0)[:, 0].tolist()
+    assert ids == sorted(ids) and len(ids) == 1000
+    # A call that was cut short is not carried on by the next one.
+    assert model.predict(data, steps=3, verbose=0)[:, 0].tolist() == ids[:96]
+    assert model.predict(data, verbose=0)[:, 0].tolist() == ids
+    broken(model.predict, data)
+    assert model.predict(data, verbose=0)[:, 0].tolist() == ids
+    whole, part = model.evaluate(data, verbose=0), model.evaluate(data, steps=3, verbose=0)
+    assert np.isclose(part, np.mean(np.square(ids[:96])), rtol=1e-4) and whole > 2 * part
+    assert model.evaluate(data, steps=3, verbose=0) == part
+    broken(model.fit, data)
+    val = fb.keras.batches(fb.Loader(sys.argv[1], columns=["id"], batch_size=32), x=x, y=nothing)
+    found = model.fit(data, epochs=3, validation_data=val, validation_steps=3, verbose=0).history
+    assert np.allclose(found["val_loss"], part, rtol=1e-4) and np.allclose(found["loss"], whole, rtol=1e-4), found
+    # An epoch of fewer steps is carried on in the same `fit`.
+    found = model.fit(data, epochs=2, steps_per_epoch=16, verbose=0).history["loss"]
+    assert np.isclose(found[0], np.mean(np.square(ids[:512])), rtol=1e-4) and found[1] > 2 * found[0], found
+    print("called", keras.backend.backend())
+"""
+
+
+@pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
+def test_each_call_of_keras_begins_at_the_front(plain: Path, backend: str) -> None:
+    pytest.importorskip("keras")
+    if importlib.util.find_spec(backend) is None:
+        pytest.skip(f"{backend} is not installed")
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(CALLS), str(plain)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "KERAS_BACKEND": backend, "JAX_PLATFORMS": "cpu"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip() == f"called {backend}"
+
+
 @pytest.mark.parametrize("backend", ["jax", "torch", "tensorflow"])
 def test_keras_weighs_rows_and_classes(photos: Path, backend: str) -> None:
     pytest.importorskip("keras")
