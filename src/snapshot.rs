@@ -157,13 +157,14 @@ pub enum FileVersion {
 }
 
 impl FileVersion {
-    /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked or
-    /// renamed stays the same.
+    /// Whether the content is that of another version, as far as a file shows it while it is read: one that is only linked,
+    /// renamed or given to someone else stays the same.
     pub(crate) fn is_content_of(&self, other: &FileVersion) -> bool {
         match (self, other) {
-            (FileVersion::Local { modified: one, .. }, FileVersion::Local { modified: other, .. }) => {
-                one == other
-            }
+            (
+                FileVersion::Local { modified: one, inode: its, .. },
+                FileVersion::Local { modified: other, inode: others, .. },
+            ) => one == other && (its == others || *its == 0 || *others == 0),
             (one, other) => one == other,
         }
     }
@@ -267,9 +268,11 @@ mod tests {
     /// Files that were written within one tick of the clock, when their folders change names.
     #[test]
     fn local_files_of_the_same_times_are_told_apart() {
-        let of = |inode| FileVersion::Local { modified: 1, changed: 1, inode };
-        assert_ne!(of(7).for_keys(), of(8).for_keys());
-        assert!(of(7).is_content_of(&of(8)), "while it is read, a file may be linked and renamed");
+        let of = |inode, changed| FileVersion::Local { modified: 1, changed, inode };
+        assert_ne!(of(7, 1).for_keys(), of(8, 1).for_keys());
+        assert!(!of(7, 1).is_content_of(&of(8, 1)), "a copy with its time");
+        assert!(of(7, 1).is_content_of(&of(7, 2)), "while it is read, a file may be linked and renamed");
+        assert!(of(7, 1).is_content_of(&of(0, 1)), "where files are numbered anew each time");
     }
 
     #[test]

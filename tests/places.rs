@@ -142,8 +142,23 @@ fn links_are_followed_but_not_back_up() {
     assert_eq!(rows(root.path()).unwrap(), 1);
     assert_eq!(rows(root.path().join("**/*.parquet")).unwrap(), 1);
     symlink(other.path(), root.path().join("other")).unwrap();
-    symlink(other.path().join("y.parquet"), root.path().join("z.parquet")).unwrap();
-    assert_eq!(rows(root.path()).unwrap(), 1 + 2 + 2);
+    assert_eq!(rows(root.path()).unwrap(), 1 + 2);
+}
+
+#[test]
+fn a_file_with_two_names_is_read_once_or_not_at_all() {
+    let root = folder();
+    write(&root.path().join("v1/x.parquet"), 1);
+    fs::hard_link(root.path().join("v1/x.parquet"), root.path().join("y.parquet")).unwrap();
+    assert_eq!(rows(root.path()).unwrap(), 1 + 1, "hard links are files");
+    for (from, to) in [("v1", "latest"), ("v1/x.parquet", "z.parquet")] {
+        let link = root.path().join(to);
+        symlink(from, &link).unwrap();
+        let error = refusal(root.path()).to_string();
+        assert!(error.contains("by another name: its rows would come twice (leave the link out"), "{error}");
+        assert_eq!(rows(&link).unwrap(), 1, "the link alone");
+        fs::remove_file(&link).unwrap();
+    }
 }
 
 #[test]

@@ -281,7 +281,11 @@ fn check(pin: &Pin, metadata: &fs::Metadata) -> Result<()> {
     }
     let now = version(metadata);
     if !now.is_content_of(&pin.version) {
-        return Err(changed(&format!("{} then, {now} now", pin.version)));
+        let (then, now) = (pin.version.to_string(), now.to_string());
+        return Err(changed(&match then == now {
+            true => "another one of its size and time has its name".to_owned(),
+            false => format!("{then} then, {now} now"),
+        }));
     }
     Ok(())
 }

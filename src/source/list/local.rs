@@ -1,6 +1,7 @@
 //! The files of the local disk.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::FileTypeExt;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::partition::note_keys;
 use super::{Location, chosen, empty, has_suffix, is_hidden, nothing};
 use crate::error::{Error, ErrorKind, Foreign, Result, nearest};
-use crate::snapshot::{DataFile, IndexPlace, Pin, Snapshot};
+use crate::snapshot::{DataFile, FileVersion, IndexPlace, Pin, Snapshot};
 use crate::source::glob::{Glob, Reach};
 use crate::source::index;
 use crate::source::local::{object_path, place, version_at};
@@ -255,6 +256,33 @@ fn absolute(path: &Path) -> Result<PathBuf> {
         }
     }
     Ok(plain)
+}
+
+/// Refuses files that symbolic links make one: its rows would come twice. Hard links are files of their own.
+pub(super) fn refuse_twins(files: &[DataFile]) -> Result<()> {
+    let mut seen: HashMap<(u64, i128), (&DataFile, Option<PathBuf>)> = HashMap::new();
+    let resolved = |file: &DataFile| canonical(Path::new(&file.whole));
+    for file in files {
+        let FileVersion::Local { changed, inode: inode @ 1.., .. } = file.pin.version else { continue };
+        // Another file system may have such a number too.
+        let mut first = match seen.entry((inode, changed)) {
+            Entry::Occupied(first) => first,
+            Entry::Vacant(place) => {
+                place.insert((file, None));
+                continue;
+            }
+        };
+        let (first, known) = first.get_mut();
+        if known.is_none() {
+            *known = Some(resolved(first)?);
+        }
+        if *known == Some(resolved(file)?) {
+            let cause = format!("it is {} by another name: its rows would come twice", first.shown);
+            let hint = "leave the link out; to draw rows more often, mix data sets with weights";
+            return Err(Error::invalid(cause).at(file.place()).hint(hint));
+        }
+    }
+    Ok(())
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {

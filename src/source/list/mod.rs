@@ -41,7 +41,8 @@ enum Location {
 /// Finds the files of all targets, each with the store's volume that it is in.
 pub(super) async fn find(store: &Store, targets: Vec<(usize, Target)>) -> Result<Snapshot> {
     let finds = targets.into_iter().map(|(volume, target)| find_one(store, volume, target).boxed());
-    Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)
+    let all = Snapshot::union(stream::iter(finds).buffered(AT_ONCE).try_collect().await?)?;
+    store.blocking(move || local::refuse_twins(&all.files).map(|()| all)).await
 }
 
 async fn find_one(store: &Store, volume: usize, target: Target) -> Result<Snapshot> {
