@@ -122,6 +122,21 @@ def test_what_is_stored_is_what_arrives(tmp_path: Path, seed: int, compression: 
             assert by_id(iter(loader)) == want, shuffle
 
 
+@pytest.mark.skipif(not hasattr(pa, "list_view"), reason="no list_view in this pyarrow")
+def test_views_of_lists_are_read_as_lists(tmp_path: Path) -> None:
+    values = [[1, 2], None, [], [3]]
+    views = {"a": pa.list_view(pa.int32()), "b": pa.large_list_view(pa.int32()), "c": pa.list_(pa.list_view(pa.int32()))}
+    given = {"a": values, "b": values, "c": [[value] for value in values]}
+    stored = pa.table({name: pa.array(given[name], kind) for name, kind in views.items()})
+    pq.write_table(stored, tmp_path / "a.parquet")
+    with fb.Loader(tmp_path, batch_size=4, shuffle=fb.Shuffle(seed=1)) as loader:
+        batch = pa.record_batch(next(iter(loader)))
+    found = {str(kind) for kind in batch.schema.types}
+    assert found == {"large_list<element: int32>", "large_list<element: large_list<element: int32>>"}
+    assert sorted(map(str, batch["a"].to_pylist())) == sorted(map(str, values))
+    assert batch["b"].to_pylist() == batch["a"].to_pylist() == [inner for [inner] in batch["c"].to_pylist()]
+
+
 def test_rows_come_again_from_a_cache_and_after_a_resume(tmp_path: Path) -> None:
     stored = table(3, nulls=0.2)
     (tmp_path / "data").mkdir()

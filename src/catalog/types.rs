@@ -8,8 +8,8 @@ use crate::error::{Error, ErrorKind, Place, Result};
 /// Memory for one view: its length, prefix, buffer and offset.
 const VIEW_BYTES: u64 = 16;
 
-/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, everything
-/// else unchanged.
+/// `field` as it is delivered: strings and binary as views at every depth, dictionaries as their values, views of lists as
+/// lists, everything else unchanged.
 ///
 /// Why views: on uncompressed pages they point into the fetched bytes, and they have no 2 GiB limit for each batch.
 pub(super) fn delivered(field: &Field) -> Field {
@@ -21,6 +21,8 @@ fn delivered_type(data_type: &DataType) -> DataType {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::Dictionary(_, value) => delivered_type(value),
+        DataType::ListView(item) => delivered_type(&DataType::List(item.clone())),
+        DataType::LargeListView(item) => delivered_type(&DataType::LargeList(item.clone())),
         other => with_fields(other, delivered),
     }
 }
