@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
+use forebay::internals::loader::not_started;
 use pyo3::prelude::*;
 
 use crate::errors::{IntoPython, internal};
@@ -21,7 +22,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
     work: impl FnOnce() -> forebay::Result<T> + Send + 'static,
 ) -> PyResult<T> {
     let (send, mut receive) = channel();
-    std::thread::Builder::new().name("forebay-open".into()).spawn(move || send.send(work()))?;
+    start(py, "forebay-open", move || send.send(work()))?;
     loop {
         let (waited, back) = py.detach(move || (receive.recv_timeout(SLICE), receive));
         match waited {
@@ -31,6 +32,16 @@ pub(crate) fn interruptible<T: Send + 'static>(
         }
         receive = back;
     }
+}
+
+/// Starts a thread that ends by itself.
+fn start<T: Send + 'static>(
+    py: Python<'_>,
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> PyResult<()> {
+    let started = std::thread::Builder::new().name(name.into()).spawn(work);
+    started.map(drop).map_err(|error| not_started("a thread", &error)).or_raise(py)
 }
 
 /// How far long work is, and whether it is still wanted.
@@ -60,7 +71,7 @@ pub(crate) fn reported<T: Send + 'static>(
     let advance = Arc::new(Advance::default());
     let its = advance.clone();
     let (send, mut receive) = channel();
-    std::thread::Builder::new().name("forebay-warm".into()).spawn(move || send.send(work(&its)))?;
+    start(py, "forebay-warm", move || send.send(work(&its)))?;
     let mut told = (0, 0);
     loop {
         let (waited, back) = py.detach(move || (receive.recv_timeout(SLICE), receive));

@@ -42,7 +42,7 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origi
         Error::new(ErrorKind::BadRow, format!("row {row} of this batch {what}, and an array has no nulls"))
             .at(Place::default().column(name.as_str()));
     let moves = match of {
-        Origin::Loader => moves_of_a_loader(field),
+        Origin::Loader => moves_of_a_loader(field, array.is_null(row)),
         Origin::Mix => moves_of_a_mix(field),
     };
     let hint =
@@ -50,11 +50,13 @@ pub(crate) fn refuse(py: Python<'_>, field: &Field, array: &dyn Array, of: Origi
     Err(errors::null(py, &error.hint(hint)))
 }
 
-fn moves_of_a_loader(field: &Field) -> String {
+/// A mask tells of nulls in rows, and of none within.
+fn moves_of_a_loader(field: &Field, is_row: bool) -> String {
     let Some(fill) = fill(field.data_type()) else { return LEAVE_OUT.into() };
     let name = field.name();
     let mask = match field.data_type() {
         DataType::LargeList(_) => String::new(),
+        _ if !is_row => String::new(),
         _ => format!(" or null_mask=[{name:?}]"),
     };
     format!("pass fill_null={{{name:?}: {fill}}}{mask}, {LEAVE_OUT}")

@@ -372,3 +372,23 @@ def test_an_epoch_that_another_thread_ends_never_looks_complete(plain: Path, end
                     loader.load_state_dict(state)
             thread.join()
     assert all(batches == complete for batches in seen), seen
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
+def test_a_thread_that_the_system_refuses_is_an_error_of_ours(plain: Path) -> None:
+    script = """
+        import resource, sys
+        import forebay as fb
+
+        # Less than the stack of a thread is left.
+        with open("/proc/self/statm") as pages:
+            have = int(pages.read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (have + (1 << 20), have + (1 << 20)))
+        try:
+            fb.Loader(sys.argv[1])
+        except fb.IoError as error:
+            print(error)
+    """
+    done = run(script, plain)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "a thread could not be started: " in done.stdout and "(let this process have more threads" in done.stdout

@@ -206,6 +206,10 @@ def test_nulls_in_a_list_that_is_there_are_bad_rows(tmp_path: Path) -> None:
     with fb.Loader(tmp_path, null_mask=["pair"]) as loader:
         with pytest.raises(fb.BadRowError, match=r"row 1.*null in a list.*fill_null|null in a list"):
             list(loader)
+    with fb.Loader(tmp_path, batch_size=2) as loader:
+        with pytest.raises(fb.NullError, match=r'row 1 .*holds a null.*\(pass fill_null=\{"pair": 0.0\}, ') as caught:
+            next(iter(loader))["pair"]
+    assert "null_mask" not in str(caught.value)
     with fb.Loader(tmp_path, null_mask=["pair"], on_bad_row=fb.Skip(at_most=2)) as loader:
         (batch,) = loader
         assert batch["pair"].tolist() == [[1, 2], [0, 0]] and batch["pair.mask"].tolist() == [True, False]

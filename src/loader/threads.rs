@@ -113,8 +113,12 @@ pub(super) fn assembling(work: impl FnOnce() + Send + 'static) -> Result<()> {
     Ok(())
 }
 
-fn not_started(what: &str, error: &dyn Display) -> Error {
-    Error::new(ErrorKind::Io, format!("{what} could not be started: {error}"))
+/// The error of a thread that the system refuses.
+#[doc(hidden)]
+pub fn not_started(what: &str, error: &dyn Display) -> Error {
+    Error::new(ErrorKind::Io, format!("{what} could not be started: {error}")).hint(
+        "let this process have more threads and memory: see `ulimit -u -v`, or the limits of its container",
+    )
 }
 
 /// The error of a loader that is used in a forked child, in Rust and in Python.
