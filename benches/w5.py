@@ -33,6 +33,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+from turns.words import count
+
 MARGIN = 1.3  # what a contestant can give over what the accelerator takes
 LINK = 1.5  # what the link can give over what the accelerator takes
 FAR = ["--first-byte-median-ms", "30", "--first-byte-p99-ms", "300", "--errors", "0.001:503"]

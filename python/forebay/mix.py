@@ -19,7 +19,7 @@ from .locations import local, locations
 from .reports import MixPlan, numbers
 from .rows import RowId
 from .shard import Shard
-from .sizes import given, parse_bytes
+from .sizes import given
 from .values import Workers, named, whole
 
 if TYPE_CHECKING:
